@@ -1,0 +1,151 @@
+"""The catalogue: every function of the library, with the shapes of what goes in and comes out.
+
+Robot methods, CasADi functions, tests and the API page all come from these rows. Adding an algorithm
+is one function and one row. A shape is written in the sizes of a model: nq, nv, nb (bodies),
+nf (frames), np (inertial parameters, 10 nb) and nw (external wrenches).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from qddot.algorithms import (
+    centroidal,
+    configuration,
+    coriolis,
+    energy,
+    forward_dynamics,
+    friction,
+    inverse_dynamics,
+    kinematics,
+    mass_matrix,
+    regressors,
+)
+from qddot.errors import UnknownName
+from qddot.model import Model
+
+__all__ = ["CATALOGUE", "Argument", "Function", "function", "sizes"]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A named array of a function: its last axes, in the sizes of a model."""
+
+    name: str
+    shape: tuple[str, ...]
+
+    @staticmethod
+    def parse(text: str) -> Argument:
+        """From text such as "M:nv,nv"; a scalar has nothing after the colon."""
+        name, _, shape = text.partition(":")
+        return Argument(name, tuple(shape.split(",")) if shape else ())
+
+    def shape_in(self, dims: Mapping[str, int]) -> tuple[int, ...]:
+        """The shape in numbers."""
+        return tuple(dims[s] if s in dims else int(s) for s in self.shape)
+
+
+@dataclass(frozen=True)
+class Function:
+    """A row of the catalogue."""
+
+    algorithm: Callable[..., Any]
+    inputs: tuple[Argument, ...]
+    output: Argument
+    needs_inverse: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of the function, as everywhere."""
+        return self.algorithm.__name__
+
+    @property
+    def doc(self) -> str:
+        """One line on what it computes."""
+        return (inspect.getdoc(self.algorithm) or "").splitlines()[0]
+
+    @cached_property
+    def options(self) -> tuple[inspect.Parameter, ...]:
+        """Settings that are not numbers: frame, reference, forces, friction."""
+        parameters = inspect.signature(self.algorithm).parameters.values()
+        return tuple(p for p in parameters if p.kind is p.KEYWORD_ONLY)
+
+    @property
+    def signature(self) -> str:
+        """The shapes as a NumPy gufunc signature."""
+        shapes = ["(" + ",".join(a.shape) + ")" for a in (*self.inputs, self.output)]
+        return ",".join(shapes[:-1]) + "->" + shapes[-1]
+
+
+def _row(algorithm: Callable[..., Any], text: str, needs_inverse: bool = False) -> Function:
+    inputs, output = text.split("->")
+    return Function(
+        algorithm,
+        tuple(Argument.parse(t) for t in inputs.split()),
+        Argument.parse(output.strip()),
+        needs_inverse,
+    )
+
+
+CATALOGUE: dict[str, Function] = {
+    row.name: row
+    for row in (
+        _row(inverse_dynamics.inverse_dynamics, "q:nq v:nv a:nv f_ext:nw,6 -> tau:nv"),
+        _row(forward_dynamics.forward_dynamics, "q:nq v:nv tau:nv f_ext:nw,6 -> a:nv", True),
+        _row(mass_matrix.mass_matrix, "q:nq -> M:nv,nv"),
+        _row(mass_matrix.mass_matrix_rate, "q:nq v:nv -> dM:nv,nv"),
+        _row(forward_dynamics.inverse_mass_matrix, "q:nq -> Minv:nv,nv", True),
+        _row(coriolis.coriolis_matrix, "q:nq v:nv -> C:nv,nv"),
+        _row(inverse_dynamics.gravity, "q:nq -> g:nv"),
+        _row(inverse_dynamics.bias, "q:nq v:nv -> h:nv"),
+        _row(friction.friction, "q:nq v:nv -> tau:nv"),
+        _row(energy.kinetic_energy, "q:nq v:nv -> T:"),
+        _row(energy.potential_energy, "q:nq -> V:"),
+        _row(kinematics.body_poses, "q:nq -> X:nb,4,4"),
+        _row(kinematics.body_velocities, "q:nq v:nv -> V:nb,6"),
+        _row(kinematics.body_accelerations, "q:nq v:nv a:nv -> A:nb,6"),
+        _row(kinematics.frame_poses, "q:nq -> X:nf,4,4"),
+        _row(kinematics.frame_pose, "q:nq -> X:4,4"),
+        _row(kinematics.frame_velocity, "q:nq v:nv -> V:6"),
+        _row(kinematics.frame_acceleration, "q:nq v:nv a:nv -> A:6"),
+        _row(kinematics.frame_classical_acceleration, "q:nq v:nv a:nv -> A:6"),
+        _row(kinematics.frame_jacobian, "q:nq -> J:6,nv"),
+        _row(kinematics.frame_jacobian_rate, "q:nq v:nv -> dJ:6,nv"),
+        _row(centroidal.center_of_mass, "q:nq -> c:3"),
+        _row(centroidal.center_of_mass_jacobian, "q:nq -> J:3,nv"),
+        _row(centroidal.centroidal_map, "q:nq -> A:6,nv"),
+        _row(centroidal.centroidal_map_rate, "q:nq v:nv -> dA:6,nv"),
+        _row(centroidal.centroidal_momentum, "q:nq v:nv -> h:6"),
+        _row(regressors.torque_regressor, "q:nq v:nv a:nv -> Y:nv,np"),
+        _row(regressors.momentum_regressor, "q:nq v:nv -> Y:nv,np"),
+        _row(regressors.kinetic_energy_regressor, "q:nq v:nv -> Y:np"),
+        _row(regressors.potential_energy_regressor, "q:nq -> Y:np"),
+        _row(configuration.integrate, "q:nq dv:nv -> q1:nq"),
+        _row(configuration.difference, "q0:nq q1:nq -> dv:nv"),
+        _row(configuration.interpolate, "q0:nq q1:nq t: -> q:nq"),
+    )
+}
+
+
+def function(name: str) -> Function:
+    """The row of this name."""
+    try:
+        return CATALOGUE[name]
+    except KeyError:
+        raise UnknownName("function", name, CATALOGUE) from None
+
+
+def sizes(model: Model, wrenches: int = 0) -> dict[str, int]:
+    """The sizes that shapes are written in."""
+    return {
+        "nq": model.nq,
+        "nv": model.nv,
+        "nb": model.nb,
+        "nf": len(model.frames),
+        "np": 10 * model.nb,
+        "nw": wrenches,
+    }

@@ -1,0 +1,90 @@
+"""Centre of mass, and the momentum of the whole robot about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from qddot.algorithms.kinematics import world_poses
+from qddot.algorithms.recursion import (
+    Matrix,
+    Vector,
+    assembled,
+    inward,
+    joint_kinematics,
+    subspace_rates,
+    velocities,
+)
+from qddot.model import Model
+from qddot.scalar import Scalar
+from qddot.spatial import Force, Inertia, Transform, Vec3
+
+__all__ = [
+    "center_of_mass",
+    "center_of_mass_jacobian",
+    "centroidal_map",
+    "centroidal_map_rate",
+    "centroidal_momentum",
+]
+
+
+def _composites(
+    model: Model, X: Sequence[Transform], inertias: Sequence[Inertia]
+) -> list[Inertia]:
+    """Sum of the inertias beyond each joint in body coordinates; the world's entry is the total."""
+    total = [*inertias, Inertia.zero()]
+    for i, body in inward(model):
+        total[body.parent] = total[body.parent] + X[i].to_parent(total[i])
+    return total
+
+
+def center_of_mass(model: Model, q: Vector) -> Vec3:
+    """Centre of mass of the moving bodies, in the world."""
+    X, _ = joint_kinematics(model, q)
+    total = _composites(model, X, [body.inertia for body in model.bodies])[-1]
+    return total.h * (1.0 / total.mass)
+
+
+def center_of_mass_jacobian(model: Model, q: Vector) -> Matrix:
+    """Jacobian (3 × nv) of the centre of mass: linear momentum by velocity, over the mass."""
+    mass = sum(body.inertia.mass for body in model.bodies)
+    return [[x * (1.0 / mass) for x in row] for row in centroidal_map(model, q)[:3]]
+
+
+def centroidal_map(model: Model, q: Vector) -> Matrix:
+    """Centroidal map A_G (6 × nv): momentum about the centre of mass, world axes, by velocity.
+
+    Orin & Goswami 2008, each column from the composite body that its joint moves.
+    """
+    X, S = joint_kinematics(model, q)
+    composite = _composites(model, X, [body.inertia for body in model.bodies])
+    poses, c = world_poses(model, X), composite[-1].h * (1.0 / composite[-1].mass)
+    columns = []
+    for i, body in enumerate(model.bodies):
+        for dof, s in zip(body.dofs, S[i], strict=True):
+            P = poses[i].to_parent(composite[i].apply(s))
+            columns.append((dof, Force(P.lin, P.ang - c.cross(P.lin))))
+    return assembled(model, columns)
+
+
+def centroidal_map_rate(model: Model, q: Vector, v: Vector) -> Matrix:
+    """Rate Ȧ_G of the centroidal map along v."""
+    X, S = joint_kinematics(model, q)
+    V = velocities(model, X, S, v)
+    dS = subspace_rates(model, q, v, S, V)
+    composite = _composites(model, X, [body.inertia for body in model.bodies])
+    rate = _composites(model, X, [body.inertia.rate(V[i]) for i, body in enumerate(model.bodies)])
+    poses, scale = world_poses(model, X), 1.0 / composite[-1].mass
+    c, dc = composite[-1].h * scale, rate[-1].h * scale
+    columns = []
+    for i, body in enumerate(model.bodies):
+        for dof, s, ds in zip(body.dofs, S[i], dS[i], strict=True):
+            P = poses[i].to_parent(composite[i].apply(s))
+            dP = poses[i].to_parent(rate[i].apply(s) + composite[i].apply(ds))
+            moment = dP.ang - c.cross(dP.lin) - dc.cross(P.lin)
+            columns.append((dof, Force(dP.lin, moment)))
+    return assembled(model, columns)
+
+
+def centroidal_momentum(model: Model, q: Vector, v: Vector) -> list[Scalar]:
+    """Momentum A_G v of the moving bodies about their centre of mass, world axes."""
+    return [sum((x * y for x, y in zip(row, v, strict=True)), 0.0) for row in centroidal_map(model, q)]

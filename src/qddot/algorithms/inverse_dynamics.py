@@ -1,0 +1,59 @@
+"""Inverse dynamics by the recursive Newton–Euler algorithm (RNEA), and its special cases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from qddot.algorithms.friction import friction as joint_friction
+from qddot.algorithms.kinematics import Reference, external_forces
+from qddot.algorithms.recursion import Vector, inward, joint_kinematics, per_body, zeros
+from qddot.model import Model
+from qddot.scalar import Scalar
+from qddot.spatial import Force, Motion, Vec3
+
+__all__ = ["bias", "gravity", "inverse_dynamics"]
+
+
+def inverse_dynamics(
+    model: Model,
+    q: Vector,
+    v: Vector,
+    a: Vector,
+    f_ext: Sequence[Vector] | None = None,
+    *,
+    forces: Sequence[tuple[str, Reference]] = (),
+    friction: bool = False,
+) -> list[Scalar]:
+    """Joint torques τ = M a + C v + g − Jᵀ F of a motion (RNEA).
+
+    Featherstone 2008, table 5.1, in body coordinates. `f_ext` holds one wrench on the robot for
+    each (frame, reference) in `forces`; with `friction` the joint losses are added.
+    """
+    X, S = joint_kinematics(model, q)
+    V = per_body(model, Motion.zero())
+    A = per_body(model, Motion(-model.gravity, Vec3.zero()))
+    F = per_body(model, Force.zero())
+    pushes = external_forces(model, q, forces, f_ext)
+    tau = joint_friction(model, q, v) if friction else zeros(model.nv)
+    # root to leaves: velocity, acceleration, net force
+    for i, body in enumerate(model.bodies):
+        vJ = S[i] * v[body.iv]
+        V[i] = X[i].to_child(V[body.parent]) + vJ
+        A[i] = X[i].to_child(A[body.parent]) + S[i] * a[body.iv] + body.bias(q, v) + V[i].cross(vJ)
+        F[i] = body.inertia.newton_euler(V[i], A[i]) - pushes[i]
+    # leaves to root: project on the joint, hand the rest to the parent
+    for i, body in inward(model):
+        for dof, torque in zip(body.dofs, S[i].project(F[i]), strict=True):
+            tau[dof] = tau[dof] + torque + body.armature * a[dof]
+        F[body.parent] = F[body.parent] + X[i].to_parent(F[i])
+    return tau
+
+
+def bias(model: Model, q: Vector, v: Vector) -> list[Scalar]:
+    """Bias h = C v + g: the torques of a motion without acceleration."""
+    return inverse_dynamics(model, q, v, zeros(model.nv))
+
+
+def gravity(model: Model, q: Vector) -> list[Scalar]:
+    """Gravity torques g: what holds the robot still."""
+    return inverse_dynamics(model, q, zeros(model.nv), zeros(model.nv))

@@ -1,0 +1,49 @@
+"""Linear algebra on lists of scalars: the factorisation that keeps the sparsity of a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from qddot.scalar import Scalar
+
+__all__ = ["Factor", "factorise", "solve", "solve_upper"]
+
+Factor = tuple[list[list[Scalar]], list[Scalar]]
+
+
+def factorise(A: Sequence[Sequence[Scalar]]) -> Factor:
+    """L (unit lower triangular) and d with A = Lᵀ diag(d) L.
+
+    Eliminates from the last row to the first: a mass matrix in tree order fills in nothing
+    (Featherstone 2008, table 6.3), and d is what each joint feels with all joints after it free.
+    """
+    n = len(A)
+    L = [list(row) for row in A]
+    for k in reversed(range(n)):
+        for i in range(k):
+            ratio = L[k][i] / L[k][k]
+            for j in range(i + 1):
+                L[i][j] = L[i][j] - ratio * L[k][j]
+        for j in range(k):
+            L[k][j] = L[k][j] / L[k][k]
+    return L, [L[k][k] for k in range(n)]
+
+
+def solve_upper(L: Sequence[Sequence[Scalar]], b: Sequence[Any]) -> list[Any]:
+    """x with Lᵀ x = b; the entries of b may be scalars or spatial vectors."""
+    x = list(b)
+    for k in reversed(range(len(x))):
+        for i in range(k):
+            x[i] = x[i] - x[k] * L[k][i]
+    return x
+
+
+def solve(factor: Factor, b: Sequence[Scalar]) -> list[Scalar]:
+    """x with A x = b."""
+    L, d = factor
+    x = [y / e for y, e in zip(solve_upper(L, b), d, strict=True)]
+    for i in range(len(x)):
+        for j in range(i):
+            x[i] = x[i] - L[i][j] * x[j]
+    return x

@@ -1,0 +1,108 @@
+"""The recursions over the tree that the algorithms share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from qddot.model import WORLD, Body, Model
+from qddot.scalar import Scalar
+from qddot.spatial import Force, Motion, Subspace, Transform, Vec3
+
+__all__ = [
+    "Matrix",
+    "Vector",
+    "accelerations",
+    "assembled",
+    "climb",
+    "inward",
+    "joint_kinematics",
+    "per_body",
+    "subspace_rates",
+    "velocities",
+    "zeros",
+]
+
+Vector = Sequence[Scalar]
+Matrix = list[list[Scalar]]
+_T = TypeVar("_T")
+
+
+def zeros(*shape: int) -> Any:
+    """Nested lists of zeros."""
+    return [zeros(*shape[1:]) for _ in range(shape[0])] if shape else 0.0
+
+
+def per_body(model: Model, value: _T) -> list[_T]:
+    """One entry a body, and a last one for the world, which the index WORLD reaches."""
+    return [value] * (model.nb + 1)
+
+
+def inward(model: Model) -> Iterator[tuple[int, Body]]:
+    """Bodies with their index, from the leaves to the root."""
+    return reversed(list(enumerate(model.bodies)))
+
+
+def joint_kinematics(model: Model, q: Vector) -> tuple[list[Transform], list[Subspace]]:
+    """Pose of each body in its parent, and its motion subspace in body coordinates."""
+    pairs = [body.kinematics(q) for body in model.bodies]
+    return [X for X, _ in pairs], [S for _, S in pairs]
+
+
+def velocities(
+    model: Model, X: Sequence[Transform], S: Sequence[Subspace], v: Vector
+) -> list[Motion]:
+    """Velocity of each body in body coordinates, the world's last."""
+    V = per_body(model, Motion.zero())
+    for i, body in enumerate(model.bodies):
+        V[i] = X[i].to_child(V[body.parent]) + S[i] * v[body.iv]
+    return V
+
+
+def accelerations(
+    model: Model, q: Vector, v: Vector, a: Vector, base: Vec3
+) -> tuple[list[Motion], list[Motion]]:
+    """Velocity and acceleration of each body in body coordinates, the world's last.
+
+    `base` is the acceleration of the world: minus gravity where weight is to be felt.
+    """
+    X, S = joint_kinematics(model, q)
+    V = velocities(model, X, S, v)
+    A = per_body(model, Motion(base, Vec3.zero()))
+    for i, body in enumerate(model.bodies):
+        A[i] = X[i].to_child(A[body.parent]) + S[i] * a[body.iv]
+        A[i] = A[i] + body.bias(q, v) + V[i].cross(S[i] * v[body.iv])
+    return V, A
+
+
+def subspace_rates(
+    model: Model, q: Vector, v: Vector, S: Sequence[Subspace], V: Sequence[Motion]
+) -> list[Subspace]:
+    """Rate of each motion subspace in body coordinates: V × S, and what it changes by itself."""
+    rates = []
+    for i, body in enumerate(model.bodies):
+        columns = [V[i].cross(s) for s in S[i]]
+        apparent = body.subspace_rate(q, v)
+        if apparent:
+            columns = [a + b for a, b in zip(columns, apparent, strict=True)]
+        rates.append(Subspace(tuple(columns)))
+    return rates
+
+
+def assembled(model: Model, columns: Iterable[tuple[int, Motion | Force]]) -> Matrix:
+    """6 × nv matrix from columns with their velocity index; those of coupled joints add up."""
+    J: Matrix = zeros(6, model.nv)
+    for dof, column in columns:
+        for row, x in enumerate(column):
+            J[row][dof] = J[row][dof] + x
+    return J
+
+
+def climb(
+    model: Model, X: Sequence[Transform], i: int, *groups: Sequence[_T]
+) -> Iterator[tuple[Any, ...]]:
+    """Body i and its ancestors, with groups of forces given on i in the coordinates of each."""
+    while i != WORLD:
+        yield i, *groups
+        groups = tuple([X[i].to_parent(f) for f in group] for group in groups)
+        i = model.bodies[i].parent

@@ -1,0 +1,75 @@
+"""Regressors: the dynamics are linear in the ten inertial parameters of each body.
+
+The parameters of a body are (m, m c, I) about the body origin, as `Model.parameters` lists them;
+reflected inertia is not among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from qddot.algorithms.kinematics import world_poses
+from qddot.algorithms.recursion import (
+    Matrix,
+    Vector,
+    accelerations,
+    climb,
+    joint_kinematics,
+    velocities,
+    zeros,
+)
+from qddot.model import Model
+from qddot.scalar import Scalar
+from qddot.spatial import Force, Inertia
+
+__all__ = [
+    "kinetic_energy_regressor",
+    "momentum_regressor",
+    "potential_energy_regressor",
+    "torque_regressor",
+]
+
+_UNITS = [Inertia.of([1.0 if k == i else 0.0 for k in range(10)]) for i in range(10)]
+
+
+def _projected(model: Model, q: Vector, payload: Callable[[int, Inertia], Force]) -> Matrix:
+    """nv × 10 nb matrix of what each joint feels of the force of each unit parameter."""
+    X, S = joint_kinematics(model, q)
+    Y: Matrix = zeros(model.nv, 10 * model.nb)
+    for i in range(model.nb):
+        for j, F in climb(model, X, i, [payload(i, unit) for unit in _UNITS]):
+            for dof, s in zip(model.bodies[j].dofs, S[j], strict=True):
+                for k, f in enumerate(F):
+                    Y[dof][10 * i + k] = Y[dof][10 * i + k] + s.dot(f)
+    return Y
+
+
+def torque_regressor(model: Model, q: Vector, v: Vector, a: Vector) -> Matrix:
+    """Regressor Y (nv × 10 nb) with Y π + armature · a = inverse dynamics.
+
+    The forward pass of RNEA with unit parameters in place of the inertia (Atkeson et al. 1986).
+    """
+    V, A = accelerations(model, q, v, a, -model.gravity)
+    return _projected(model, q, lambda i, unit: unit.newton_euler(V[i], A[i]))
+
+
+def momentum_regressor(model: Model, q: Vector, v: Vector) -> Matrix:
+    """Regressor (nv × 10 nb) of the generalised momentum: Y π + armature · v = M v."""
+    V = velocities(model, *joint_kinematics(model, q), v)
+    return _projected(model, q, lambda i, unit: unit.apply(V[i]))
+
+
+def kinetic_energy_regressor(model: Model, q: Vector, v: Vector) -> list[Scalar]:
+    """Regressor (10 nb) of the kinetic energy of the bodies, reflected inertia left out."""
+    V = velocities(model, *joint_kinematics(model, q), v)
+    return [unit.kinetic_energy(V[i]) for i in range(model.nb) for unit in _UNITS]
+
+
+def potential_energy_regressor(model: Model, q: Vector) -> list[Scalar]:
+    """Regressor (10 nb) of the potential energy in gravity."""
+    poses = world_poses(model, joint_kinematics(model, q)[0])
+    return [
+        -model.gravity.dot(poses[i].R.apply(unit.h) + poses[i].p * unit.mass)
+        for i in range(model.nb)
+        for unit in _UNITS
+    ]

@@ -1,0 +1,63 @@
+"""What only the dynamics can tell of a model's health: joints without inertia, a bad mass matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from qddot.algorithms.catalogue import function
+from qddot.evaluate import interpret
+from qddot.model import Finding, Model
+
+__all__ = ["dynamic_findings", "random_configurations", "singular_joints"]
+
+_WORST_CONDITION = 1000.0
+
+
+def random_configurations(model: Model, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Configurations drawn uniformly: within the limits where there are any, over all rotations."""
+    q = np.empty((*shape, model.nq))
+    for body in model.independent:
+        kind, limits = body.joint.kind, body.joint.limits
+        if kind.name in ("ball", "free"):
+            quaternion = rng.normal(size=(*shape, 4))
+            quaternion /= np.linalg.norm(quaternion, axis=-1, keepdims=True)
+            place = rng.uniform(-1.0, 1.0, (*shape, kind.nq - 4))
+            q[..., body.iq] = np.concatenate([place, quaternion], axis=-1)
+        else:
+            reach = np.where(kind.angular, np.pi, 1.0)
+            lower = np.maximum(limits.lower, -reach) if limits.lower > -np.inf else -reach
+            upper = np.minimum(limits.upper, reach) if limits.upper < np.inf else reach
+            q[..., body.iq] = rng.uniform(np.minimum(lower, upper), np.maximum(lower, upper), (*shape, kind.nq))
+    return q
+
+
+def singular_joints(model: Model) -> tuple[str, ...]:
+    """Joints along which nothing beyond them has inertia, whatever the configuration."""
+    states = random_configurations(model, np.random.default_rng(0), (3,))
+    M = interpret(function("mass_matrix"), model, [states], {})
+    scale = np.abs(np.diagonal(M, axis1=1, axis2=2)).max(axis=0)
+    found = []
+    for k in reversed(range(model.nv)):
+        pivot = M[:, k, k].copy()
+        if np.abs(pivot).max() <= 1e-10 * scale[k]:
+            found.append(k)
+            pivot[:] = np.inf
+        column = M[:, k, :k] / pivot[:, None]
+        M[:, :k, :k] -= column[:, :, None] * M[:, k, None, :k]
+    names = [body.joint.name for body in model.independent for _ in body.dofs]
+    return tuple(dict.fromkeys(names[k] for k in reversed(found)))
+
+
+def dynamic_findings(model: Model) -> list[Finding]:
+    """Findings that need the mass matrix: singular joints, condition at the neutral configuration."""
+    findings = [
+        Finding("error", "singular", f"joint {name!r}", "nothing beyond it has inertia along it")
+        for name in singular_joints(model)
+    ]
+    if findings or not model.nv:
+        return findings
+    condition = float(np.linalg.cond(interpret(function("mass_matrix"), model, [model.neutral], {})))
+    if condition > _WORST_CONDITION:
+        message = f"condition number {condition:.3g} at the neutral configuration (over 1000)"
+        findings.append(Finding("warning", "condition", "mass matrix", message))
+    return findings

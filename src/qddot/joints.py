@@ -1,0 +1,251 @@
+"""The joint table: the only place that knows joint types.
+
+A row gives the size of a joint's coordinates and velocities, its transform, its motion subspace
+(in child coordinates), the rate of that subspace where it is not constant, and its configuration
+manifold. A new joint type is a new row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from qddot.errors import InvalidModel
+from qddot.manifold import (
+    difference_planar,
+    difference_pose,
+    difference_quaternion,
+    integrate_planar,
+    integrate_pose,
+    integrate_quaternion,
+)
+from qddot.scalar import Scalar
+from qddot.spatial import (
+    Mat3,
+    Motion,
+    Subspace,
+    Transform,
+    Vec3,
+    rotation_about,
+    rotation_from_quaternion,
+)
+
+__all__ = ["JOINTS", "Drivetrain", "Joint", "JointKind", "Limits", "plane_basis"]
+
+_INF = math.inf
+_ORIGIN = Vec3.zero()
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of a joint: position by coordinate, speed and effort by magnitude."""
+
+    lower: float = -_INF
+    upper: float = _INF
+    velocity: float = _INF
+    effort: float = _INF
+
+
+@dataclass(frozen=True)
+class Drivetrain:
+    """What sits between motor and link: reflected inertia, losses, spring.
+
+    `armature` is inertia on the joint side; a rotor adds `rotor_inertia * gear_ratio**2`. The
+    spring pulls towards the displacement `rest` (the neutral one when not given).
+    """
+
+    armature: Scalar = 0.0
+    rotor_inertia: Scalar = 0.0
+    gear_ratio: Scalar = 1.0
+    damping: Scalar = 0.0
+    friction: Scalar = 0.0
+    stiffness: Scalar = 0.0
+    rest: tuple[float, ...] | None = None
+
+    @property
+    def reflected_inertia(self) -> Scalar:
+        """Armature plus rotor inertia times the gear ratio squared, in kg m² (or kg)."""
+        return self.armature + self.rotor_inertia * self.gear_ratio * self.gear_ratio
+
+
+Coordinates = Sequence[Scalar]
+Axes = tuple[Vec3, ...]
+
+
+def _add(q: Coordinates, dv: Coordinates) -> list[Scalar]:
+    return [a + b for a, b in zip(q, dv, strict=True)]
+
+
+def _subtract(q0: Coordinates, q1: Coordinates) -> list[Scalar]:
+    return [b - a for a, b in zip(q0, q1, strict=True)]
+
+
+@dataclass(frozen=True)
+class JointKind:
+    """A row of the joint table. Functions take the joint (for axes and pitch) and coordinates."""
+
+    name: str
+    nq: int
+    nv: int
+    axes: int
+    transform: Callable[[Joint, Coordinates], Transform]
+    subspace: Callable[[Joint, Coordinates], Subspace]
+    subspace_rate: Callable[[Joint, Coordinates, Coordinates], Subspace] | None = None
+    integrate: Callable[[Coordinates, Coordinates], list[Scalar]] = _add
+    difference: Callable[[Coordinates, Coordinates], list[Scalar]] = _subtract
+    neutral: tuple[float, ...] = (0.0,)
+    angular: tuple[bool, ...] = (True,)
+    suffixes: tuple[str, ...] = ("",)
+
+    def __reduce__(self) -> tuple[Callable[[str], JointKind], tuple[str]]:
+        return JOINTS.__getitem__, (self.name,)
+
+
+@dataclass(frozen=True)
+class Joint:
+    """A joint of a model.
+
+    A joint of one degree of freedom moves by `ratio * q + offset`: a joint coupled to a `leader`
+    reads the leader's coordinate that way, and MJCF's reference position is an offset.
+    """
+
+    name: str
+    kind: JointKind
+    axes: Axes = ()
+    pitch: Scalar = 0.0
+    ratio: float = 1.0
+    offset: float = 0.0
+    leader: str | None = None
+    limits: Limits = field(default_factory=Limits)
+    drivetrain: Drivetrain = field(default_factory=Drivetrain)
+
+    def __post_init__(self) -> None:
+        if len(self.axes) != self.kind.axes:
+            raise InvalidModel(f"joint {self.name!r}", f"{self.kind.name} needs {self.kind.axes} axes")
+        if (self.ratio, self.offset, self.leader) != (1.0, 0.0, None) and self.kind.nq != 1:
+            raise InvalidModel(
+                f"joint {self.name!r}", f"a {self.kind.name} joint cannot be coupled or offset"
+            )
+
+    @property
+    def rest(self) -> Coordinates:
+        """Displacement at which the spring of the joint is relaxed."""
+        return self.drivetrain.rest or self.kind.neutral
+
+    def displacement(self, q: Coordinates) -> Coordinates:
+        """What the joint itself moves by at coordinates q."""
+        return [self.ratio * q[0] + self.offset] if self.kind.nq == 1 else q
+
+    def kinematics(self, q: Coordinates) -> tuple[Transform, Subspace]:
+        """Pose of the child in the joint frame, and the motion subspace in child coordinates."""
+        x = self.displacement(q)
+        S = self.kind.subspace(self, x)
+        if self.ratio != 1.0:
+            S = Subspace(tuple(column * self.ratio for column in S))
+        return self.kind.transform(self, x), S
+
+    def subspace_rate(self, q: Coordinates, v: Coordinates) -> Subspace | None:
+        """Rate of the subspace seen from the child; None where it is constant."""
+        return self.kind.subspace_rate and self.kind.subspace_rate(self, q, v)
+
+
+def plane_basis(normal: Vec3) -> Axes:
+    """Right-handed (e1, e2, normal); the cyclic axes for a normal along x, y or z."""
+    x, y, z = Mat3.identity()
+    parts = [abs(c) for c in normal]
+    across = (y, z, x)[parts.index(max(parts))]
+    e1 = across - normal * normal.dot(across)
+    e1 = e1 * (1.0 / math.sqrt(e1.dot(e1)))
+    return (e1, normal.cross(e1), normal)
+
+
+def _linear(axis: Vec3) -> Motion:
+    return Motion(axis, _ORIGIN)
+
+
+def _angular(axis: Vec3) -> Motion:
+    return Motion(_ORIGIN, axis)
+
+
+def _universal(joint: Joint, q: Coordinates) -> tuple[Mat3, Vec3]:
+    """Rotation about the second axis, and the first axis in child coordinates."""
+    second = rotation_about(joint.axes[1], q[1])
+    return second, second.apply_transpose(joint.axes[0])
+
+
+def _universal_rate(joint: Joint, q: Coordinates, v: Coordinates) -> Subspace:
+    _, first = _universal(joint, q)
+    return Subspace((_angular(first.cross(joint.axes[1]) * v[1]), Motion.zero()))
+
+
+def _planar_transform(joint: Joint, q: Coordinates) -> Transform:
+    e1, e2, normal = joint.axes
+    return Transform(rotation_about(normal, q[2]), e1 * q[0] + e2 * q[1])
+
+
+def _revolute(name: str) -> JointKind:
+    return JointKind(
+        name, 1, 1, 1,
+        lambda j, q: Transform(rotation_about(j.axes[0], q[0]), _ORIGIN),
+        lambda j, q: Subspace((_angular(j.axes[0]),)),
+    )  # fmt: skip
+
+
+_ROTATIONS = tuple(_angular(e) for e in Mat3.identity())
+_TRANSLATIONS = tuple(_linear(e) for e in Mat3.identity())
+
+JOINTS: dict[str, JointKind] = {
+    row.name: row
+    for row in (
+        JointKind(
+            "fixed", 0, 0, 0,
+            lambda j, q: Transform.identity(), lambda j, q: Subspace(()),
+            neutral=(), angular=(), suffixes=(),
+        ),
+        _revolute("revolute"),
+        _revolute("continuous"),
+        JointKind(
+            "prismatic", 1, 1, 1,
+            lambda j, q: Transform(Mat3.identity(), j.axes[0] * q[0]),
+            lambda j, q: Subspace((_linear(j.axes[0]),)),
+            angular=(False,),
+        ),
+        JointKind(
+            "helical", 1, 1, 1,
+            lambda j, q: Transform(rotation_about(j.axes[0], q[0]), j.axes[0] * (j.pitch * q[0])),
+            lambda j, q: Subspace((Motion(j.axes[0] * j.pitch, j.axes[0]),)),
+        ),
+        JointKind(
+            "universal", 2, 2, 2,
+            lambda j, q: Transform(
+                rotation_about(j.axes[0], q[0]) @ _universal(j, q)[0], _ORIGIN
+            ),
+            lambda j, q: Subspace((_angular(_universal(j, q)[1]), _angular(j.axes[1]))),
+            subspace_rate=_universal_rate,
+            neutral=(0.0, 0.0), angular=(True, True), suffixes=("1", "2"),
+        ),
+        JointKind(
+            "planar", 3, 3, 3,
+            _planar_transform,
+            lambda j, q: Subspace((_linear(j.axes[0]), _linear(j.axes[1]), _angular(j.axes[2]))),
+            integrate=integrate_planar, difference=difference_planar,
+            neutral=(0.0, 0.0, 0.0), angular=(False, False, True), suffixes=("x", "y", "angle"),
+        ),
+        JointKind(
+            "ball", 4, 3, 0,
+            lambda j, q: Transform(rotation_from_quaternion(*q), _ORIGIN),
+            lambda j, q: Subspace(_ROTATIONS),
+            integrate=integrate_quaternion, difference=difference_quaternion,
+            neutral=(0.0, 0.0, 0.0, 1.0), angular=(True,) * 3, suffixes=("wx", "wy", "wz"),
+        ),
+        JointKind(
+            "free", 7, 6, 0,
+            lambda j, q: Transform(rotation_from_quaternion(*q[3:]), Vec3(*q[:3])),
+            lambda j, q: Subspace(_TRANSLATIONS + _ROTATIONS),
+            integrate=integrate_pose, difference=difference_pose,
+            neutral=(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0),
+            angular=(False,) * 3 + (True,) * 3, suffixes=("vx", "vy", "vz", "wx", "wy", "wz"),
+        ),
+    )
+}  # fmt: skip

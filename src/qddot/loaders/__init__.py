@@ -1,0 +1,5 @@
+"""Loaders: from a description file, another library's model or a name to a Model."""
+
+from qddot.loaders.dispatch import load_model, robot_names
+
+__all__ = ["load_model", "robot_names"]

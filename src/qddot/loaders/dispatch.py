@@ -1,0 +1,85 @@
+"""Which loader reads a source: by type, by address, by the root element of a file, or by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from qddot.errors import DescriptionError, NotUnderstood, UnknownName
+from qddot.loaders.description import Base, Couplings, Description, to_model
+from qddot.loaders.find import resolve_uri
+from qddot.loaders.named import named_files
+from qddot.loaders.urdf import describe_urdf, expand_xacro
+from qddot.loaders.xml import parse_xml, read_file
+from qddot.model import Model
+
+__all__ = ["load_model", "robot_names"]
+
+_SUFFIXES = {".urdf", ".xacro", ".xml", ".mjcf", ".sdf", ".world"}
+
+
+def load_model(
+    source: Any,
+    base: Base = None,
+    couplings: Couplings = "exact",
+    strict: bool = False,
+) -> Model:
+    """The model of a file, of a robot by name, or of another library's model."""
+    return to_model(_describe(source), base, couplings, strict)
+
+
+def robot_names() -> list[str]:
+    """The names that can be loaded here."""
+    return sorted(named_files())
+
+
+def _describe(source: Any) -> Description:
+    if isinstance(source, str | Path):
+        return _describe_file(_locate(str(source)))
+    library = type(source).__module__.split(".")[0]
+    kind = f"{library}.{type(source).__name__}"
+    if kind == "mujoco.MjModel":
+        from qddot.loaders.mjcf import describe_mjmodel
+
+        return describe_mjmodel(source)
+    if kind == "mujoco.MjSpec":
+        from qddot.loaders.mjcf import describe_mjspec
+
+        return describe_mjspec(source)
+    if library.startswith("pinocchio") and type(source).__name__ == "Model":
+        from qddot.loaders.pinocchio import describe_pinocchio
+
+        return describe_pinocchio(source)
+    accepted = "a file, a name, an MjModel or MjSpec, or a pinocchio.Model is accepted"
+    raise NotUnderstood("source", source, accepted)
+
+
+def _locate(source: str) -> Path:
+    """The file that a path, an address or a name stands for."""
+    path = resolve_uri(source, Path.cwd()) if "://" in source else Path(source).expanduser()
+    if path.is_file():
+        return path
+    if "://" in source or path.suffix in _SUFFIXES or len(path.parts) > 1:
+        raise DescriptionError(path, "no such file")
+    names = named_files()
+    if source not in names:
+        raise UnknownName("robot", source, names)
+    return names[source]
+
+
+def _describe_file(path: Path) -> Description:
+    if path.suffix == ".xacro":
+        return describe_urdf(expand_xacro(path), str(path))
+    content = read_file(path)
+    root = parse_xml(content, str(path))
+    if root.tag == "robot":
+        return describe_urdf(content, str(path))
+    if root.tag in ("mujoco", "mujocoinclude"):
+        from qddot.loaders.mjcf import describe_mjcf
+
+        return describe_mjcf(path)
+    if root.tag == "sdf":
+        from qddot.loaders.sdf import describe_sdf
+
+        return describe_sdf(root, path)
+    raise root.error("is neither URDF (<robot>), MJCF (<mujoco>) nor SDF (<sdf>)")

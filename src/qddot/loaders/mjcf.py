@@ -1,0 +1,319 @@
+"""MJCF through MuJoCo's own compiler: a file, an MjSpec or a compiled MjModel.
+
+The q of a joint is MuJoCo's qpos (quaternions reordered to x, y, z, w). A body with several joints,
+or with a joint away from its origin, becomes a chain of bodies, the links between without mass.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qddot.errors import DescriptionError
+from qddot.joints import JOINTS, Drivetrain, Joint, Limits
+from qddot.loaders.description import Description
+from qddot.model import Coupling, Finding, FrameDraft, Link, Loop, PolynomialCoupling
+from qddot.spatial import Inertia, Mat3, Sym3, Transform, Vec3, rotation_from_quaternion
+
+if TYPE_CHECKING:
+    import mujoco
+
+__all__ = ["describe_mjcf", "describe_mjmodel", "describe_mjspec"]
+
+_FREE, _BALL, _SLIDE, _HINGE = range(4)
+_CONNECT, _WELD, _JOINT = range(3)
+_SITE = 6
+
+
+def describe_mjcf(path: Path) -> Description:
+    """The description in an MJCF file; mesh files may be missing where inertias are written out."""
+    import mujoco
+
+    try:
+        spec = mujoco.MjSpec.from_file(str(path))
+    except ValueError as error:
+        raise _compiler_error(path, error) from error
+    return describe_mjspec(spec, str(path))
+
+
+def describe_mjspec(spec: mujoco.MjSpec, file: str = "") -> Description:
+    """The description in an MjSpec, which is left as it is."""
+    copy = spec.copy()
+    findings = list(_invented(copy))
+    try:
+        _drop_looks(copy)
+        model = copy.compile()
+    except ValueError as error:
+        raise _compiler_error(file or spec.modelname, error) from error
+    return describe_mjmodel(model, spec.modelname, file, tuple(findings))
+
+
+def describe_mjmodel(
+    m: mujoco.MjModel, name: str = "", file: str = "", findings: tuple[Finding, ...] = ()
+) -> Description:
+    """The description in a compiled MjModel."""
+    frames = [
+        FrameDraft(_site_name(m, i), _body_name(m, m.site_bodyid[i]), _pose(m.site_pos[i], m.site_quat[i]))
+        for i in range(m.nsite)
+    ]
+    loops, loop_frames = _loops(m)
+    couplings, polynomials, doubts = _couplings(m)
+    return Description(
+        name or m.names[: m.names.index(b"\0")].decode() or "mjcf",
+        tuple(link for i in range(1, m.nbody) for link in _links(m, i)),
+        (*frames, *loop_frames),
+        couplings,
+        loops,
+        polynomials,
+        _gravity(m),
+        _keyframes(m),
+        (*findings, *doubts, *_ignored(m)),
+        file,
+        root_poses={_body_name(m, i): _pose(m.body_pos[i], m.body_quat[i]) for i in range(1, m.nbody)},
+    )
+
+
+def _compiler_error(file: object, error: Exception) -> DescriptionError:
+    text = " ".join(str(error).split())
+    line = re.search(r"line (\d+)", text)
+    return DescriptionError(str(file), f"MuJoCo: {text}", line=int(line[1]) if line else None)
+
+
+def _drop_looks(spec: Any) -> None:
+    """Remove what inertia does not depend on, so that its files need not exist."""
+    import mujoco
+
+    needed = {b.name for b in spec.bodies if not b.explicitinertial and b is not spec.worldbody}
+    from_geoms = spec.compiler.inertiafromgeom == mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_TRUE
+    for geom in list(spec.geoms):
+        geom.material = ""
+        shaped = geom.type in (mujoco.mjtGeom.mjGEOM_MESH, mujoco.mjtGeom.mjGEOM_HFIELD)
+        weighed = geom.parent.name in needed or (from_geoms and geom.parent is not spec.worldbody)
+        if (shaped or geom.meshname) and not weighed:
+            spec.delete(geom)
+    for site in spec.sites:
+        site.material = ""
+    used = {geom.meshname for geom in spec.geoms if geom.meshname}
+    unused = [mesh for mesh in spec.meshes if mesh.name not in used]
+    for asset in (*spec.skins, *spec.materials, *spec.textures, *spec.hfields, *unused):
+        spec.delete(asset)
+    for mesh in spec.meshes:
+        mesh.material = ""
+
+
+def _invented(spec: Any) -> Iterator[Finding]:
+    """Moving bodies whose inertia comes from their shapes."""
+    for body in spec.bodies:
+        if body is not spec.worldbody and not body.explicitinertial and body.geoms:
+            message = "has no <inertial>: inertia computed from its geoms"
+            yield Finding("info", "invented", f"body {body.name!r}", message)
+
+
+def _body_name(m: mujoco.MjModel, i: int) -> str | None:
+    """Name of a body; None for the world."""
+    return (m.body(i).name or f"body{i}") if i else None
+
+
+def _joint_name(m: mujoco.MjModel, j: int) -> str:
+    return m.joint(j).name or f"joint{j}"
+
+
+def _site_name(m: mujoco.MjModel, i: int) -> str:
+    name = m.site(i).name or f"site{i}"
+    bodies = {m.body(k).name for k in range(m.nbody)}
+    return f"{name} (site)" if name in bodies else name
+
+
+def _pose(position: Any, quaternion: Any) -> Transform:
+    w, x, y, z = (float(c) for c in quaternion)
+    return Transform(rotation_from_quaternion(x, y, z, w), _vector(position))
+
+
+def _vector(v: Any) -> Vec3:
+    return Vec3(*(float(c) for c in v))
+
+
+def _shift(p: Vec3) -> Transform:
+    return Transform(Mat3.identity(), p)
+
+
+def _gravity(m: mujoco.MjModel) -> Vec3:
+    import mujoco
+
+    off = m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY
+    return Vec3.zero() if off else _vector(m.opt.gravity)
+
+
+def _inertia(m: mujoco.MjModel, i: int) -> Inertia:
+    X = _pose(m.body_ipos[i], m.body_iquat[i])
+    moments = Sym3.diagonal(*(float(c) for c in m.body_inertia[i]))
+    return X.to_parent(Inertia(float(m.body_mass[i]), Vec3.zero(), moments))
+
+
+def _links(m: mujoco.MjModel, i: int) -> Iterator[Link]:
+    """The links of one body: one for each joint, the last (or a fixed one after it) the body."""
+    name, parent = str(_body_name(m, i)), _body_name(m, m.body_parentid[i])
+    X, anchor = _pose(m.body_pos[i], m.body_quat[i]), Vec3.zero()
+    joints = range(m.body_jntadr[i], m.body_jntadr[i] + m.body_jntnum[i])
+    for j in joints:
+        if m.jnt_type[j] == _FREE:
+            yield Link(name, parent, Transform.identity(), _joint(m, j), _inertia(m, i))
+            return
+        at = _vector(m.jnt_pos[j])
+        placement, anchor = X @ _shift(at - anchor), at
+        if j == joints[-1] and at == Vec3.zero():
+            yield Link(name, parent, placement, _joint(m, j), _inertia(m, i))
+            return
+        link = f"{name}/{_joint_name(m, j)}"
+        yield Link(link, parent, placement, _joint(m, j))
+        parent, X = link, Transform.identity()
+    held = Joint(f"{name} (fixed)", JOINTS["fixed"])
+    yield Link(name, parent, X @ _shift(-anchor), held, _inertia(m, i))
+
+
+def _joint(m: mujoco.MjModel, j: int) -> Joint:
+    kind, name, adr = m.jnt_type[j], _joint_name(m, j), m.jnt_qposadr[j]
+    if kind == _FREE:
+        return Joint(name, JOINTS["free"], drivetrain=_drivetrain(m, j))
+    if kind == _BALL:
+        return Joint(name, JOINTS["ball"], drivetrain=_drivetrain(m, j))
+    limits = _limits(m, j)
+    row = "prismatic" if kind == _SLIDE else "revolute" if limits.upper < math.inf else "continuous"
+    return Joint(
+        name, JOINTS[row], (_vector(m.jnt_axis[j]),),
+        offset=-float(m.qpos0[adr]), limits=limits, drivetrain=_drivetrain(m, j),
+    )  # fmt: skip
+
+
+def _limits(m: mujoco.MjModel, j: int) -> Limits:
+    lower, upper = m.jnt_range[j] if m.jnt_limited[j] else (-math.inf, math.inf)
+    effort = math.inf
+    if m.jnt_actfrclimited[j]:
+        effort = float(abs(m.jnt_actfrcrange[j]).max())
+    return Limits(float(lower), float(upper), effort=effort)
+
+
+def _drivetrain(m: mujoco.MjModel, j: int) -> Drivetrain:
+    dof, stiffness = m.jnt_dofadr[j], float(m.jnt_stiffness[j])
+    free = m.jnt_type[j] == _FREE
+    return Drivetrain(
+        armature=0.0 if free else float(m.dof_armature[dof]),
+        damping=float(m.dof_damping[dof]),
+        friction=float(m.dof_frictionloss[dof]),
+        stiffness=stiffness,
+        rest=_rest(m, j) if stiffness else None,
+    )
+
+
+def _rest(m: mujoco.MjModel, j: int) -> tuple[float, ...]:
+    """Displacement of a joint at which its spring is relaxed."""
+    q = _coordinates(m, j, m.qpos_spring)
+    if m.jnt_type[j] in (_SLIDE, _HINGE):
+        return (q[0] - float(m.qpos0[m.jnt_qposadr[j]]),)
+    return q
+
+
+def _coordinates(m: mujoco.MjModel, j: int, qpos: Any) -> tuple[float, ...]:
+    """The coordinates of a joint in a qpos, quaternion last component w."""
+    adr, kind = m.jnt_qposadr[j], m.jnt_type[j]
+    if kind in (_SLIDE, _HINGE):
+        return (float(qpos[adr]),)
+    x = [float(c) for c in qpos[adr : adr + (7 if kind == _FREE else 4)]]
+    w = x.pop(3 if kind == _FREE else 0)
+    return (*x, w)
+
+
+def _keyframes(m: mujoco.MjModel) -> dict[str, dict[str, tuple[float, ...]]]:
+    """Coordinates by joint of each keyframe."""
+    return {
+        m.key(k).name or f"key{k}": {
+            _joint_name(m, j): _coordinates(m, j, m.key_qpos[k]) for j in range(m.njnt)
+        }
+        for k in range(m.nkey)
+    }
+
+
+def _active(m: mujoco.MjModel, *kinds: int) -> list[int]:
+    return [e for e in range(m.neq) if m.eq_active0[e] and m.eq_type[e] in kinds]
+
+
+def _equality_name(m: mujoco.MjModel, e: int) -> str:
+    return m.equality(e).name or f"equality{e}"
+
+
+def _couplings(
+    m: mujoco.MjModel,
+) -> tuple[tuple[Coupling, ...], tuple[PolynomialCoupling, ...], list[Finding]]:
+    """Linear joint equalities as exact couplings, the others as constraints."""
+    linear: dict[str, Coupling] = {}
+    polynomials, findings = [], []
+    for e in _active(m, _JOINT):
+        follower = _joint_name(m, m.eq_obj1id[e])
+        leader = _joint_name(m, m.eq_obj2id[e]) if m.eq_obj2id[e] >= 0 else None
+        coefficients = tuple(float(c) for c in m.eq_data[e][:5])
+        straight = not any(coefficients[2:]) or leader is None
+        if straight and follower not in linear:
+            linear[follower] = Coupling(follower, leader, coefficients[1], coefficients[0])
+            continue
+        name = _equality_name(m, e)
+        polynomials.append(PolynomialCoupling(name, follower, str(leader), coefficients))
+        reason = "is not linear" if not straight else "couples a joint that has a leader already"
+        message = f"joint equality {name!r} {reason}: kept as a constraint, the joint left free"
+        findings.append(Finding("warning", "coupling", f"joint {follower!r}", message))
+    return tuple(linear.values()), tuple(polynomials), findings
+
+
+def _loops(m: mujoco.MjModel) -> tuple[tuple[Loop, ...], list[FrameDraft]]:
+    """Connect and weld equalities, each between two frames of its own."""
+    loops, frames = [], []
+    for e in _active(m, _CONNECT, _WELD):
+        data, name, weld = m.eq_data[e], _equality_name(m, e), m.eq_type[e] == _WELD
+        if m.eq_objtype[e] == _SITE:
+            ends = [_site_end(m, m.eq_obj1id[e]), _site_end(m, m.eq_obj2id[e])]
+        elif weld:
+            at = _shift(_vector(data[:3]))
+            relative = _pose(data[3:6], data[6:10])
+            ends = [(m.eq_obj1id[e], relative @ at), (m.eq_obj2id[e], at)]
+        else:
+            first, second = (_shift(_vector(data[k : k + 3])) for k in (0, 3))
+            ends = [(m.eq_obj1id[e], first), (m.eq_obj2id[e], second)]
+        names = [f"{name}/1", f"{name}/2"]
+        frames += [
+            FrameDraft(n, _body_name(m, b), X) for n, (b, X) in zip(names, ends, strict=True)
+        ]
+        loops.append(Loop(name, "pose" if weld else "point", *names))
+    return tuple(loops), frames
+
+
+def _site_end(m: mujoco.MjModel, i: int) -> tuple[int, Transform]:
+    return m.site_bodyid[i], _pose(m.site_pos[i], m.site_quat[i])
+
+
+def _ignored(m: mujoco.MjModel) -> Iterator[Finding]:
+    """What MuJoCo would put into the dynamics and a rigid-body model does not have."""
+
+    def warn(subject: str, message: str) -> Finding:
+        return Finding("warning", "ignored", subject, message)
+
+    for i in range(1, m.nbody):
+        if m.body_gravcomp[i]:
+            yield warn(f"body {_body_name(m, i)!r}", f"gravcomp {m.body_gravcomp[i]:g} is ignored")
+    for j in range(m.njnt):
+        subject, dof = f"joint {_joint_name(m, j)!r}", m.jnt_dofadr[j]
+        if m.jnt_type[j] == _FREE and m.dof_armature[dof]:
+            yield warn(subject, f"armature {m.dof_armature[dof]:g} on a free joint is ignored")
+        for field in ("jnt_stiffnesspoly", "dof_dampingpoly"):
+            terms = getattr(m, field, None)
+            if terms is not None and terms[j if field.startswith("jnt") else dof].any():
+                yield warn(subject, "nonlinear terms of its spring or damper are ignored")
+    for t in range(m.ntendon):
+        if any(float(abs(getattr(m, f"tendon_{k}")[t]).max()) for k in ("stiffness", "damping", "armature") if hasattr(m, f"tendon_{k}")):
+            yield warn(f"tendon {m.tendon(t).name!r}", "its stiffness, damping or armature is ignored")
+    for e in range(m.neq):
+        if m.eq_type[e] not in (_CONNECT, _WELD, _JOINT) and m.eq_active0[e]:
+            yield warn(f"equality {_equality_name(m, e)!r}", "is neither connect, weld nor joint: ignored")
+    if m.opt.density or m.opt.viscosity:
+        yield warn("option", "forces of the surrounding fluid are ignored")

@@ -1,0 +1,161 @@
+"""Exponential and logarithm of the rotation and pose groups, smooth through zero on every scalar.
+
+Functions of a squared angle are a power series near zero and the closed form elsewhere, so that
+values and automatic derivatives are right at zero too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import factorial
+
+from qddot.scalar import Scalar, atan2, cos, less, sin, sqrt, where
+from qddot.spatial import Motion, Vec3
+
+__all__ = [
+    "difference_planar",
+    "difference_pose",
+    "difference_quaternion",
+    "integrate_planar",
+    "integrate_pose",
+    "integrate_quaternion",
+    "normalised",
+]
+
+_NEAR_ZERO = 1e-6
+
+
+def _series(x: Scalar, coefficients: Sequence[float]) -> Scalar:
+    """Polynomial with these coefficients, lowest first, by Horner's rule."""
+    total = coefficients[-1] + 0.0 * x
+    for c in reversed(coefficients[:-1]):
+        total = c + total * x
+    return total
+
+
+_SIN = [(-1) ** k / factorial(2 * k + 1) for k in range(7)]
+_SIN_REST = [(-1) ** k / factorial(2 * k + 3) for k in range(7)]
+_COT_REST = [1 / 12, 1 / 720, 1 / 30240, 1 / 1209600, 1 / 47900160, 691 / 1307674368000]
+_ASIN = [factorial(2 * k) / (4**k * factorial(k) ** 2 * (2 * k + 1)) for k in range(7)]
+
+
+def _away_from_zero(x2: Scalar) -> tuple[Scalar, Scalar]:
+    """Whether a squared angle is near zero, and the squared angle made safe to divide by."""
+    near = less(x2, _NEAR_ZERO)
+    return near, where(near, 1.0 + 0.0 * x2, x2)
+
+
+def _sinc(x2: Scalar) -> Scalar:
+    """sin x / x of x²."""
+    near, safe = _away_from_zero(x2)
+    x = sqrt(safe)
+    return where(near, _series(x2, _SIN), sin(x) / x)
+
+
+def _sin_rest(x2: Scalar) -> Scalar:
+    """(x − sin x) / x³ of x²."""
+    near, safe = _away_from_zero(x2)
+    return where(near, _series(x2, _SIN_REST), (1.0 - _sinc(safe)) / safe)
+
+
+def _cot_rest(x2: Scalar) -> Scalar:
+    """(1 − (x/2) cot(x/2)) / x² of x²."""
+    near, safe = _away_from_zero(x2)
+    half = sqrt(safe) * 0.5
+    return where(near, _series(x2, _COT_REST), (1.0 - half * cos(half) / sin(half)) / safe)
+
+
+def _multiply(a: Sequence[Scalar], b: Sequence[Scalar]) -> list[Scalar]:
+    """Product of two quaternions (x, y, z, w)."""
+    u, v, s, t = Vec3(*a[:3]), Vec3(*b[:3]), a[3], b[3]
+    return [*(v * s + u * t + u.cross(v)), s * t - u.dot(v)]
+
+
+def _rotate(quaternion: Sequence[Scalar], p: Vec3) -> Vec3:
+    """A vector turned by a unit quaternion."""
+    u, w = Vec3(*quaternion[:3]), quaternion[3]
+    t = u.cross(p) * 2.0
+    return p + t * w + u.cross(t)
+
+
+def _conjugate(quaternion: Sequence[Scalar]) -> list[Scalar]:
+    x, y, z, w = quaternion
+    return [-x, -y, -z, w]
+
+
+def normalised(quaternion: Sequence[Scalar]) -> list[Scalar]:
+    """The quaternion scaled to unit length."""
+    length = sqrt(sum((c * c for c in quaternion[1:]), quaternion[0] * quaternion[0]))
+    return [c / length for c in quaternion]
+
+
+def _exponential(w: Vec3) -> list[Scalar]:
+    """Unit quaternion of a rotation vector."""
+    angle2 = w.dot(w)
+    half = _sinc(angle2 * 0.25)
+    quarter = _sinc(angle2 * 0.0625)
+    return [*(w * (0.5 * half)), 1.0 - angle2 * 0.125 * quarter * quarter]
+
+
+def _logarithm(quaternion: Sequence[Scalar]) -> Vec3:
+    """Rotation vector of a unit quaternion, at most half a turn long."""
+    flip = where(less(quaternion[3], 0.0), -1.0, 1.0)
+    u, w = Vec3(*quaternion[:3]) * flip, quaternion[3] * flip
+    n2 = u.dot(u)
+    near, safe = _away_from_zero(n2)
+    n = sqrt(safe)
+    return u * (2.0 * where(near, _series(n2, _ASIN), atan2(n, w) / n))
+
+
+def integrate_quaternion(q: Sequence[Scalar], w: Sequence[Scalar]) -> list[Scalar]:
+    """q ⊗ exp(w), w in body coordinates."""
+    return normalised(_multiply(q, _exponential(Vec3(*w))))
+
+
+def difference_quaternion(q0: Sequence[Scalar], q1: Sequence[Scalar]) -> list[Scalar]:
+    """The w with q0 ⊗ exp(w) = q1."""
+    return list(_logarithm(_multiply(_conjugate(q0), q1)))
+
+
+def integrate_pose(q: Sequence[Scalar], dv: Sequence[Scalar]) -> list[Scalar]:
+    """Pose (x, y, z, quaternion) times the exponential of a twist in body coordinates."""
+    V = Motion.of(dv)
+    v, w, angle2 = V.lin, V.ang, V.ang.dot(V.ang)
+    half = _sinc(angle2 * 0.25)
+    wv = w.cross(v)
+    step = v + wv * (0.5 * half * half) + w.cross(wv) * _sin_rest(angle2)
+    return [*(Vec3(*q[:3]) + _rotate(q[3:], step)), *integrate_quaternion(q[3:], list(w))]
+
+
+def difference_pose(q0: Sequence[Scalar], q1: Sequence[Scalar]) -> list[Scalar]:
+    """The twist whose exponential takes pose q0 to pose q1."""
+    step = _rotate(_conjugate(q0[3:]), Vec3(*q1[:3]) - Vec3(*q0[:3]))
+    w = Vec3(*difference_quaternion(q0[3:], q1[3:]))
+    ws = w.cross(step)
+    v = step - ws * 0.5 + w.cross(ws) * _cot_rest(w.dot(w))
+    return [*v, *w]
+
+
+def _planar_factors(angle: Scalar) -> tuple[Scalar, Scalar]:
+    """sin a / a and (1 − cos a) / a."""
+    half = _sinc(angle * angle * 0.25)
+    return _sinc(angle * angle), 0.5 * angle * half * half
+
+
+def integrate_planar(q: Sequence[Scalar], dv: Sequence[Scalar]) -> list[Scalar]:
+    """Planar pose (x, y, angle) times the exponential of a planar twist in body coordinates."""
+    (x, y, angle), (a, b, w) = q, dv
+    f, g = _planar_factors(w)
+    dx, dy = f * a - g * b, g * a + f * b
+    c, s = cos(angle), sin(angle)
+    return [x + c * dx - s * dy, y + s * dx + c * dy, angle + w]
+
+
+def difference_planar(q0: Sequence[Scalar], q1: Sequence[Scalar]) -> list[Scalar]:
+    """The planar twist whose exponential takes planar pose q0 to q1."""
+    x, y, w = (b - a for a, b in zip(q0, q1, strict=True))
+    c, s = cos(q0[2]), sin(q0[2])
+    dx, dy = c * x + s * y, c * y - s * x
+    f, g = _planar_factors(w)
+    scale = f * f + g * g
+    return [(f * dx + g * dy) / scale, (f * dy - g * dx) / scale, w]

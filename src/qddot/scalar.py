@@ -1,0 +1,80 @@
+"""The closed list of operations an algorithm may use on a scalar beyond + - * /.
+
+A scalar is a float, a complex, a NumPy array (one entry a state of a batch), an mpmath number or
+a CasADi SX. Everything that differs between them is in this file.
+"""
+
+from __future__ import annotations
+
+import cmath
+import importlib
+import math
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Scalar", "atan2", "cos", "less", "sign", "sin", "sqrt", "where"]
+
+Scalar = Any
+
+
+@lru_cache(maxsize=None)
+def _library(kind: type) -> Any:
+    """The library that computes with this type of number."""
+    if issubclass(kind, np.ndarray | np.generic):
+        return np
+    if issubclass(kind, complex):
+        return cmath
+    if issubclass(kind, float | int):
+        return math
+    return importlib.import_module(kind.__module__.split(".")[0])
+
+
+def sin(x: Scalar) -> Scalar:
+    """Sine."""
+    return _library(type(x)).sin(x)
+
+
+def cos(x: Scalar) -> Scalar:
+    """Cosine."""
+    return _library(type(x)).cos(x)
+
+
+def sqrt(x: Scalar) -> Scalar:
+    """Square root."""
+    return _library(type(x)).sqrt(x)
+
+
+def atan2(y: Scalar, x: Scalar) -> Scalar:
+    """Angle of the point (x, y); on complex numbers continued to first order off the real line."""
+    library = _library(type(y) if not isinstance(y, float | int) else type(x))
+    if library is cmath or (library is np and (np.iscomplexobj(y) or np.iscomplexobj(x))):
+        y, x = np.asarray(y), np.asarray(x)
+        slope = (x.real * y.imag - y.real * x.imag) / (x.real**2 + y.real**2)
+        angle = np.arctan2(y.real, x.real) + 1j * slope
+        return complex(angle) if library is cmath else angle
+    return library.arctan2(y, x) if library is np else library.atan2(y, x)
+
+
+def less(a: Scalar, b: Scalar) -> Any:
+    """Truth of a < b, by the real parts."""
+    if _library(type(a)).__name__ == "casadi":
+        return a < b
+    return a.real < b
+
+
+def where(condition: Any, a: Scalar, b: Scalar) -> Scalar:
+    """`a` where the condition holds, `b` elsewhere; both are evaluated."""
+    if isinstance(condition, bool):
+        return a if condition else b
+    library = _library(type(condition))
+    return np.where(condition, a, b) if library is np else library.if_else(condition, a, b)
+
+
+def sign(x: Scalar) -> Scalar:
+    """-1, 0 or 1."""
+    library = _library(type(x))
+    if library in (math, cmath):
+        return float(np.sign(x.real))
+    return np.sign(x.real) if library is np else library.sign(x)

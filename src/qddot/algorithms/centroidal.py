@@ -40,14 +40,21 @@ def _composites(
 def center_of_mass(model: Model, q: Vector) -> Vec3:
     """Centre of mass of the moving bodies, in the world."""
     X, _ = joint_kinematics(model, q)
-    total = _composites(model, X, [body.inertia for body in model.bodies])[-1]
-    return total.h * (1.0 / total.mass)
+    return _center(_composites(model, X, [body.inertia for body in model.bodies])[-1])
+
+
+def _center(total: Inertia) -> Vec3:
+    """Centre of mass; the origin where nothing that moves has mass."""
+    massless = isinstance(total.mass, float) and total.mass == 0.0
+    return Vec3.zero() if massless else total.h * (1.0 / total.mass)
 
 
 def center_of_mass_jacobian(model: Model, q: Vector) -> Matrix:
     """Jacobian (3 × nv) of the centre of mass: linear momentum by velocity, over the mass."""
-    mass = sum(body.inertia.mass for body in model.bodies)
-    return [[x * (1.0 / mass) for x in row] for row in centroidal_map(model, q)[:3]]
+    mass = sum((body.inertia.mass for body in model.bodies), 0.0)
+    rows = zip(*centroidal_map(model, q)[:3], strict=True)
+    columns = [_center(Inertia(mass, Vec3(*column), Inertia.zero().I)) for column in rows]
+    return [[getattr(c, axis) for c in columns] for axis in "xyz"]
 
 
 def centroidal_map(model: Model, q: Vector) -> Matrix:
@@ -57,7 +64,7 @@ def centroidal_map(model: Model, q: Vector) -> Matrix:
     """
     X, S = joint_kinematics(model, q)
     composite = _composites(model, X, [body.inertia for body in model.bodies])
-    poses, c = world_poses(model, X), composite[-1].h * (1.0 / composite[-1].mass)
+    poses, c = world_poses(model, X), _center(composite[-1])
     columns = []
     for i, body in enumerate(model.bodies):
         for dof, s in zip(body.dofs, S[i], strict=True):
@@ -73,8 +80,8 @@ def centroidal_map_rate(model: Model, q: Vector, v: Vector) -> Matrix:
     dS = subspace_rates(model, q, v, S, V)
     composite = _composites(model, X, [body.inertia for body in model.bodies])
     rate = _composites(model, X, [body.inertia.rate(V[i]) for i, body in enumerate(model.bodies)])
-    poses, scale = world_poses(model, X), 1.0 / composite[-1].mass
-    c, dc = composite[-1].h * scale, rate[-1].h * scale
+    poses, c = world_poses(model, X), _center(composite[-1])
+    dc = _center(Inertia(composite[-1].mass, rate[-1].h, rate[-1].I))
     columns = []
     for i, body in enumerate(model.bodies):
         for dof, s, ds in zip(body.dofs, S[i], dS[i], strict=True):

@@ -10,7 +10,7 @@ from qddot.loaders.description import Base, Couplings, Description, to_model
 from qddot.loaders.find import resolve_uri
 from qddot.loaders.named import named_files
 from qddot.loaders.urdf import describe_urdf, expand_xacro
-from qddot.loaders.xml import parse_xml, read_file
+from qddot.loaders.xml import Element, parse_xml, read_file
 from qddot.model import Model
 
 __all__ = ["load_model", "robot_names"]
@@ -35,7 +35,7 @@ def robot_names() -> list[str]:
 
 def _describe(source: Any) -> Description:
     if isinstance(source, str | Path):
-        return _describe_file(_locate(str(source)))
+        return _describe_file(_locate(source))
     library = type(source).__module__.split(".")[0]
     kind = f"{library}.{type(source).__name__}"
     if kind == "mujoco.MjModel":
@@ -54,26 +54,35 @@ def _describe(source: Any) -> Description:
     raise NotUnderstood("source", source, accepted)
 
 
-def _locate(source: str) -> Path:
+def _locate(source: str | Path) -> Path:
     """The file that a path, an address or a name stands for."""
-    path = resolve_uri(source, Path.cwd()) if "://" in source else Path(source).expanduser()
-    if path.is_file():
-        return path
-    if "://" in source or path.suffix in _SUFFIXES or len(path.parts) > 1:
-        raise DescriptionError(path, "no such file")
+    text = str(source)
+    if text.lstrip().startswith("<"):
+        raise NotUnderstood("source", text[:40], "is XML text; save it to a file and load that")
+    address = isinstance(source, str) and "://" in text
+    try:
+        path = resolve_uri(text, Path.cwd()) if address else Path(text).expanduser()
+        if path.is_file():
+            return path
+        there, folder = path.exists(), path.is_dir()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise DescriptionError(text[:200], f"cannot be read: {error}") from error
     names = named_files()
-    if source not in names:
-        raise UnknownName("robot", source, names)
-    return names[source]
+    if text in names:
+        return names[text]
+    if there or address or path.suffix in _SUFFIXES or len(path.parts) > 1:
+        reason = "is a folder" if folder else "is not a file" if there else "no such file"
+        raise DescriptionError(path, reason)
+    raise UnknownName("robot", text, names)
 
 
 def _describe_file(path: Path) -> Description:
-    if path.suffix == ".xacro":
-        return describe_urdf(expand_xacro(path), str(path))
-    content = read_file(path)
-    root = parse_xml(content, str(path))
+    root = parse_xml(read_file(path), str(path))
+    if root.tag == "robot" and (path.suffix == ".xacro" or _uses_xacro(root)):
+        # lines are those of the expanded text
+        root = parse_xml(expand_xacro(path), f"{path} (expanded)")
     if root.tag == "robot":
-        return describe_urdf(content, str(path))
+        return describe_urdf(root, root.file)
     if root.tag in ("mujoco", "mujocoinclude"):
         from qddot.loaders.mjcf import describe_mjcf
 
@@ -83,3 +92,7 @@ def _describe_file(path: Path) -> Description:
 
         return describe_sdf(root, path)
     raise root.error("is neither URDF (<robot>), MJCF (<mujoco>) nor SDF (<sdf>)")
+
+
+def _uses_xacro(element: Element) -> bool:
+    return any(child.tag.startswith("xacro:") or _uses_xacro(child) for child in element.children)

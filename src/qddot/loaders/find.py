@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import unquote
 
 from qddot.errors import DescriptionError
 
@@ -20,6 +21,8 @@ def _candidates(package: str, start: Path) -> Iterator[Path]:
         yield folder / package
     for variable in ("ROS_PACKAGE_PATH", "AMENT_PREFIX_PATH", "GZ_SIM_RESOURCE_PATH"):
         for entry in filter(None, os.environ.get(variable, "").split(os.pathsep)):
+            if Path(entry).name == package:
+                yield Path(entry)
             yield Path(entry) / package
             yield Path(entry) / "share" / package
     for entry in sys.path:
@@ -30,6 +33,8 @@ def _candidates(package: str, start: Path) -> Iterator[Path]:
 
 def find_package(package: str, start: Path) -> Path:
     """The folder of a package: upward from a folder, then the usual paths."""
+    if not package:
+        raise DescriptionError("package://", "names no package")
     tried = []
     for folder in _candidates(package, start.resolve()):
         if folder.is_dir():
@@ -45,6 +50,10 @@ def resolve_uri(uri: str, start: Path) -> Path:
     if not separator:
         return start / uri
     if scheme == "file":
-        return Path(rest)
+        return Path(unquote(rest))
+    if scheme not in ("package", "model"):
+        raise DescriptionError(
+            uri, "only package://, model:// and file:// addresses are understood"
+        )
     package, _, path = rest.partition("/")
     return find_package(package, start) / path

@@ -34,21 +34,32 @@ def describe_mjcf(path: Path) -> Description:
 
     try:
         spec = mujoco.MjSpec.from_file(str(path))
-    except ValueError as error:
+    except (ValueError, mujoco.FatalError, mujoco.UnexpectedError) as error:
         raise _compiler_error(path, error) from error
     return describe_mjspec(spec, str(path))
 
 
 def describe_mjspec(spec: mujoco.MjSpec, file: str = "") -> Description:
     """The description in an MjSpec, which is left as it is."""
-    copy = spec.copy()
-    findings = list(_invented(copy))
+    import mujoco
+
+    failures = (ValueError, mujoco.FatalError, mujoco.UnexpectedError)
+    copy, unweighed = spec.copy(), []
     try:
         _drop_looks(copy)
         model = copy.compile()
-    except ValueError as error:
-        raise _compiler_error(file or spec.modelname, error) from error
-    return describe_mjmodel(model, spec.modelname, file, tuple(findings))
+    except failures as error:
+        copy = spec.copy()
+        unweighed = list(_drop_still_shapes(copy))
+        try:
+            if not unweighed:
+                raise
+            _drop_looks(copy)
+            model = copy.compile()
+        except failures:
+            raise _compiler_error(file or spec.modelname, error) from error
+    findings = (*_invented(copy), *unweighed)
+    return describe_mjmodel(model, spec.modelname, file, findings)
 
 
 def describe_mjmodel(
@@ -84,18 +95,14 @@ def _compiler_error(file: object, error: Exception) -> DescriptionError:
 
 def _drop_looks(spec: Any) -> None:
     """Remove what inertia does not depend on, so that its files need not exist."""
-    import mujoco
-
-    needed = {b.name for b in spec.bodies if not b.explicitinertial and b is not spec.worldbody}
-    from_geoms = spec.compiler.inertiafromgeom == mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_TRUE
+    for element in (*spec.sensors, *spec.pairs, *spec.tuples):
+        spec.delete(element)
     for geom in list(spec.geoms):
         geom.material = ""
-        shaped = geom.type in (mujoco.mjtGeom.mjGEOM_MESH, mujoco.mjtGeom.mjGEOM_HFIELD)
-        weighed = geom.parent.name in needed or (from_geoms and geom.parent is not spec.worldbody)
-        if (shaped or geom.meshname) and not weighed:
+        if _has_file(geom) and not _weighed(spec, geom.parent):
             spec.delete(geom)
-    for site in spec.sites:
-        site.material = ""
+    for element in (*spec.sites, *spec.tendons):
+        element.material = ""
     used = {geom.meshname for geom in spec.geoms if geom.meshname}
     unused = [mesh for mesh in spec.meshes if mesh.name not in used]
     for asset in (*spec.skins, *spec.materials, *spec.textures, *spec.hfields, *unused):
@@ -104,25 +111,78 @@ def _drop_looks(spec: Any) -> None:
         mesh.material = ""
 
 
-def _invented(spec: Any) -> Iterator[Finding]:
-    """Moving bodies whose inertia comes from their shapes."""
+def _has_file(geom: Any) -> bool:
+    import mujoco
+
+    shapes = (mujoco.mjtGeom.mjGEOM_MESH, mujoco.mjtGeom.mjGEOM_HFIELD, mujoco.mjtGeom.mjGEOM_SDF)
+    return geom.type in shapes or bool(geom.meshname)
+
+
+def _weighed(spec: Any, body: Any) -> bool:
+    """Whether the inertia of a body comes from its geoms."""
+    import mujoco
+
+    kinds, setting = mujoco.mjtInertiaFromGeom, spec.compiler.inertiafromgeom
+    if body is spec.worldbody or setting == kinds.mjINERTIAFROMGEOM_FALSE:
+        return False
+    return setting == kinds.mjINERTIAFROMGEOM_TRUE or not body.explicitinertial
+
+
+def _drop_still_shapes(spec: Any) -> Iterator[Finding]:
+    """Remove the shapes from files of bodies that never move, which then have no mass."""
     for body in spec.bodies:
-        if body is not spec.worldbody and not body.explicitinertial and body.geoms:
+        chain = [body]
+        while chain[-1].parent is not None:
+            chain.append(chain[-1].parent)
+        shapes = [geom for geom in body.geoms if _has_file(geom)]
+        if not shapes or not _weighed(spec, body) or any(b.joints for b in chain):
+            continue
+        for geom in shapes:
+            spec.delete(geom)
+        message = "does not move, and its shape cannot be read: what it weighs is not known"
+        yield Finding("warning", "unweighed", f"body {body.name!r}", message)
+
+
+def _invented(spec: Any) -> Iterator[Finding]:
+    """Bodies whose inertia comes from their shapes."""
+    for body in spec.bodies:
+        if _weighed(spec, body) and body.geoms:
+            name = body.name or f"body{body.id}"
             message = "has no <inertial>: inertia computed from its geoms"
-            yield Finding("info", "invented", f"body {body.name!r}", message)
+            if body.explicitinertial:
+                message = "inertiafromgeom: inertia computed from its geoms, not its <inertial>"
+            yield Finding("info", "invented", f"body {name!r}", message)
+
+
+def _fallback(m: mujoco.MjModel, kind: str, i: int) -> str:
+    """A name for what has none, that nothing else has."""
+    import mujoco
+
+    name, objects = f"{kind}{i}", getattr(mujoco.mjtObj, f"mjOBJ_{kind.upper()}")
+    while mujoco.mj_name2id(m, objects, name) >= 0:
+        name += "_"
+    return name
+
+
+def _off(m: mujoco.MjModel, *features: str) -> bool:
+    """Whether an option of the file disables one of these features."""
+    import mujoco
+
+    bits = (getattr(mujoco.mjtDisableBit, f"mjDSBL_{f}", 0) for f in features)
+    return any(m.opt.disableflags & bit for bit in bits)
 
 
 def _body_name(m: mujoco.MjModel, i: int) -> str | None:
     """Name of a body; None for the world."""
-    return (m.body(i).name or f"body{i}") if i else None
+    return (m.body(i).name or _fallback(m, "body", i)) if i else None
 
 
 def _joint_name(m: mujoco.MjModel, j: int) -> str:
-    return m.joint(j).name or f"joint{j}"
+    return m.joint(j).name or _fallback(m, "joint", j)
 
 
 def _site_name(m: mujoco.MjModel, i: int) -> str:
-    name = m.site(i).name or f"site{i}"
+    name = m.site(i).name or _fallback(m, "site", i)
     bodies = {m.body(k).name for k in range(m.nbody)}
     return f"{name} (site)" if name in bodies else name
 
@@ -141,10 +201,7 @@ def _shift(p: Vec3) -> Transform:
 
 
 def _gravity(m: mujoco.MjModel) -> Vec3:
-    import mujoco
-
-    off = m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY
-    return Vec3.zero() if off else _vector(m.opt.gravity)
+    return Vec3.zero() if _off(m, "GRAVITY") else _vector(m.opt.gravity)
 
 
 def _inertia(m: mujoco.MjModel, i: int) -> Inertia:
@@ -197,15 +254,33 @@ def _limits(m: mujoco.MjModel, j: int) -> Limits:
 
 
 def _drivetrain(m: mujoco.MjModel, j: int) -> Drivetrain:
-    dof, stiffness = m.jnt_dofadr[j], float(m.jnt_stiffness[j])
-    free = m.jnt_type[j] == _FREE
+    dof, free = m.jnt_dofadr[j], m.jnt_type[j] == _FREE
+    stiffness = 0.0 if free or _off(m, "SPRING", "PASSIVE") else float(m.jnt_stiffness[j])
+    armature = float(m.dof_armature[dof]) + _of_actuators(m, j, "armature")
+    damping = float(m.dof_damping[dof]) + _of_actuators(m, j, "damping")
     return Drivetrain(
-        armature=0.0 if free else float(m.dof_armature[dof]),
-        damping=float(m.dof_damping[dof]),
-        friction=float(m.dof_frictionloss[dof]),
+        armature=0.0 if free else armature,
+        damping=0.0 if _off(m, "DAMPER", "PASSIVE") else damping,
+        friction=0.0 if _off(m, "FRICTIONLOSS", "CONSTRAINT") else float(m.dof_frictionloss[dof]),
         stiffness=stiffness,
         rest=_rest(m, j) if stiffness else None,
     )
+
+
+def _of_actuators(m: mujoco.MjModel, j: int, quantity: str) -> float:
+    """Armature or damping of the motors of a joint, seen through their gears."""
+    values = getattr(m, f"actuator_{quantity}", None)
+    if values is None:
+        return 0.0
+    driving = (a for a in range(m.nu) if _driven_joint(m, a) == j)
+    return sum(float(values.reshape(m.nu, -1)[a, 0] * m.actuator_gear[a, 0] ** 2) for a in driving)
+
+
+def _driven_joint(m: mujoco.MjModel, a: int) -> int | None:
+    """The hinge or slide that an actuator turns; None for other transmissions."""
+    j = int(m.actuator_trnid[a, 0])
+    direct = m.actuator_trntype[a] in (0, 1) and m.jnt_type[j] in (_SLIDE, _HINGE)
+    return j if direct else None
 
 
 def _rest(m: mujoco.MjModel, j: int) -> tuple[float, ...]:
@@ -237,11 +312,13 @@ def _keyframes(m: mujoco.MjModel) -> dict[str, dict[str, tuple[float, ...]]]:
 
 
 def _active(m: mujoco.MjModel, *kinds: int) -> list[int]:
+    if _off(m, "EQUALITY", "CONSTRAINT"):
+        return []
     return [e for e in range(m.neq) if m.eq_active0[e] and m.eq_type[e] in kinds]
 
 
 def _equality_name(m: mujoco.MjModel, e: int) -> str:
-    return m.equality(e).name or f"equality{e}"
+    return m.equality(e).name or _fallback(m, "equality", e)
 
 
 def _couplings(
@@ -255,15 +332,24 @@ def _couplings(
         leader = _joint_name(m, m.eq_obj2id[e]) if m.eq_obj2id[e] >= 0 else None
         coefficients = tuple(float(c) for c in m.eq_data[e][:5])
         straight = not any(coefficients[2:]) or leader is None
-        if straight and follower not in linear:
+        if straight and follower not in linear and not _leads(linear, follower, leader):
             linear[follower] = Coupling(follower, leader, coefficients[1], coefficients[0])
             continue
+        if leader is None:
+            leader, coefficients = follower, (coefficients[0], 0.0, 0.0, 0.0, 0.0)
         name = _equality_name(m, e)
-        polynomials.append(PolynomialCoupling(name, follower, str(leader), coefficients))
-        reason = "is not linear" if not straight else "couples a joint that has a leader already"
-        message = f"joint equality {name!r} {reason}: kept as a constraint, the joint left free"
+        polynomials.append(PolynomialCoupling(name, follower, leader, coefficients))
+        reason = "couples joints that are coupled already" if straight else "is not linear"
+        message = f"joint equality {name!r} {reason}: kept as a constraint"
         findings.append(Finding("warning", "coupling", f"joint {follower!r}", message))
     return tuple(linear.values()), tuple(polynomials), findings
+
+
+def _leads(couplings: dict[str, Coupling], name: str, follower: str | None) -> bool:
+    """Whether a joint is another one, or the leader of its leader and so on."""
+    while follower is not None and follower != name:
+        follower = couplings[follower].leader if follower in couplings else None
+    return follower == name
 
 
 def _loops(m: mujoco.MjModel) -> tuple[tuple[Loop, ...], list[FrameDraft]]:
@@ -274,9 +360,8 @@ def _loops(m: mujoco.MjModel) -> tuple[tuple[Loop, ...], list[FrameDraft]]:
         if m.eq_objtype[e] == _SITE:
             ends = [_site_end(m, m.eq_obj1id[e]), _site_end(m, m.eq_obj2id[e])]
         elif weld:
-            at = _shift(_vector(data[:3]))
-            relative = _pose(data[3:6], data[6:10])
-            ends = [(m.eq_obj1id[e], relative @ at), (m.eq_obj2id[e], at)]
+            first, second = _pose(data[3:6], data[6:10]), _shift(_vector(data[:3]))
+            ends = [(m.eq_obj1id[e], first), (m.eq_obj2id[e], second)]
         else:
             first, second = (_shift(_vector(data[k : k + 3])) for k in (0, 3))
             ends = [(m.eq_obj1id[e], first), (m.eq_obj2id[e], second)]
@@ -305,15 +390,36 @@ def _ignored(m: mujoco.MjModel) -> Iterator[Finding]:
         subject, dof = f"joint {_joint_name(m, j)!r}", m.jnt_dofadr[j]
         if m.jnt_type[j] == _FREE and m.dof_armature[dof]:
             yield warn(subject, f"armature {m.dof_armature[dof]:g} on a free joint is ignored")
+        if m.jnt_type[j] == _FREE and m.jnt_stiffness[j]:
+            yield warn(subject, f"stiffness {m.jnt_stiffness[j]:g} on a free joint is ignored")
+        end = dof + {_FREE: 6, _BALL: 3}.get(m.jnt_type[j], 1)
+        for field in ("armature", "damping", "frictionloss"):
+            if len(set(getattr(m, f"dof_{field}")[dof:end].tolist())) > 1:
+                yield warn(subject, f"{field} differs between its freedoms: the first is taken")
         for field in ("jnt_stiffnesspoly", "dof_dampingpoly"):
             terms = getattr(m, field, None)
             if terms is not None and terms[j if field.startswith("jnt") else dof].any():
                 yield warn(subject, "nonlinear terms of its spring or damper are ignored")
     for t in range(m.ntendon):
-        if any(float(abs(getattr(m, f"tendon_{k}")[t]).max()) for k in ("stiffness", "damping", "armature") if hasattr(m, f"tendon_{k}")):
-            yield warn(f"tendon {m.tendon(t).name!r}", "its stiffness, damping or armature is ignored")
+        if _any(m, t, "tendon", "stiffness", "damping", "armature", "frictionloss"):
+            message = "its stiffness, damping, friction or armature is ignored"
+            yield warn(f"tendon {m.tendon(t).name!r}", message)
+    for a in range(m.nu):
+        direct = _driven_joint(m, a) is not None
+        if _any(m, a, "actuator", *(() if direct else ("armature", "damping")), "dampingpoly"):
+            message = "its armature or damping is ignored"
+            yield warn(f"actuator {m.actuator(a).name!r}", message)
     for e in range(m.neq):
         if m.eq_type[e] not in (_CONNECT, _WELD, _JOINT) and m.eq_active0[e]:
-            yield warn(f"equality {_equality_name(m, e)!r}", "is neither connect, weld nor joint: ignored")
+            message = "is neither connect, weld nor joint: ignored"
+            yield warn(f"equality {_equality_name(m, e)!r}", message)
+    if getattr(m, "nflex", 0):
+        yield warn("flex", "soft bodies are ignored")
     if m.opt.density or m.opt.viscosity:
         yield warn("option", "forces of the surrounding fluid are ignored")
+
+
+def _any(m: mujoco.MjModel, i: int, kind: str, *fields: str) -> bool:
+    """Whether one of these quantities of an element is not zero."""
+    values = (getattr(m, f"{kind}_{field}", None) for field in fields)
+    return any(v is not None and bool(abs(v[i]).max()) for v in values)

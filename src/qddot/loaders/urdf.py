@@ -11,7 +11,7 @@ from qddot.errors import DescriptionError, MissingPackage
 from qddot.joints import JOINTS, Drivetrain, Joint, Limits, plane_basis
 from qddot.loaders.description import Description
 from qddot.loaders.find import find_package
-from qddot.loaders.xml import Element, parse_xml, read_file
+from qddot.loaders.xml import Element
 from qddot.model import Coupling, Finding, Link
 from qddot.spatial import Inertia, Sym3, Transform, Vec3
 
@@ -29,26 +29,27 @@ _KINDS = {
     "universal": "universal",
     "screw": "helical",
 }
+_ONCE = {
+    "link": {"inertial"},
+    "inertial": {"origin", "mass", "inertia"},
+    "joint": {"parent", "child", "origin", "axis", "limit", "dynamics", "mimic"},
+}
 _UNDERSTOOD = {
     "robot": {"link", "joint", "drake:joint", "material", "transmission", "gazebo"},
-    "link": {"inertial", "visual", "collision"},
-    "joint": {
-        "parent", "child", "origin", "axis", "limit", "dynamics", "mimic", "calibration",
-        "safety_controller",
-    },
-}  # fmt: skip
-_SPEAKS_OF_PHYSICS = {"contact", "self_collision_checking", "drake:bushing", "loop_joint"}
+    "link": _ONCE["link"] | {"visual", "collision"},
+    "inertial": _ONCE["inertial"],
+    "joint": _ONCE["joint"] | {"calibration", "safety_controller", "drake:screw_thread_pitch"},
+    "actuator": {"mechanicalReduction", "hardwareInterface"},
+}
 
 
-def describe_urdf(content: bytes, file: str) -> Description:
-    """The description in a URDF document."""
-    robot = parse_xml(content, file)
-    if robot.tag != "robot":
-        raise robot.error("a URDF begins with <robot>")
+def describe_urdf(robot: Element, file: str) -> Description:
+    """The description in the <robot> element of a URDF document."""
     links = {}
     lines: dict[str, int] = {}
     for element in robot.all("link"):
         name = element.get("name")
+        _check_element(element)
         if name in links:
             raise element.error(f"the name is used twice, first on line {links[name].line}")
         links[name] = element
@@ -59,6 +60,7 @@ def describe_urdf(content: bytes, file: str) -> Description:
     joints = list(robot.all("joint", "drake:joint"))
     for element in joints:
         lines[f"joint {element.get('name')!r}"] = element.line
+        _check_element(element)
         link = _carried(element, links)
         if link.name in carried:
             raise element.error(
@@ -78,13 +80,23 @@ def describe_urdf(content: bytes, file: str) -> Description:
         found = ", ".join(repr(r) for r in roots) or "none (the joints form a cycle)"
         raise robot.error(f"needs exactly one root link, found {found}")
     return Description(
-        robot.attributes.get("name", Path(file).stem),
+        robot.attributes.get("name") or Path(file).stem,
         (*held, *carried.values()),
         couplings=tuple(filter(None, map(_mimic, joints))),
         findings=tuple(_ignored(robot)),
         file=file,
         lines=lines,
     )
+
+
+def _check_element(element: Element) -> None:
+    """A link or joint has a name, and has each thing that can be said of it once."""
+    if not element.get("name").strip():
+        raise element.error("its name is empty")
+    for part in (element, *element.all("inertial")):
+        for tag in _ONCE[part.tag.removeprefix("drake:")]:
+            if len(list(part.all(tag))) > 1:
+                raise element.error(f"has more than one <{tag}>")
 
 
 def _inertia(link: Element) -> Inertia:
@@ -94,9 +106,9 @@ def _inertia(link: Element) -> Inertia:
     mass = inertial.need("mass").number("value")
     if mass < 0:
         raise link.error(f"negative mass {mass:g}")
-    tensor = inertial.first("inertia")
+    tensor = inertial.need("inertia")
     entries = ("ixx", "ixy", "iyy", "ixz", "iyz", "izz")
-    moments = [tensor.number(k, 0.0) for k in entries] if tensor else [0.0] * 6
+    moments = [tensor.number(k, None if k[1] == k[2] else 0.0) for k in entries]
     X = inertial.origin()
     return X.to_parent(Inertia(mass, Vec3.zero(), Sym3(*moments)))
 
@@ -105,9 +117,10 @@ def _carried(element: Element, links: dict[str, Element]) -> Link:
     """The child link of a joint, with the joint."""
     parent, child = (element.need(tag).get("link") for tag in ("parent", "child"))
     for name in (parent, child):
-        if name not in links and (name, parent) != ("world", "world"):
+        if name not in links and (name != "world" or name == child):
             raise element.error(f"link {name!r} does not exist")
-    return Link(child, parent if parent in links else None, element.origin(), _joint(element), _inertia(links[child]))
+    base = parent if parent in links else None
+    return Link(child, base, element.origin(), _joint(element), _inertia(links[child]))
 
 
 def _joint(element: Element) -> Joint:
@@ -116,7 +129,7 @@ def _joint(element: Element) -> Joint:
         raise element.error(f"type {given!r} is not one of {', '.join(_KINDS)}")
     kind = JOINTS[_KINDS[given]]
     axis = element.first("axis")
-    direction = axis.vector("xyz", Vec3(1.0, 0.0, 0.0)) if axis else Vec3(1.0, 0.0, 0.0)
+    direction = axis.vector("xyz") if axis else Vec3(1.0, 0.0, 0.0)
     axes: tuple[Vec3, ...] = ()
     if kind.name == "universal":
         axes = (Vec3(1.0, 0.0, 0.0), Vec3(0.0, 1.0, 0.0))
@@ -128,7 +141,8 @@ def _joint(element: Element) -> Joint:
         thread = element.need("drake:screw_thread_pitch").number("value")
         pitch = thread / math.tau
     limits = _limits(element) if kind.nq == 1 else Limits()
-    return Joint(element.get("name"), kind, axes, pitch, limits=limits, drivetrain=_drivetrain(element))
+    drivetrain = _drivetrain(element, kind.nv)
+    return Joint(element.get("name"), kind, axes, pitch, limits=limits, drivetrain=drivetrain)
 
 
 def _limits(element: Element) -> Limits:
@@ -138,27 +152,30 @@ def _limits(element: Element) -> Limits:
     bounded = element.get("type") != "continuous" and (
         "lower" in limit.attributes or "upper" in limit.attributes
     )
-    lower, upper = (limit.number(k, 0.0) if bounded else math.inf for k in ("lower", "upper"))
+    lower, upper = (limit.bound(k, 0.0) if bounded else math.inf for k in ("lower", "upper"))
     return Limits(
         lower if bounded else -math.inf,
         upper,
-        limit.number("velocity", math.inf),
-        limit.number("effort", math.inf),
+        limit.bound("velocity", math.inf),
+        limit.bound("effort", math.inf),
     )
 
 
-def _drivetrain(element: Element) -> Drivetrain:
+def _drivetrain(element: Element, nv: int) -> Drivetrain:
+    """Damping and friction: one value, or one for each freedom if they are equal."""
     dynamics = element.first("dynamics")
     if dynamics is None:
         return Drivetrain()
     values = {}
     for key in ("damping", "friction"):
-        given = dynamics.attributes.get(key, "0").split()
-        if len(set(given)) != 1:
-            raise element.error(f"{key} differs between the freedoms of one joint: {given}")
-        values[key] = dynamics.numbers(given[0], 1)[0]
+        text = dynamics.attributes.get(key, "0")
+        count = len(text.split())
+        given = dynamics.numbers(text, count if count == nv else 1, key)
+        if len(set(given)) > 1:
+            raise element.error(f"{key} differs between the freedoms of one joint: {text}")
+        values[key] = given[0] if given else 0.0
         if values[key] < 0:
-            raise element.error(f"negative {key} {given[0]}")
+            raise element.error(f"negative {key} {values[key]:g}")
     return Drivetrain(**values)
 
 
@@ -171,14 +188,27 @@ def _mimic(element: Element) -> Coupling | None:
 
 
 def _ignored(robot: Element) -> list[Finding]:
-    """Elements that speak of physics and are not taken up."""
+    """Elements, and attributes of <dynamics>, that are not taken up."""
     findings = []
-    for element in (robot, *robot.children):
-        kind = element.tag.removeprefix("drake:")
+    links, joints = list(robot.all("link")), list(robot.all("joint", "drake:joint"))
+    actuators = [a for t in robot.all("transmission") for a in t.all("actuator")]
+    for element in (
+        robot,
+        *links,
+        *(i for x in links for i in x.all("inertial")),
+        *joints,
+        *actuators,
+    ):
+        understood = _UNDERSTOOD[element.tag.removeprefix("drake:")]
         for child in element.children:
-            if kind in _UNDERSTOOD and child.tag in _SPEAKS_OF_PHYSICS:
+            if child.tag not in understood:
                 message = f"<{child.tag}> on line {child.line} is ignored"
                 findings.append(Finding("info", "ignored", element.label, message))
+    for joint in joints:
+        for dynamics in joint.all("dynamics"):
+            for key in sorted(dynamics.attributes.keys() - {"damping", "friction"}):
+                message = f"{key} of <dynamics> on line {dynamics.line} is ignored"
+                findings.append(Finding("info", "ignored", joint.label, message))
     return findings
 
 

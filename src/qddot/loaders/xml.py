@@ -15,6 +15,8 @@ __all__ = ["Element", "parse_xml", "read_file"]
 
 _MOST_BYTES = 64 * 2**20
 _DEEPEST = 200
+_MOST_ELEMENTS = 500_000
+_LARGEST = 1e12
 
 
 @dataclass
@@ -60,35 +62,55 @@ class Element:
         except KeyError:
             raise self.error(f"has no attribute {attribute!r}") from None
 
-    def numbers(self, text: str, count: int) -> list[float]:
-        """So many finite numbers from a text."""
+    def numbers(self, text: str, count: int, what: str = "") -> list[float]:
+        """So many finite numbers of a sane size from a text; `what` names it in messages."""
+        given = f"{what}={_shortened(text)}" if what else _shortened(text)
         try:
-            values = [float(x) for x in text.split()]
+            values = [_number(x) for x in text.split()]
         except ValueError:
-            raise self.error(f"{text!r} is not a list of numbers") from None
+            kind = "a number" if count == 1 else "a list of numbers"
+            raise self.error(f"{given} is not {kind}") from None
         if len(values) != count:
-            raise self.error(f"needs {count} numbers, got {text!r}")
+            needed = "one number" if count == 1 else f"{count} numbers"
+            raise self.error(f"{given} has {len(values)} numbers, needs {needed}")
         if not all(math.isfinite(x) for x in values):
-            raise self.error(f"{text!r} is not finite")
+            raise self.error(f"{given} is not finite")
+        if any(abs(x) > _LARGEST for x in values):
+            raise self.error(f"{given} is absurdly large")
         return values
 
     def number(self, attribute: str, default: float | None = None) -> float:
         """A number from an attribute, which must exist unless there is a default."""
         if default is not None and attribute not in self.attributes:
             return default
-        return self.numbers(self.get(attribute), 1)[0]
+        return self.numbers(self.get(attribute), 1, attribute)[0]
+
+    def bound(self, attribute: str, default: float) -> float:
+        """A limit from an attribute: any size, infinite where there is none."""
+        text = self.attributes.get(attribute)
+        if text is None:
+            return default
+        try:
+            value = _number(text)
+        except ValueError:
+            value = math.nan
+        if math.isnan(value):
+            raise self.error(f"{attribute}={_shortened(text)} is not a number")
+        return value
 
     def vector(self, attribute: str, default: Vec3 | None = None) -> Vec3:
         """Three numbers from an attribute."""
         if default is not None and attribute not in self.attributes:
             return default
-        return Vec3(*self.numbers(self.get(attribute), 3))
+        return Vec3(*self.numbers(self.get(attribute), 3, attribute))
 
     def origin(self) -> Transform:
         """The pose of an <origin xyz rpy> child; identity without one."""
         origin = self.first("origin")
         if origin is None:
             return Transform.identity()
+        for attribute in origin.attributes.keys() - {"xyz", "rpy"}:
+            raise origin.error(f"attribute {attribute!r} is not understood (xyz and rpy are)")
         rpy = origin.vector("rpy", Vec3.zero())
         return Transform(rotation_from_rpy(*rpy), origin.vector("xyz", Vec3.zero()))
 
@@ -98,6 +120,17 @@ class Element:
         if length < 1e-9:
             raise self.error("its axis has no length")
         return axis * (1.0 / length)
+
+
+def _number(text: str) -> float:
+    """A number as XML files write it: Python's underscores and foreign digits are refused."""
+    if "_" in text or not text.isascii():
+        raise ValueError(text)
+    return float(text)
+
+
+def _shortened(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
 def read_file(path: Path) -> bytes:
@@ -114,22 +147,33 @@ def parse_xml(content: bytes, file: str) -> Element:
     """The root element of an XML document."""
     parser = expat.ParserCreate()
     stack = [Element("", {}, file, 0)]
+    pieces: list[list[str]] = [[]]
+    count = 0
 
     def here(reason: str) -> DescriptionError:
         return DescriptionError(file, reason, line=parser.CurrentLineNumber)
 
     def start(tag: str, attributes: dict[str, str]) -> None:
+        nonlocal count
+        count += 1
         if len(stack) > _DEEPEST:
             raise here(f"elements are nested deeper than {_DEEPEST}")
+        if count > _MOST_ELEMENTS:
+            raise here(f"has more than {_MOST_ELEMENTS} elements")
         element = Element(tag, attributes, file, parser.CurrentLineNumber)
         stack[-1].children.append(element)
         stack.append(element)
+        pieces.append([])
 
     def end(_: str) -> None:
-        stack.pop()
+        stack.pop().text = "".join(pieces.pop())
 
     def text(data: str) -> None:
-        stack[-1].text += data
+        pieces[-1].append(data)
+
+    def doctype(_: str, system: str | None, *__: object) -> None:
+        if system is not None:
+            raise here("refers to an external DTD, which is refused")
 
     def entity(*_: object) -> None:
         raise here("declares XML entities, which are refused")
@@ -138,9 +182,12 @@ def parse_xml(content: bytes, file: str) -> Element:
     parser.EndElementHandler = end
     parser.CharacterDataHandler = text
     parser.EntityDeclHandler = entity
+    parser.StartDoctypeDeclHandler = doctype
     try:
         parser.Parse(content, True)
     except expat.ExpatError as error:
         reason = f"is not well-formed XML: {expat.ErrorString(error.code)}"
         raise DescriptionError(file, reason, line=error.lineno) from error
+    except (LookupError, ValueError) as error:  # an encoding that Python or expat does not have
+        raise DescriptionError(file, f"is not readable XML: {error}", line=1) from error
     return stack[0].children[0]

@@ -1,0 +1,178 @@
+"""The invariants of the manipulator equation, measured at random states of a robot.
+
+Each compares two routes that share as little as possible: derivatives come from a complex step
+(exact to rounding) through another function than the one under test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from qddot.robot import Robot
+
+__all__ = ["Check", "Sample", "check", "invariants", "sample"]
+
+_STEP = 1e-30
+
+
+@dataclass(frozen=True)
+class Check:
+    """A claim, what was measured and the bound it must keep; `passed` is None if not evaluated."""
+
+    name: str
+    claim: str
+    measured: float
+    bound: float
+    passed: bool | None
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """States at which a robot is measured, one a row: configuration, velocity, acceleration, probe."""
+
+    q: np.ndarray
+    v: np.ndarray
+    a: np.ndarray
+    x: np.ndarray
+
+
+def sample(robot: Robot, states: int, seed: int) -> Sample:
+    """Random states within the joint limits, velocities and accelerations of order one."""
+    rng = np.random.default_rng(seed)
+    q = robot.random(rng, states)
+    return Sample(q, *(rng.normal(size=(states, robot.nv)) for _ in range(3)))
+
+
+def check(robot: Robot, states: int = 100, seed: int = 0) -> list[Check]:
+    """All checks of a robot."""
+    at = sample(robot, states, seed)
+    return [measure(robot, at) for _, measure in invariants()]
+
+
+def invariants() -> Iterator[tuple[str, Callable[[Robot, Sample], Check]]]:
+    """The checks in order, by name."""
+    for measure in (
+        _health,
+        _symmetric,
+        _positive_definite,
+        _composite,
+        _skew,
+        _coriolis,
+        _gravity,
+        _power,
+        _round_trip,
+    ):
+        yield measure.__name__.lstrip("_").replace("_", " "), measure
+
+
+def _within(name: str, claim: str, residuals: np.ndarray, bound: float, detail: str = "") -> Check:
+    """A check that the largest residual keeps below its bound; NaN does not."""
+    worst = float(np.max(np.abs(residuals), initial=0.0))
+    return Check(name, claim, worst, bound, worst < bound, detail)
+
+
+def _relative(error: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """Largest error of each state, over the largest value of that state."""
+    axes = tuple(range(1, error.ndim))
+    scale = np.abs(value).max(axis=axes, initial=0.0)
+    return np.abs(error).max(axis=axes, initial=0.0) / np.where(scale > 0, scale, 1.0)
+
+
+def _along(robot: Robot, q: np.ndarray, direction: np.ndarray) -> np.ndarray:
+    """Configurations a small imaginary step along a tangent."""
+    return robot.call("integrate", q.astype(complex), 1j * _STEP * direction)
+
+
+def _not_evaluated(name: str, claim: str, reason: str) -> Check:
+    return Check(name, claim, float("nan"), float("nan"), None, reason)
+
+
+def _health(robot: Robot, at: Sample) -> Check:
+    errors = [f for f in robot.health if f.severity == "error"]
+    detail = "; ".join(f"{f.subject}: {f.message}" for f in errors[:3])
+    if len(errors) > 3:
+        detail += f"; and {len(errors) - 3} more"
+    claim = "the description has no error"
+    return Check("health", claim, float(len(errors)), 1.0, not errors, detail)
+
+
+def _columns(robot: Robot, q: np.ndarray) -> np.ndarray:
+    """The mass matrix column by column from inverse dynamics at rest."""
+    still, unit = np.zeros((1, robot.nv)), np.eye(robot.nv)
+    tau = robot.call("inverse_dynamics", q[:, None, :], still, unit)
+    return (tau - robot.call("gravity", q)[:, None, :]).swapaxes(1, 2)
+
+
+def _symmetric(robot: Robot, at: Sample) -> Check:
+    M = _columns(robot, at.q)
+    claim = "M from inverse dynamics is symmetric"
+    return _within("symmetric", claim, _relative(M - M.swapaxes(1, 2), M), 1e-9)
+
+
+def _positive_definite(robot: Robot, at: Sample) -> Check:
+    claim = "M is positive definite"
+    if not robot.nv:
+        return Check("positive definite", claim, 0.0, 0.0, True, "no degree of freedom")
+    M = robot.call("mass_matrix", at.q)
+    eigenvalues = np.linalg.eigvalsh(M)
+    smallest = float(eigenvalues[:, 0].min())
+    floor = float(np.finfo(float).eps * robot.nv * np.abs(eigenvalues).max())
+    detail = f"condition number up to {(eigenvalues[:, -1] / eigenvalues[:, 0]).max():.3g}"
+    if smallest <= floor:
+        where = ", ".join(s.subject for s in robot.health if s.kind in ("singular", "inertia"))
+        detail = f"look at {where}" if where else detail
+    return Check("positive definite", claim, smallest, floor, smallest > floor, detail)
+
+
+def _composite(robot: Robot, at: Sample) -> Check:
+    M = _columns(robot, at.q)
+    error = _relative(robot.call("mass_matrix", at.q) - M, M)
+    return _within("composite", "M by composite bodies = M from inverse dynamics", error, 1e-9)
+
+
+def _skew(robot: Robot, at: Sample) -> Check:
+    moved = robot.call("mass_matrix", _along(robot, at.q, at.v))
+    rate = moved.imag / _STEP
+    C = robot.call("coriolis_matrix", at.q, at.v)
+    power = np.einsum("si,sij,sj->s", at.x, rate - 2.0 * C, at.x)
+    claim = "|xᵀ(Ṁ − 2C)x| / ‖x‖²"
+    length = (at.x**2).sum(axis=1)
+    return _within("skew", claim, power / np.where(length > 0, length, 1.0), 1e-9)
+
+
+def _coriolis(robot: Robot, at: Sample) -> Check:
+    h, g = robot.call("bias", at.q, at.v), robot.call("gravity", at.q)
+    Cv = np.einsum("sij,sj->si", robot.call("coriolis_matrix", at.q, at.v), at.v)
+    return _within("coriolis", "C v + g = h", _relative(Cv + g - h, h), 1e-9)
+
+
+def _gravity(robot: Robot, at: Sample) -> Check:
+    g = robot.call("gravity", at.q)
+    moved = _along(robot, at.q[:, None, :], np.eye(robot.nv))
+    gradient = robot.call("potential_energy", moved).imag / _STEP
+    claim = "g = gradient of the potential energy"
+    return _within("gravity", claim, _relative(gradient - g, g), 1e-9)
+
+
+def _power(robot: Robot, at: Sample) -> Check:
+    tau = robot.call("inverse_dynamics", at.q, at.v, at.a)
+    q, v = _along(robot, at.q, at.v), at.v + 1j * _STEP * at.a
+    energy = robot.call("kinetic_energy", q, v) + robot.call("potential_energy", q)
+    parts = at.v * tau
+    error = (energy.imag / _STEP - parts.sum(axis=1))[:, None]
+    return _within("power", "rate of energy = power of τ", _relative(error, parts), 1e-9)
+
+
+def _round_trip(robot: Robot, at: Sample) -> Check:
+    claim = "inverse dynamics of forward dynamics = identity"
+    stuck = [f.subject for f in robot.health if f.kind == "singular"]
+    if stuck:
+        return _not_evaluated("round trip", claim, f"M is singular at {', '.join(stuck)}")
+    tau = robot.call("inverse_dynamics", at.q, at.v, at.a)
+    a = robot.call("forward_dynamics", at.q, at.v, tau)
+    again = robot.call("inverse_dynamics", at.q, at.v, a)
+    return _within("round trip", claim, _relative(again - tau, tau), 1e-9)

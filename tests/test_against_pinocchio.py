@@ -1,0 +1,108 @@
+"""Agreement with Pinocchio on every URDF of example-robot-data that it loads, fixed and free base."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from agreement import assert_agree, example_urdfs
+
+import qddot
+
+TOLERANCE = 1e-10
+REFERENCES = {
+    "local": pin.ReferenceFrame.LOCAL,
+    "world": pin.ReferenceFrame.WORLD,
+    "local_world_aligned": pin.ReferenceFrame.LOCAL_WORLD_ALIGNED,
+}
+# a file without a single link, which no engine loads
+EMPTY = {"ur3.urdf"}
+
+
+class Pair:
+    """The same URDF here and in Pinocchio, at one random state, joints matched by name."""
+
+    def __init__(self, file: Path, free: bool) -> None:
+        root = (pin.JointModelFreeFlyer(),) if free else ()
+        self.m = pin.buildModelFromUrdf(str(file), *root)
+        self.d = self.m.createData()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.r = qddot.load(file, base="free" if free else None, couplings="free")
+        rng = np.random.default_rng(1)
+        self.q = self.r.random(rng)
+        self.v, self.a = rng.normal(size=(2, self.r.nv))
+        self.qp, self.order = pin.neutral(self.m), np.zeros(self.r.nv, int)
+        self.blocks = np.zeros(10 * self.r.model.nb, int)
+        for i, body in enumerate(self.r.model.bodies):
+            index = self.m.getJointId(body.joint.name)
+            joint, x = self.m.joints[index], self.q[body.iq]
+            if (joint.nq, joint.nv) == (2, 1):
+                x = [np.cos(x[0]), np.sin(x[0])]
+            self.qp[joint.idx_q : joint.idx_q + joint.nq] = x
+            self.order[body.iv] = np.arange(joint.idx_v, joint.idx_v + joint.nv)
+            self.blocks[10 * i : 10 * i + 10] = np.arange(10 * index - 10, 10 * index)
+        self.vp, self.ap = np.zeros((2, self.m.nv))
+        self.vp[self.order], self.ap[self.order] = self.v, self.a
+
+    def square(self, A: np.ndarray) -> np.ndarray:
+        return A[np.ix_(self.order, self.order)]
+
+
+FILES = [f for f in example_urdfs() if f.name not in EMPTY]
+CASES = [pytest.param(f, free, id=f"{f.stem}-{'free' if free else 'fixed'}") for f in FILES for free in (False, True)]
+
+
+def test_all_urdfs_are_there():
+    assert len(FILES) == 68
+
+
+@pytest.mark.parametrize(("file", "free"), CASES)
+def test_agreement(file, free):
+    p = Pair(file, free)
+    r, m, d, q, v, a, qp, vp, ap = p.r, p.m, p.d, p.q, p.v, p.a, p.qp, p.vp, p.ap
+    assert (r.nv, r.model.nb) == (m.nv, m.njoints - 1)
+    M = pin.crba(m, d, qp)
+    M = p.square(np.triu(M) + np.triu(M, 1).T)
+    assert_agree("M", r.mass_matrix(q), M, TOLERANCE)
+    assert_agree("h", r.bias(q, v), pin.nonLinearEffects(m, d, qp, vp)[p.order], TOLERANCE)
+    assert_agree("g", r.gravity(q), pin.computeGeneralizedGravity(m, d, qp)[p.order], TOLERANCE)
+    assert_agree("τ", r.inverse_dynamics(q, v, a), pin.rnea(m, d, qp, vp, ap)[p.order], TOLERANCE)
+    C = pin.computeCoriolisMatrix(m, d, qp, vp)
+    assert_agree("C", r.coriolis_matrix(q, v), p.square(C), TOLERANCE)
+    A = pin.computeCentroidalMap(m, d, qp)[:, p.order]
+    assert_agree("A_G", r.centroidal_map(q), A, TOLERANCE)
+    Y = pin.computeJointTorqueRegressor(m, d, qp, vp, ap)[np.ix_(p.order, p.blocks)]
+    assert_agree("Y", r.torque_regressor(q, v, a), Y, TOLERANCE)
+    if r.nv and not r._singular:
+        # rounding alone moves q̈ by the condition number
+        bound = max(TOLERANCE, np.finfo(float).eps * float(np.linalg.cond(M)))
+        theirs = pin.aba(m, d, qp, vp, ap)[p.order]
+        assert_agree("q̈", r.forward_dynamics(q, v, a), theirs, bound)
+
+
+@pytest.mark.parametrize(("file", "free"), CASES)
+def test_poses_and_jacobians(file, free):
+    p = Pair(file, free)
+    r, m, d = p.r, p.m, p.d
+    pin.framesForwardKinematics(m, d, p.qp)
+    pin.computeJointJacobiansTimeVariation(m, d, p.qp, p.vp)
+    pin.updateFramePlacements(m, d)
+    poses = dict(zip(r.frame_names, r.frame_poses(p.q), strict=True))
+    names = [n for n in r.frame_names if m.existFrame(n, pin.FrameType.BODY)]
+    assert names
+    for name in names:
+        index = m.getFrameId(name, pin.FrameType.BODY)
+        assert_agree(f"pose of {name}", poses[name], d.oMf[index].homogeneous, TOLERANCE)
+    # without a degree of freedom Pinocchio crashes on Jacobians
+    for name in names[:: max(1, len(names) // 3)] if r.nv else ():
+        index = m.getFrameId(name, pin.FrameType.BODY)
+        for ours, theirs in REFERENCES.items():
+            J = pin.getFrameJacobian(m, d, index, theirs)[:, p.order]
+            assert_agree(f"J of {name}, {ours}", r.frame_jacobian(p.q, name, ours), J, TOLERANCE)
+            dJ = pin.getFrameJacobianTimeVariation(m, d, index, theirs)[:, p.order]
+            mine = r.frame_jacobian_rate(p.q, p.v, name, ours)
+            assert_agree(f"J̇ of {name}, {ours}", mine, dJ, TOLERANCE)

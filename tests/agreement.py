@@ -1,4 +1,4 @@
-"""What tests against other engines share: where robots lie, and how to say that two arrays agree."""
+"""What tests against other engines share: where robots lie, when two arrays agree."""
 
 from __future__ import annotations
 

@@ -90,19 +90,25 @@ def build(
         cloud = Inertia.zero()
         for mass, *point in rng.uniform(-0.3, 0.3, (5, 4)):
             spot = Vec3(*(number(float(c)) for c in point))
-            cloud = cloud + Inertia(number(abs(float(mass)) + 0.05), Vec3.zero(), _no_tensor()).to_parent(
-                Transform(_identity(), spot)
-            )
+            cloud = cloud + Inertia(
+                number(abs(float(mass)) + 0.05), Vec3.zero(), _no_tensor()
+            ).to_parent(Transform(_identity(), spot))
         # a massless body must not end a chain, or nothing moves with its joint
         massless = part.massless and i not in leaves and _single(part)
         reflected = float(rng.uniform(0.01, 0.2))
-        armature = reflected if (part.armature or massless) and part.kind not in ("free", "planar") else 0.0
+        armature = (
+            reflected
+            if (part.armature or massless) and part.kind not in ("free", "planar")
+            else 0.0
+        )
         joint = Joint(
             f"j{i}",
             JOINTS[part.kind],
             axes(part),
             number(float(rng.uniform(-0.1, 0.1))) if part.kind == "helical" else 0.0,
-            drivetrain=Drivetrain(armature=number(armature), damping=0.3, friction=0.1, stiffness=0.7),
+            drivetrain=Drivetrain(
+                armature=number(armature), damping=0.3, friction=0.1, stiffness=0.7
+            ),
         )
         parent = f"b{part.parent}" if part.parent != WORLD else None
         links.append(Link(f"b{i}", parent, pose(), joint, Inertia.zero() if massless else cloud))
@@ -122,7 +128,9 @@ def _identity() -> Any:
     return Transform.identity().R
 
 
-def _plane(normal: Vec3, number: Callable[[float], Any], sqrt: Callable[[Any], Any]) -> tuple[Vec3, ...]:
+def _plane(
+    normal: Vec3, number: Callable[[float], Any], sqrt: Callable[[Any], Any]
+) -> tuple[Vec3, ...]:
     """A right-handed basis with this normal, in the same number type."""
     rough = Vec3(*(number(float(c)) for c in plane_basis(Vec3(*(float(c) for c in normal)))[0]))
     e2 = normal.cross(rough)

@@ -53,7 +53,11 @@ class Pair:
 
 
 FILES = [f for f in example_urdfs() if f.name not in EMPTY]
-CASES = [pytest.param(f, free, id=f"{f.stem}-{'free' if free else 'fixed'}") for f in FILES for free in (False, True)]
+CASES = [
+    pytest.param(f, free, id=f"{f.stem}-{'free' if free else 'fixed'}")
+    for f in FILES
+    for free in (False, True)
+]
 
 
 def test_all_urdfs_are_there():

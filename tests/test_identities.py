@@ -89,7 +89,7 @@ def test_christoffel_symbols_are_symmetric(tree):
 def test_forward_dynamics_undoes_inverse_dynamics(tree):
     c = Case(tree)
     M = c.robot.mass_matrix(c.q)
-    assert (M == M.swapaxes(1, 2)).all()
+    assert (M.swapaxes(1, 2) == M).all()
     assert not c.robot.nv or np.linalg.eigvalsh(M).min() > 0
     condition = float(np.linalg.cond(M).max()) if c.robot.nv else 1.0
     tau = c.robot.inverse_dynamics(c.q, c.v, c.a)
@@ -103,7 +103,10 @@ def test_forward_dynamics_undoes_inverse_dynamics(tree):
 def test_regressors_are_linear_maps_of_the_parameters(tree):
     c = Case(tree)
     pi, r = c.robot.inertial_parameters.ravel(), c.robot
-    agree(dot(r.torque_regressor(c.q, c.v, c.a), pi) + c.armature * c.a, r.inverse_dynamics(c.q, c.v, c.a))
+    agree(
+        dot(r.torque_regressor(c.q, c.v, c.a), pi) + c.armature * c.a,
+        r.inverse_dynamics(c.q, c.v, c.a),
+    )
     momentum = dot(r.mass_matrix(c.q), c.v)
     agree(dot(r.momentum_regressor(c.q, c.v), pi) + c.armature * c.v, momentum)
     kinetic = r.kinetic_energy_regressor(c.q, c.v) @ pi + 0.5 * (c.armature * c.v**2).sum(axis=1)
@@ -183,10 +186,18 @@ def test_centroidal_map_and_its_rate(tree):
         X, V = r.body_poses(c.q)[:, i], r.body_velocities(c.q, c.v)[:, i]
         center = X[:, :3, :3] @ np.array(list(body.inertia.com)) + X[:, :3, 3]
         omega = X[:, :3, :3] @ V[:, 3:, None]
-        tensor = X[:, :3, :3] @ np.array([list(x) for x in body.inertia.tensor_at_com.rows]) @ X[:, :3, :3].swapaxes(1, 2)
-        velocity = (X[:, :3, :3] @ V[:, :3, None])[..., 0] + np.cross(omega[..., 0], center - X[:, :3, 3])
+        tensor = (
+            X[:, :3, :3]
+            @ np.array([list(x) for x in body.inertia.tensor_at_com.rows])
+            @ X[:, :3, :3].swapaxes(1, 2)
+        )
+        velocity = (X[:, :3, :3] @ V[:, :3, None])[..., 0] + np.cross(
+            omega[..., 0], center - X[:, :3, 3]
+        )
         total[:, :3] += body.inertia.mass * velocity
-        total[:, 3:] += (tensor @ omega)[..., 0] + np.cross(center - com, body.inertia.mass * velocity)
+        total[:, 3:] += (tensor @ omega)[..., 0] + np.cross(
+            center - com, body.inertia.mass * velocity
+        )
     agree(r.centroidal_momentum(c.q, c.v), total)
 
 
@@ -197,7 +208,14 @@ def test_momentum_in_flight_changes_by_weight_only(tree):
     loose = [Part("free", WORLD, False, False, False, None)]
     # everything hangs on one free body, without armature (which would push on the world)
     hung = [
-        Part(p.kind, p.parent + 1, p.aligned, False, False, p.follows and p.follows + 1 if p.follows else None)
+        Part(
+            p.kind,
+            p.parent + 1,
+            p.aligned,
+            False,
+            False,
+            p.follows and p.follows + 1 if p.follows else None,
+        )
         for p in parts
     ]
     c = Case((loose + hung, seed))
@@ -271,7 +289,9 @@ def test_configuration_manifold(tree):
 def test_a_coupled_model_is_the_free_one_seen_through_a_constant_map(tree):
     parts, seed = tree
     exact = build(parts, seed)
-    free = build([Part(p.kind, p.parent, p.aligned, p.massless, p.armature, None) for p in parts], seed)
+    free = build(
+        [Part(p.kind, p.parent, p.aligned, p.massless, p.armature, None) for p in parts], seed
+    )
     r, f = Robot(exact), Robot(free)
     rng = np.random.default_rng(seed)
     q, v, a = r.random(rng), rng.normal(size=r.nv), rng.normal(size=r.nv)
@@ -287,7 +307,7 @@ def test_a_coupled_model_is_the_free_one_seen_through_a_constant_map(tree):
 
 
 def test_fifty_digits():
-    """The same text in mpmath: the identities hold to 1e-40, so they hold by algebra, not by luck."""
+    """The same text in mpmath: identities to 1e-40 hold by algebra, not by luck."""
     with mpmath.workdps(50):
         parts = [
             Part("free", WORLD, False, False, False, None),
@@ -343,7 +363,15 @@ def test_every_joint_type_alone(kind):
 
 
 def test_batches_equal_single_states_and_nan_stays_in_its_row():
-    c = Case(([Part("free", WORLD, False, False, False, None), Part("universal", 0, False, False, True, None)], 1))
+    c = Case(
+        (
+            [
+                Part("free", WORLD, False, False, False, None),
+                Part("universal", 0, False, False, True, None),
+            ],
+            1,
+        )
+    )
     r = c.robot
     q = r.random(0, (3, 4))
     v = np.random.default_rng(0).normal(size=(4, r.nv))

@@ -167,7 +167,9 @@ def _print_summary(m: Model) -> None:
         joint, limits = b.joint, b.joint.limits
         kind = joint.kind.name
         if joint.leader is not None:
-            kind += f" = {joint.ratio:g}·{joint.leader}" + (f" {joint.offset:+g}" if joint.offset else "")
+            kind += f" = {joint.ratio:g}·{joint.leader}" + (
+                f" {joint.offset:+g}" if joint.offset else ""
+            )
         elif joint.offset:
             kind += f", ref {-joint.offset:g}"
         bounded = limits.lower > -math.inf or limits.upper < math.inf
@@ -243,7 +245,14 @@ def _measure(robot: Robot, states: int, seed: int) -> list[Check]:
 
 
 def _print_checks(robot: Robot, results: list[Check], states: int, seed: int) -> None:
-    table = Table("check", "claim", "measured", "bound", "", title=f"{robot.name}, {states} states, seed {seed}")
+    table = Table(
+        "check",
+        "claim",
+        "measured",
+        "bound",
+        "",
+        title=f"{robot.name}, {states} states, seed {seed}",
+    )
     verdicts = {True: "[green]pass[/]", False: "[red]FAIL[/]", None: "[yellow]NOT EVALUATED[/]"}
     for r in results:
         sense = ">" if r.name == "positive definite" else "<"

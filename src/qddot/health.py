@@ -1,4 +1,4 @@
-"""What only the dynamics can tell of a model's health: joints without inertia, a bad mass matrix."""
+"""What only the dynamics tell of a model's health: joints without inertia, a bad mass matrix."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from qddot.algorithms.catalogue import function
 from qddot.evaluate import interpret
+from qddot.joints import Limits
 from qddot.model import Finding, Model
 
 __all__ = ["dynamic_findings", "random_configurations", "singular_joints"]
@@ -13,7 +14,9 @@ __all__ = ["dynamic_findings", "random_configurations", "singular_joints"]
 _WORST_CONDITION = 1000.0
 
 
-def random_configurations(model: Model, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+def random_configurations(
+    model: Model, rng: np.random.Generator, shape: tuple[int, ...]
+) -> np.ndarray:
     """Configurations drawn uniformly: within the limits where there are any, over all rotations."""
     q = np.empty((*shape, model.nq))
     for body in model.independent:
@@ -24,11 +27,17 @@ def random_configurations(model: Model, rng: np.random.Generator, shape: tuple[i
             place = rng.uniform(-1.0, 1.0, (*shape, kind.nq - 4))
             q[..., body.iq] = np.concatenate([place, quaternion], axis=-1)
         else:
-            reach = np.where(kind.angular, np.pi, 1.0)
-            lower = np.maximum(limits.lower, -reach) if limits.lower > -np.inf else -reach
-            upper = np.minimum(limits.upper, reach) if limits.upper < np.inf else reach
-            q[..., body.iq] = rng.uniform(np.minimum(lower, upper), np.maximum(lower, upper), (*shape, kind.nq))
+            lower, upper = _range(limits, np.where(kind.angular, np.pi, 1.0))
+            q[..., body.iq] = rng.uniform(lower, upper, (*shape, kind.nq))
     return q
+
+
+def _range(limits: Limits, reach: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Bounds to draw from: the limits; where one is missing, about zero or beyond the other."""
+    lower, upper = np.broadcast_arrays(limits.lower, limits.upper, reach)[:2]
+    low = np.where(np.isfinite(lower), lower, np.minimum(-reach, upper - reach))
+    high = np.where(np.isfinite(upper), upper, np.maximum(reach, low + reach))
+    return low, high
 
 
 def singular_joints(model: Model) -> tuple[str, ...]:
@@ -49,14 +58,24 @@ def singular_joints(model: Model) -> tuple[str, ...]:
 
 
 def dynamic_findings(model: Model) -> list[Finding]:
-    """Findings that need the mass matrix: singular joints, condition at the neutral configuration."""
+    """Findings that need the mass matrix: singular joints, its condition at neutral."""
     findings = [
         Finding("error", "singular", f"joint {name!r}", "nothing beyond it has inertia along it")
         for name in singular_joints(model)
     ]
     if findings or not model.nv:
         return findings
-    condition = float(np.linalg.cond(interpret(function("mass_matrix"), model, [model.neutral], {})))
+    outside = [
+        b.joint.name
+        for b in model.independent
+        if b.joint.kind.nq == 1 and not b.joint.limits.lower <= 0.0 <= b.joint.limits.upper
+    ]
+    if outside:
+        message = f"the neutral configuration is outside their limits: {', '.join(outside)}"
+        findings.append(Finding("info", "neutral", f"{len(outside)} joint(s)", message))
+    condition = float(
+        np.linalg.cond(interpret(function("mass_matrix"), model, [model.neutral], {}))
+    )
     if condition > _WORST_CONDITION:
         message = f"condition number {condition:.3g} at the neutral configuration (over 1000)"
         findings.append(Finding("warning", "condition", "mass matrix", message))

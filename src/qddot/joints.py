@@ -122,7 +122,9 @@ class Joint:
 
     def __post_init__(self) -> None:
         if len(self.axes) != self.kind.axes:
-            raise InvalidModel(f"joint {self.name!r}", f"{self.kind.name} needs {self.kind.axes} axes")
+            raise InvalidModel(
+                f"joint {self.name!r}", f"{self.kind.name} needs {self.kind.axes} axes"
+            )
         if (self.ratio, self.offset, self.leader) != (1.0, 0.0, None) and self.kind.nq != 1:
             raise InvalidModel(
                 f"joint {self.name!r}", f"a {self.kind.name} joint cannot be coupled or offset"

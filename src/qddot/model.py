@@ -34,6 +34,7 @@ __all__ = [
     "Model",
     "PolynomialCoupling",
     "inertia_defect",
+    "massless_leaves",
 ]
 
 WORLD = -1
@@ -93,7 +94,7 @@ class Coupling:
 
 @dataclass(frozen=True)
 class PolynomialCoupling:
-    """A coupling that is not linear, kept as a constraint: follower = Σ coefficients[k] leaderᵏ."""
+    """A coupling kept as a constraint: follower = Σ coefficients[k] leaderᵏ, of displacements."""
 
     name: str
     follower: str
@@ -182,6 +183,7 @@ class Model:
     ) -> Model:
         """Check, order, merge and number links into a model; further fields are taken as they are."""
         _check_links(links)
+        couplings = _settled(couplings)
         links = [_locked(link, couplings) for link in _depth_first(links)]
         resolved = _resolve(links, couplings)
         hosts: dict[str | None, tuple[int, Transform]] = {None: (WORLD, Transform.identity())}
@@ -196,14 +198,18 @@ class Model:
                 inertias[host + 1] = inertias[host + 1] + X.to_parent(link.inertia)
             else:
                 hosts[link.name] = len(moving), Transform.identity()
-                moving.append(dataclasses.replace(link, placement=X, joint=resolved[link.joint.name]))
+                moving.append(
+                    dataclasses.replace(link, placement=X, joint=resolved[link.joint.name])
+                )
                 parents.append(host)
                 inertias.append(link.inertia)
         drafts = [FrameDraft(link.name, link.name, Transform.identity()) for link in links]
         placed = []
         for draft in (*drafts, *frames):
             if draft.link not in hosts:
-                raise InvalidModel(f"frame {draft.name!r}", f"its link {draft.link!r} does not exist")
+                raise InvalidModel(
+                    f"frame {draft.name!r}", f"its link {draft.link!r} does not exist"
+                )
             host, X_parent = hosts[draft.link]
             placed.append(Frame(draft.name, host, X_parent @ draft.placement))
         bodies = tuple(
@@ -306,14 +312,16 @@ class Model:
 
     def with_parameters(self, parameters: Sequence[Sequence[Scalar]]) -> Model:
         """The same robot with other inertial parameters, ten a body, over any scalar."""
-        if len(parameters) != self.nb:
-            raise NotUnderstood("with_parameters", len(parameters), f"needs {self.nb} rows of ten")
+        if len(parameters) != self.nb or any(len(row) != 10 for row in parameters):
+            found = [len(row) for row in parameters]
+            raise NotUnderstood("with_parameters: rows of", found, f"needs {self.nb} rows of ten")
         bodies = tuple(
             dataclasses.replace(body, inertia=Inertia.of(list(row)))
             for body, row in zip(self.bodies, parameters, strict=True)
         )
-        findings = [f for f in self.health if f.kind != "inertia"]
+        findings = [f for f in self.health if f.kind not in ("inertia", "massless")]
         findings += [d for b in bodies for d in inertia_defect(f"body {b.name!r}", b.inertia)]
+        findings += massless_leaves(bodies)
         return dataclasses.replace(self, bodies=bodies, health=tuple(findings))
 
     def with_payload(
@@ -328,7 +336,16 @@ class Model:
         `com` is in coordinates of the frame; `tensor` (xx, xy, yy, xz, yz, zz) is about the
         centre of mass, in the axes of the frame; without it the load is a point.
         """
-        load = Inertia.at_com(mass, Vec3(*com), Sym3(*(tensor or [0.0] * 6)))
+        moments = [0.0] * 6 if tensor is None else tensor
+        (m,), c, sigma = (
+            _scalars(f"with_payload: {what}", values, count)
+            for what, values, count in (
+                ("mass", [mass], 1),
+                ("com", com, 3),
+                ("tensor", moments, 6),
+            )
+        )
+        load = Inertia.at_com(m, Vec3(*c), Sym3(*sigma))
         place = self.frame(frame)
         added = place.placement.to_parent(load)
         label = f"payload at {frame!r}"
@@ -339,6 +356,7 @@ class Model:
         bodies = list(self.bodies)
         host = bodies[place.body]
         bodies[place.body] = dataclasses.replace(host, inertia=host.inertia + added)
+        health = (*(f for f in health if f.kind != "massless"), *massless_leaves(bodies))
         return dataclasses.replace(self, bodies=tuple(bodies), health=health)
 
     def without_joint(self, name: str, value: float | Sequence[float] | None = None) -> Model:
@@ -346,16 +364,26 @@ class Model:
         joint = self.body_of_joint(name).joint
         if joint.leader is not None:
             raise InvalidModel(f"joint {name!r}", f"follows {joint.leader!r}; lock that one")
-        q = joint.kind.neutral if value is None else tuple(np.ravel(value).tolist())
-        if len(q) != joint.kind.nq:
-            raise NotUnderstood(f"value of joint {name!r}", value, f"needs {joint.kind.nq} numbers")
+        given = joint.kind.neutral if value is None else value
+        what = f"value of joint {name!r}"
+        several = given.ndim > 0 if isinstance(given, np.ndarray) else isinstance(given, Sequence)
+        q = _scalars(what, given if several else [given], joint.kind.nq)
+        if joint.kind.name in ("ball", "free") and abs(math.hypot(*q[-4:]) - 1.0) > 1e-6:
+            raise NotUnderstood(what, value, "its quaternion (x, y, z, w) needs unit length")
+        for c in self.polynomial_couplings:
+            if name in (c.follower, c.leader):
+                raise InvalidModel(f"joint {name!r}", f"is part of the coupling {c.name!r}")
         links, couplings = self._drafts()
         links = [
             _fixed_at(link, q, body.joint) if name in (body.joint.name, body.joint.leader) else link
             for link, body in zip(links, self.bodies, strict=True)
         ]
         kept = [c for c in couplings if c.leader != name]
-        return self._rebuilt(links, couplings=kept)
+        iq = self.body_of_joint(name).iq
+        configurations = {
+            key: (*q[: iq.start], *q[iq.stop :]) for key, q in self.configurations.items()
+        }
+        return self._rebuilt(links, couplings=kept, configurations=configurations)
 
     def attach(
         self, other: Model, frame: str, placement: Transform | None = None, prefix: str = ""
@@ -364,25 +392,37 @@ class Model:
         for body in other.bodies:
             if body.parent == WORLD and body.joint.kind.name == "free":
                 raise InvalidModel(
-                    f"model {other.name!r}", "has a free base; load it with base='fixed' to attach it"
+                    f"model {other.name!r}",
+                    "has a free base; load it with base='fixed' to attach it",
                 )
+        if not isinstance(placement, Transform | None):
+            raise NotUnderstood("attach: placement", placement, "needs a Transform")
         place = self.frame(frame)
         host = self.bodies[place.body].name if place.body != WORLD else None
         X = place.placement @ (placement or Transform.identity())
         mount = Link(
-            f"{prefix}{other.name}_mount", host, X, _fixed_joint(f"{prefix}mount"), other.base_inertia
+            f"{prefix}{other.name}_mount",
+            host,
+            X,
+            _fixed_joint(f"{prefix}mount"),
+            other.base_inertia,
         )
         renamed = other._prefixed(prefix)
         links, couplings = self._drafts()
         more, more_couplings = renamed._drafts()
-        return self._rebuilt(
+        joined = self._rebuilt(
             [*links, mount, *(_mounted(link, mount.name) for link in more)],
             [*self._extra_frames(), *(_mounted(f, mount.name) for f in renamed._extra_frames())],
             [*couplings, *more_couplings],
             loops=self.loops + renamed.loops,
             polynomial_couplings=self.polynomial_couplings + renamed.polynomial_couplings,
-            health=self.health + other.health,
         )
+        ours, theirs = ([f for f in m.health if f.kind != "massless"] for m in (self, other))
+        theirs = [
+            dataclasses.replace(f, subject=_prefixed_subject(f.subject, prefix)) for f in theirs
+        ]
+        health = (*ours, *theirs, *massless_leaves(joined.bodies))
+        return dataclasses.replace(joined, health=health)
 
     def _prefixed(self, prefix: str) -> Model:
         """The same model with every name prefixed."""
@@ -479,14 +519,47 @@ def inertia_defect(subject: str, inertia: Inertia) -> list[Finding]:
     tensor = np.array([list(row) for row in inertia.tensor_at_com.rows], dtype=float)
     moments = np.linalg.eigvalsh(tensor)
     excess = float(moments[2] - moments[0] - moments[1])
-    if excess <= 1e-6 * float(np.abs(moments).sum()) and moments[0] >= 0.0:
+    # what rounding leaves of the moments when they are taken back to the centre of mass
+    rounding = 1e-12 * max(abs(x) for x in inertia.I)
+    tolerance = 1e-6 * float(np.abs(moments).sum()) + rounding
+    if excess <= tolerance and moments[0] >= -rounding:
         return []
     listed = ", ".join(f"{m:.4g}" for m in moments)
-    message = (
-        f"impossible inertia: principal moments {listed} kg m² about the centre of mass; "
-        + (f"one is negative" if moments[0] < 0 else f"the largest exceeds the other two by {excess:.3g}")
+    message = f"impossible inertia: principal moments {listed} kg m² about the centre of mass; " + (
+        "one is negative"
+        if moments[0] < -rounding
+        else f"the largest exceeds the other two by {excess:.3g}"
     )
     return [Finding("error", "inertia", subject, message)]
+
+
+def massless_leaves(bodies: Sequence[Body]) -> list[Finding]:
+    """Bodies at the end of a chain that have no mass."""
+    parents = {b.parent for b in bodies}
+    message = "is the last of its chain and has no mass"
+    return [
+        Finding("warning", "massless", f"body {b.name!r}", message)
+        for i, b in enumerate(bodies)
+        if i not in parents and isinstance(b.inertia.mass, float | int) and b.inertia.mass == 0
+    ]
+
+
+def _scalars(what: str, values: Any, count: int) -> list[Scalar]:
+    """So many scalars from a sequence or array, NumPy's own as Python numbers."""
+    try:
+        scalars = [x.item() if isinstance(x, np.generic) else x for x in values]
+    except TypeError:
+        scalars = []
+    foreign = (str, bytes, list, tuple, dict, np.ndarray, type(None))
+    if len(scalars) != count or any(isinstance(x, foreign) for x in scalars):
+        raise NotUnderstood(what, values, f"needs {count} number{'s' if count > 1 else ''}")
+    return scalars
+
+
+def _prefixed_subject(subject: str, prefix: str) -> str:
+    """The subject of a finding, such as "joint 'elbow'", with the prefix before the name."""
+    kind, quote, name = subject.partition(" '")
+    return f"{kind}{quote}{prefix}{name}" if quote else subject
 
 
 def _check_unique(kind: str, names: Iterable[str]) -> None:
@@ -519,7 +592,9 @@ def _check_joint(joint: Joint) -> None:
     drive, limits = joint.drivetrain, joint.limits
     losses = (drive.armature, drive.rotor_inertia, drive.damping, drive.friction, drive.stiffness)
     _check_numbers(element, (joint.pitch, joint.ratio, joint.offset, drive.gear_ratio, *losses))
-    for label, value in zip(("armature", "rotor inertia", "damping", "friction"), losses):
+    for label, value in zip(
+        ("armature", "rotor inertia", "damping", "friction"), losses, strict=False
+    ):
         if isinstance(value, float | int) and value < 0:
             raise InvalidModel(element, f"negative {label} {value}")
     if math.isnan(limits.lower) or math.isnan(limits.upper) or limits.lower > limits.upper:
@@ -574,10 +649,27 @@ def _fixed_at(link: Link, q: Sequence[float], joint: Joint | None = None) -> Lin
     return dataclasses.replace(link, placement=X, joint=_fixed_joint(joint.name))
 
 
+def _settled(couplings: Sequence[Coupling]) -> list[Coupling]:
+    """The couplings, with those to a joint that is held turned into holding the follower."""
+    settled = list(couplings)
+    for _ in couplings:
+        held = {c.follower: c.offset for c in settled if c.leader is None}
+        settled = [
+            dataclasses.replace(c, leader=None, offset=c.ratio * held[c.leader] + c.offset)
+            if c.leader is not None and c.leader in held
+            else c
+            for c in settled
+        ]
+    return settled
+
+
 def _locked(link: Link, couplings: Sequence[Coupling]) -> Link:
     """The link held where a coupling without a leader holds it."""
     for c in couplings:
         if c.follower == link.joint.name and c.leader is None:
+            if link.joint.kind.nq != 1:
+                element = f"joint {link.joint.name!r}"
+                raise InvalidModel(element, f"a {link.joint.kind.name} joint cannot be coupled")
             return _fixed_at(link, [c.offset], dataclasses.replace(link.joint, offset=0.0))
     return link
 

@@ -123,24 +123,31 @@ class Robot:
         """The configuration of zeros and identity rotations."""
         return np.array(self.model.neutral)
 
-    def random(self, rng: np.random.Generator | int | None = None, size: int | Sequence[int] = ()) -> np.ndarray:
+    def random(
+        self, rng: np.random.Generator | int | None = None, size: int | Sequence[int] = ()
+    ) -> np.ndarray:
         """Random configurations within the joint limits, shape size + (nq,)."""
         shape = (size,) if isinstance(size, int) else tuple(size)
         return random_configurations(self.model, np.random.default_rng(rng), shape)
 
     def terms(self, q: ArrayLike, v: ArrayLike) -> Terms:
         """M, C, g and h at a state, with the residuals of what they must satisfy."""
-        M, dM = (self.call(name, *args) for name, args in (("mass_matrix", (q,)), ("mass_matrix_rate", (q, v))))
-        C, g, h = self.call("coriolis_matrix", q, v), self.call("gravity", q), self.call("bias", q, v)
+        M, g = (self.call(name, q) for name in ("mass_matrix", "gravity"))
+        dM, C, h = (
+            self.call(name, q, v) for name in ("mass_matrix_rate", "coriolis_matrix", "bias")
+        )
         skew = dM - 2.0 * C
-        speed = np.asarray(v)[..., None]
+        Cv = np.einsum("...ij,...j->...i", C, np.asarray(v))
         return Terms(
-            M, C, g, h,
+            M,
+            C,
+            g,
+            h,
             symmetry=_largest(M - M.swapaxes(-1, -2), 2),
-            smallest_eigenvalue=np.linalg.eigvalsh(M)[..., 0] if self.nv else np.zeros(M.shape[:-2]),
+            smallest_eigenvalue=np.linalg.eigvalsh(M).min(axis=-1, initial=np.inf),
             skewness=_largest(0.5 * (skew + skew.swapaxes(-1, -2)), 2),
-            consistency=_largest((C @ speed)[..., 0] + g - h, 1),
-        )  # fmt: skip
+            consistency=_largest(Cv + g - h, 1),
+        )
 
     def call(self, name: str, *arrays: Any, **options: Any) -> np.ndarray:
         """A catalogue function by name."""
@@ -192,7 +199,9 @@ def _wrenches(f_ext: Wrench | Sequence[Wrench] | None) -> tuple[tuple[Any, ...],
     given = [f_ext] if isinstance(f_ext, Wrench) else list(f_ext or ())
     for wrench in given:
         if not isinstance(wrench, Wrench):
-            raise NotUnderstood("f_ext", wrench, "needs Wrench(frame, reference, value), or a list of them")
+            raise NotUnderstood(
+                "f_ext", wrench, "needs Wrench(frame, reference, value), or a list of them"
+            )
     if not given:
         return (), []
     values = np.broadcast_arrays(*(np.asarray(w.value) for w in given))
@@ -209,7 +218,9 @@ def _method(row: Function) -> Callable[..., np.ndarray]:
         for a in row.inputs
         if a.name != "f_ext"
     ]
-    parameters += [o.replace(kind=P.POSITIONAL_OR_KEYWORD) for o in row.options if o.default is P.empty]
+    parameters += [
+        o.replace(kind=P.POSITIONAL_OR_KEYWORD) for o in row.options if o.default is P.empty
+    ]
     if forced:
         parameters.append(P("f_ext", P.POSITIONAL_OR_KEYWORD, default=None))
     parameters += [o for o in row.options if o.default is not P.empty and o.name != "forces"]

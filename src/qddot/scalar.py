@@ -9,7 +9,7 @@ from __future__ import annotations
 import cmath
 import importlib
 import math
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,8 @@ __all__ = ["Scalar", "atan2", "cos", "less", "sign", "sin", "sqrt", "where"]
 Scalar = Any
 
 
-@lru_cache(maxsize=None)
-def _library(kind: type) -> Any:
+@cache
+def _library(kind: Any) -> Any:
     """The library that computes with this type of number."""
     if issubclass(kind, np.ndarray | np.generic):
         return np
@@ -59,9 +59,9 @@ def atan2(y: Scalar, x: Scalar) -> Scalar:
 
 def less(a: Scalar, b: Scalar) -> Any:
     """Truth of a < b, by the real parts."""
-    if _library(type(a)).__name__ == "casadi":
+    if "casadi" in (_library(type(a)).__name__, _library(type(b)).__name__):
         return a < b
-    return a.real < b
+    return a.real < b.real
 
 
 def where(condition: Any, a: Scalar, b: Scalar) -> Scalar:

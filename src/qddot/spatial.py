@@ -1,8 +1,8 @@
 """Vectors, rotations, rigid transforms, motions, forces and inertias over any scalar.
 
-A motion (twist, acceleration) and a force (wrench) name their parts `lin` and `ang`; flattened they
-read linear part first. A spatial type stands on the left of a product with a scalar, so that a NumPy
-scalar never takes it for an array.
+A motion (twist, acceleration) and a force (wrench) name their parts `lin` and `ang`; flattened
+they read linear part first. A spatial type stands on the left of a product with a scalar, so that
+a NumPy scalar never takes it for an array.
 
 Notation in the docstrings: p vector, [p]x its cross-product matrix, 1 the identity.
 """
@@ -297,7 +297,7 @@ class Inertia(_Linear):
 
     mass: Scalar
     h: Vec3
-    I: Sym3  # noqa: E741
+    I: Sym3
 
     @staticmethod
     def zero() -> Inertia:
@@ -333,7 +333,9 @@ class Inertia(_Linear):
 
     def apply(self, V: Motion) -> Force:
         """Momentum of a velocity: (m v + ω × h, I ω + h × v)."""
-        return Force(V.lin * self.mass + V.ang.cross(self.h), self.I.apply(V.ang) + self.h.cross(V.lin))
+        return Force(
+            V.lin * self.mass + V.ang.cross(self.h), self.I.apply(V.ang) + self.h.cross(V.lin)
+        )
 
     def newton_euler(self, V: Motion, A: Motion) -> Force:
         """Net force F = I A + V ×* I V, with the common factor d = a + ω × v taken out."""
@@ -348,7 +350,7 @@ class Inertia(_Linear):
         return V.dot(self.apply(V)) * 0.5
 
     def rate(self, V: Motion) -> Inertia:
-        """Rate V ×* I − I V× of the inertia of a body that moves with V, seen from a still frame."""
+        """Rate V ×* I − I V× of the inertia of a body moving with V, seen from a still frame."""
         x, y, z = (V.ang.cross(row) for row in self.I.rows)
         turn = Sym3(x.x + x.x, y.x + x.y, y.y + y.y, z.x + x.z, z.y + y.z, z.z + z.z)
         slide = Sym3.diagonal(2.0, 2.0, 2.0) * V.lin.dot(self.h) - Sym3.product(V.lin, self.h)
@@ -380,7 +382,7 @@ class ArticulatedInertia(_Linear):
 
     M: Sym3
     H: Mat3
-    I: Sym3  # noqa: E741
+    I: Sym3
 
     def apply(self, A: Motion) -> Force:
         """Force of an acceleration."""
@@ -400,7 +402,7 @@ class ArticulatedInertia(_Linear):
     def to_parent(self, X: Transform) -> ArticulatedInertia:
         """The same map in coordinates of the parent frame of X."""
         p = X.p.skew()
-        M, I = self.M.rotated(X.R), self.I.rotated(X.R)  # noqa: E741
+        M, I = self.M.rotated(X.R), self.I.rotated(X.R)
         rotated = X.R @ self.H @ X.R.T
         H = rotated - M.rows @ p
         return ArticulatedInertia(M, H, I + (p @ H - rotated.T @ p).symmetric())

@@ -1,0 +1,1 @@
+"""The algorithms: pure functions of a model and scalars, one family a file."""

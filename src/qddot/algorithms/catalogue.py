@@ -1,8 +1,8 @@
 """The catalogue: every function of the library, with the shapes of what goes in and comes out.
 
-Robot methods, CasADi functions, tests and the API page all come from these rows. Adding an algorithm
-is one function and one row. A shape is written in the sizes of a model: nq, nv, nb (bodies),
-nf (frames), np (inertial parameters, 10 nb) and nw (external wrenches).
+Robot methods, CasADi functions, tests and the API page all come from these rows. Adding an
+algorithm is one function and one row. A shape is written in the sizes of a model: nq, nv,
+nb (bodies), nf (frames), np (inertial parameters, 10 nb) and nw (external wrenches).
 """
 
 from __future__ import annotations

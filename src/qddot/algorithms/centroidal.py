@@ -27,9 +27,7 @@ __all__ = [
 ]
 
 
-def _composites(
-    model: Model, X: Sequence[Transform], inertias: Sequence[Inertia]
-) -> list[Inertia]:
+def _composites(model: Model, X: Sequence[Transform], inertias: Sequence[Inertia]) -> list[Inertia]:
     """Sum of the inertias beyond each joint in body coordinates; the world's entry is the total."""
     total = [*inertias, Inertia.zero()]
     for i, body in inward(model):
@@ -94,4 +92,6 @@ def centroidal_map_rate(model: Model, q: Vector, v: Vector) -> Matrix:
 
 def centroidal_momentum(model: Model, q: Vector, v: Vector) -> list[Scalar]:
     """Momentum A_G v of the moving bodies about their centre of mass, world axes."""
-    return [sum((x * y for x, y in zip(row, v, strict=True)), 0.0) for row in centroidal_map(model, q)]
+    return [
+        sum((x * y for x, y in zip(row, v, strict=True)), 0.0) for row in centroidal_map(model, q)
+    ]

@@ -36,9 +36,7 @@ def coriolis_matrix(model: Model, q: Vector, v: Vector) -> Matrix:
     B = [body.inertia.coriolis(V[i]) for i, body in enumerate(model.bodies)]
     C: Matrix = zeros(model.nv, model.nv)
     for i, body in inward(model):
-        forces = [
-            inertia[i].apply(ds) + B[i].apply(s) for s, ds in zip(S[i], dS[i], strict=True)
-        ]
+        forces = [inertia[i].apply(ds) + B[i].apply(s) for s, ds in zip(S[i], dS[i], strict=True)]
         momenta = [inertia[i].apply(s) for s in S[i]]
         mirrored = [B[i].apply_transpose(s) for s in S[i]]
         for j, F, P, N in climb(model, X, i, forces, momenta, mirrored):

@@ -39,17 +39,15 @@ def forward_dynamics(
 ) -> list[Scalar]:
     """Joint accelerations q̈ = M⁻¹ (τ + Jᵀ F − C v − g) (ABA).
 
-    `f_ext` holds one wrench on the robot for each (frame, reference) in `forces`; with `friction` the joint
-    losses are subtracted. A model with coupled joints is no tree of free joints; there the mass
-    matrix is factorised.
+    `f_ext` holds one wrench on the robot for each (frame, reference) in `forces`; with `friction`
+    the joint losses are subtracted. A model with coupled joints is no tree of free joints; there
+    the mass matrix is factorised.
     """
     if friction:
         tau = [t - f for t, f in zip(tau, joint_friction(model, q, v), strict=True)]
     if model.coupled:
         h = inverse_dynamics(model, q, v, zeros(model.nv), f_ext, forces=forces)
-        return solve(
-            factorise(mass_matrix(model, q)), [t - b for t, b in zip(tau, h, strict=True)]
-        )
+        return solve(factorise(mass_matrix(model, q)), [t - b for t, b in zip(tau, h, strict=True)])
     return _articulated_body(model, q, v, tau, external_forces(model, q, forces, f_ext))
 
 

@@ -128,7 +128,8 @@ def frame_classical_acceleration(
 def frame_jacobian(model: Model, q: Vector, *, frame: str, reference: Reference) -> Matrix:
     """Jacobian J (6 × nv) with J v = velocity of the frame, seen from a reference."""
     at = model.frame(frame)
-    seen, X, columns = _seen(model, q, at, reference), at.placement, []
+    seen, X = _seen(model, q, at, reference), at.placement
+    columns: list[tuple[int, Motion]] = []
     for body in (model.bodies[i] for i in model.ancestors(at.body)):
         X_parent, S = body.kinematics(q)
         columns += zip(body.dofs, (seen.to_parent(X.to_child(s)) for s in S), strict=True)

@@ -99,7 +99,7 @@ def assembled(model: Model, columns: Iterable[tuple[int, Motion | Force]]) -> Ma
 
 
 def climb(
-    model: Model, X: Sequence[Transform], i: int, *groups: Sequence[_T]
+    model: Model, X: Sequence[Transform], i: int, *groups: Sequence[Force]
 ) -> Iterator[tuple[Any, ...]]:
     """Body i and its ancestors, with groups of forces given on i in the coordinates of each."""
     while i != WORLD:

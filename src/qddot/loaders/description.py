@@ -20,6 +20,7 @@ from qddot.model import (
     Model,
     PolynomialCoupling,
     inertia_defect,
+    massless_leaves,
 )
 from qddot.spatial import Mat3, Transform, Vec3
 
@@ -52,16 +53,17 @@ class Description:
     root_poses: Mapping[str, Transform] = field(default_factory=dict)
 
 
-def to_model(
-    description: Description, base: Base, couplings: Couplings, strict: bool
-) -> Model:
+def to_model(description: Description, base: Base, couplings: Couplings, strict: bool) -> Model:
     """The model of a description; errors of the model name the file and the line."""
     for what, value, accepted in (
         ("base", base, (None, "fixed", "free")),
         ("couplings", couplings, ("exact", "free")),
     ):
-        if value not in accepted:
+        if not (value is None or isinstance(value, str)) or value not in accepted:
             raise NotUnderstood(what, value, f"accepted: {', '.join(map(repr, accepted))}")
+    for finding in description.findings:
+        if base == "free" and finding.kind == "unweighed":
+            raise DescriptionError(description.file, finding.message, finding.subject)
     links = [_cleaned(link) for link in description.links]
     kept = description.couplings if couplings == "exact" else ()
     defects = [d for x in links for d in inertia_defect(f"link {x.name!r}", x.inertia)]
@@ -96,17 +98,8 @@ def to_model(
             for name, values in description.configurations.items()
             if set(model.joint_names) <= set(values)
         },
-        health=(*model.health, *_massless_leaves(model)),
+        health=(*model.health, *massless_leaves(model.bodies)),
     )
-
-
-def _massless_leaves(model: Model) -> list[Finding]:
-    parents = {b.parent for b in model.bodies}
-    return [
-        Finding("warning", "massless", f"body {b.name!r}", "is the last of its chain and has no mass")
-        for i, b in enumerate(model.bodies)
-        if i not in parents and b.inertia.mass == 0
-    ]
 
 
 def _with_base(links: list[Link], base: Base, poses: Mapping[str, Transform]) -> list[Link]:
@@ -114,17 +107,18 @@ def _with_base(links: list[Link], base: Base, poses: Mapping[str, Transform]) ->
     roots = [x for x in links if x.parent is None]
     if base is None or not roots:
         return links
+    still = _still(links)
+    floating = [x for x in links if x.joint.kind.name == "free" and x.parent in still]
     if base == "fixed":
         swap = {
-            r.name: dataclasses.replace(
-                r,
-                placement=poses.get(r.name, r.placement),
-                joint=Joint(r.joint.name, JOINTS["fixed"]),
+            x.name: dataclasses.replace(
+                x,
+                placement=poses.get(x.name, x.placement),
+                joint=Joint(x.joint.name, JOINTS["fixed"]),
             )
-            for r in roots
-            if r.joint.kind.name == "free"
+            for x in floating
         }
-    elif any(r.joint.kind.name == "free" for r in roots):
+    elif floating:
         swap = {}
     else:
         held = [r for r in roots if r.joint.kind.nv == 0]
@@ -133,10 +127,22 @@ def _with_base(links: list[Link], base: Base, poses: Mapping[str, Transform]) ->
             raise InvalidModel(
                 f"base {names}", "base='free' needs exactly one root link, fixed to the world"
             )
-        joint = Joint("root_joint", JOINTS["free"])
+        name = "root_joint"
+        while any(x.joint.name == name for x in links):
+            name += "_"
+        joint = Joint(name, JOINTS["free"])
         root = dataclasses.replace(held[0], placement=Transform.identity(), joint=joint)
         swap = {root.name: root}
     return [swap.get(x.name, x) for x in links]
+
+
+def _still(links: list[Link]) -> set[str | None]:
+    """The world (None) and the links held to it by fixed joints."""
+    still: set[str | None] = {None}
+    fixed = [x for x in links if x.joint.kind.nv == 0]
+    while more := {x.name for x in fixed if x.parent in still} - still:
+        still |= more
+    return still
 
 
 def _cleaned(link: Link) -> Link:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,34 +32,47 @@ def describe_mjcf(path: Path) -> Description:
     """The description in an MJCF file; mesh files may be missing where inertias are written out."""
     import mujoco
 
-    try:
-        spec = mujoco.MjSpec.from_file(str(path))
-    except (ValueError, mujoco.FatalError, mujoco.UnexpectedError) as error:
-        raise _compiler_error(path, error) from error
-    return describe_mjspec(spec, str(path))
+    return _describe(lambda: mujoco.MjSpec.from_file(str(path)), str(path))
 
 
-def describe_mjspec(spec: mujoco.MjSpec, file: str = "") -> Description:
+def describe_mjspec(spec: mujoco.MjSpec) -> Description:
     """The description in an MjSpec, which is left as it is."""
+
+    def copied() -> mujoco.MjSpec:
+        copy = spec.copy()
+        # a copy lacks what refers to something that does not exist, without a word
+        for kind in ("equalities", "tendons", "actuators"):
+            lost = len(getattr(spec, kind)) - len(getattr(copy, kind))
+            if lost:
+                raise ValueError(f"{lost} of the {kind} refer to something that does not exist")
+        return copy
+
+    return _describe(copied, "")
+
+
+def _describe(make: Callable[[], mujoco.MjSpec], file: str) -> Description:
+    """The description in a spec of which any number can be made, to take apart."""
     import mujoco
 
     failures = (ValueError, mujoco.FatalError, mujoco.UnexpectedError)
-    copy, unweighed = spec.copy(), []
+    unweighed: list[Finding] = []
+    name = file
     try:
-        _drop_looks(copy)
-        model = copy.compile()
+        spec = make()
+        name = file or spec.modelname
+        _drop_looks(spec)
+        model = spec.compile()
     except failures as error:
-        copy = spec.copy()
-        unweighed = list(_drop_still_shapes(copy))
         try:
+            spec = make()
+            unweighed = list(_drop_still_shapes(spec))
             if not unweighed:
                 raise
-            _drop_looks(copy)
-            model = copy.compile()
+            _drop_looks(spec)
+            model = spec.compile()
         except failures:
-            raise _compiler_error(file or spec.modelname, error) from error
-    findings = (*_invented(copy), *unweighed)
-    return describe_mjmodel(model, spec.modelname, file, findings)
+            raise _compiler_error(name, error) from error
+    return describe_mjmodel(model, spec.modelname, file, (*_invented(spec), *unweighed))
 
 
 def describe_mjmodel(
@@ -67,7 +80,9 @@ def describe_mjmodel(
 ) -> Description:
     """The description in a compiled MjModel."""
     frames = [
-        FrameDraft(_site_name(m, i), _body_name(m, m.site_bodyid[i]), _pose(m.site_pos[i], m.site_quat[i]))
+        FrameDraft(
+            _site_name(m, i), _body_name(m, m.site_bodyid[i]), _pose(m.site_pos[i], m.site_quat[i])
+        )
         for i in range(m.nsite)
     ]
     loops, loop_frames = _loops(m)
@@ -83,7 +98,9 @@ def describe_mjmodel(
         _keyframes(m),
         (*findings, *doubts, *_ignored(m)),
         file,
-        root_poses={_body_name(m, i): _pose(m.body_pos[i], m.body_quat[i]) for i in range(1, m.nbody)},
+        root_poses={
+            _body_name(m, i): _pose(m.body_pos[i], m.body_quat[i]) for i in range(1, m.nbody)
+        },
     )
 
 

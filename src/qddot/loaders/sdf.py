@@ -11,12 +11,14 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from qddot.errors import DescriptionError
-from qddot.joints import JOINTS, Drivetrain, Joint, Limits, plane_basis
+from qddot.joints import JOINTS, Drivetrain, Joint, Limits
 from qddot.loaders.description import Description
 from qddot.loaders.find import resolve_uri
 from qddot.loaders.xml import Element, parse_xml, read_file
@@ -35,17 +37,11 @@ __all__ = ["describe_sdf"]
 _WORLD = ""
 _DEEPEST_INCLUDE = 16
 _UNLIMITED = 1e16
-_ONE_AXIS = {
-    "revolute": "revolute",
-    "continuous": "continuous",
-    "prismatic": "prismatic",
-    "screw": "helical",
-}
+_ONE_AXIS = {k: k for k in ("revolute", "continuous", "prismatic")} | {"screw": "helical"}
 _TWO_AXES = ("universal", "revolute2")
-_TYPES = (*_ONE_AXIS, *_TWO_AXES, "ball", "fixed")
-_CLOSES_LOOP = {"ball": "point", "fixed": "pose"}
-_TAKEN_UP = ("drake:joint", "drake:rotor_inertia", "drake:gear_ratio", "drake:mimic")
-_NO_FORCE = ("drake:proximity_properties", "drake:collision_filter_group")
+_CLOSES_LOOP: dict[str, Literal["point", "pose"]] = {"ball": "point", "fixed": "pose"}
+_TYPES = (*_ONE_AXIS, *_TWO_AXES, *_CLOSES_LOOP)
+_DRAKE_TAKEN_UP = ("drake:rotor_inertia", "drake:gear_ratio", "drake:mimic")
 _IGNORED = ("plugin", "actor", "population", "state", "gripper", "fluid_added_mass")
 
 
@@ -73,29 +69,41 @@ class _Node:
 class _Ride:
     """A joint between two links (None for the world), its frame placed on both."""
 
-    element: Element
-    scope: _Scope
+    key: str
+    name: str
+    node: _Node
     parent: str | None
     child: str
     on_parent: Transform
     on_child: Transform
 
+    @property
+    def kind(self) -> str:
+        """The type that the file gives."""
+        return self.node.element.get("type")
+
 
 @dataclass
 class _Graph:
-    """All that has a pose, by full name (joints under "joint name"), and the joints in file order."""
+    """All that has a pose, by full name (joints under "joint name")."""
 
     nodes: dict[str, _Node] = field(default_factory=dict)
-    joints: list[tuple[Element, _Scope]] = field(default_factory=list)
     hidden: str = ""
 
     def name(self, key: str) -> str:
         """The name by which the model knows a full name."""
         return key.removeprefix("joint ").removeprefix(self.hidden)
 
-    def joint_name(self, element: Element, scope: _Scope) -> str:
-        """The name by which the model knows a joint."""
-        return self.name(scope.prefix + element.get("name"))
+    def of(self, tag: str) -> list[str]:
+        """Full names of all elements of a kind."""
+        return [key for key, node in self.nodes.items() if node.element.tag == tag]
+
+    def add(self, key: str, node: _Node) -> None:
+        """Take up an element under its full name."""
+        if key in self.nodes:
+            first = self.nodes[key].element.line
+            raise node.element.error(f"the name is used twice, first on line {first}")
+        self.nodes[key] = node
 
     def find(self, name: str, scope: _Scope, element: Element) -> str:
         """The full name of what an element calls by a name."""
@@ -113,106 +121,100 @@ class _Graph:
         hint = f"; closest: {close}" if close else ""
         raise element.error(f"refers to {name!r}, which does not exist{hint}")
 
-    def base(self, key: str) -> str:
-        """The frame that a pose is given in."""
-        node = self.nodes[key]
-        element, scope = node.element, node.scope
-        reference = _reference(element)
-        if not reference and element.tag == "joint":
-            reference = element.need("child").text
-        elif not reference and element.tag == "frame":
-            reference = element.attributes.get("attached_to", "")
-        return self.find(reference, scope, element) if reference else scope.model
+    def anchor(self, key: str) -> str:
+        """The frame that something is attached to."""
+        element, scope = self.nodes[key].element, self.nodes[key].scope
+        joint = element.tag == "joint"
+        to = element.need("child").text if joint else element.attributes.get("attached_to", "")
+        return self.find(to, scope, element) if to else scope.model
 
     def path(self, key: str) -> list[str]:
         """The frame, the frame its pose is given in, and so on to the world."""
         keys = [key]
         while keys[-1] != _WORLD:
-            base = self.base(keys[-1])
+            node = self.nodes[keys[-1]]
+            named = _reference(node.element)
+            base = self.find(named, node.scope, node.element) if named else self.anchor(keys[-1])
             if base in keys:
-                raise self.nodes[base].element.error("its pose is relative to itself in a circle")
+                raise node.element.error("its pose is relative to itself in a circle")
             keys.append(base)
         return keys
 
     def local(self, key: str) -> Transform:
         """Pose in the frame it is given in."""
         node = self.nodes[key]
-        X = _pose(node.element)
-        placed = node.element.attributes.get("placement_frame", "")
+        X, placed = _pose(node.element), node.element.attributes.get("placement_frame", "")
         if node.inner is None or not placed:
             return X
         return X @ self.relative(key, self.find(placed, node.inner, node.element)).inverse()
 
     def relative(self, a: str, b: str) -> Transform:
         """Pose of b in a when every joint is at zero, by the shortest way round."""
-        path_a, path_b = self.path(a), self.path(b)
-        meeting = next(k for k in path_b if k in path_a)
-        X_a, X_b = Transform.identity(), Transform.identity()
-        for k in path_a[: path_a.index(meeting)]:
-            X_a = self.local(k) @ X_a
-        for k in path_b[: path_b.index(meeting)]:
-            X_b = self.local(k) @ X_b
-        return X_a.inverse() @ X_b
+        paths = self.path(a), self.path(b)
+        meeting = next(k for k in paths[1] if k in paths[0])
+        X = [Transform.identity(), Transform.identity()]
+        for i, path in enumerate(paths):
+            for k in path[: path.index(meeting)]:
+                X[i] = self.local(k) @ X[i]
+        return X[0].inverse() @ X[1]
 
     def link_of(self, key: str) -> str | None:
         """The link that a frame is attached to; None for the world."""
         seen: list[str] = []
         while key != _WORLD and self.nodes[key].element.tag != "link":
-            node = self.nodes[key]
             if key in seen:
-                raise node.element.error("is attached to itself in a circle")
+                raise self.nodes[key].element.error("is attached to itself in a circle")
             seen.append(key)
-            if node.inner is not None:
-                key = self._canonical(key, node, node.inner)
-            elif node.element.tag == "joint":
-                key = self.find(node.element.need("child").text, node.scope, node.element)
-            else:
-                to = node.element.attributes.get("attached_to", "")
-                key = self.find(to, node.scope, node.element) if to else node.scope.model
+            inner = self.nodes[key].inner
+            key = self._canonical(key, inner) if inner else self.anchor(key)
         return key or None
 
-    def _canonical(self, key: str, node: _Node, inner: _Scope) -> str:
-        given = node.element.attributes.get("canonical_link", "")
+    def _canonical(self, key: str, inner: _Scope) -> str:
+        element = self.nodes[key].element
+        given = element.attributes.get("canonical_link", "")
         if given:
-            return self.find(given, inner, node.element)
-        for tag in ("link", "model"):
-            for k, child in self.nodes.items():
-                if child.scope.model == key and child.element.tag == tag:
-                    return k
-        raise node.element.error("has no <link>, but something is attached to it")
+            return self.find(given, inner, element)
+        for child in (*self.of("link"), *self.of("model")):
+            if self.nodes[child].scope.model == key:
+                return child
+        raise element.error("has no <link>, but something is attached to it")
 
 
 def describe_sdf(root: Element, path: Path) -> Description:
     """The description in an SDF document, of which the <sdf> element is given."""
-    world, models = root.first("world"), list(root.all("model"))
-    if len(list(root.all("world"))) + len(models) != 1:
+    worlds, models = list(root.all("world")), list(root.all("model"))
+    if len(worlds) + len(models) != 1:
         raise root.error("needs exactly one <world> or <model>")
+    top = worlds[0] if worlds else root
     graph = _Graph()
-    scope = _Scope("", _WORLD, _version(root))
-    _collect(graph, world or root, scope)
-    tops = [n for n in graph.nodes.values() if n.inner and n.scope.model == _WORLD]
-    if len(tops) == 1:
-        graph.hidden = f"{tops[0].element.get('name')}::"
-    links = [k for k, n in graph.nodes.items() if n.element.tag == "link"]
+    _collect(graph, top, _Scope("", _WORLD, _version(root)))
+    roots = [k for k in graph.of("model") if graph.nodes[k].scope.model == _WORLD]
+    if len(roots) == 1:
+        graph.hidden = f"{roots[0]}::"
+    links = graph.of("link")
     if not links:
         raise root.error("has no <link>")
-    rides, doubts = _rides(graph)
-    tree, loops = _tree(rides)
-    carried = {r.child for r in tree}
-    ends = [(r, i) for r in loops for i in (1, 2)]
+    rides = [r for k in graph.of("joint") if (r := _ride(graph, k))]
+    tree = _tree(rides)
+    carried, kept = {r.child for r in tree}, {r.key for r in tree}
+    loops = [r for r in rides if r.key not in kept]
     return Description(
-        (tops[0].element if len(tops) == 1 else world or root).get("name"),
+        roots[0] if len(roots) == 1 else top.get("name"),
         (
             *(_held(graph, k) for k in links if k not in carried),
             *(link for ride in tree for link in _carried(graph, ride)),
         ),
-        (*_frames(graph), *(_loop_end(graph, r, i) for r, i in ends)),
+        tuple(_frames(graph, loops)),
         tuple(c for r in tree for c in _couplings(graph, r)),
-        tuple(_loop(graph, r) for r in loops),
-        gravity=_gravity(world),
-        findings=(*doubts, *_findings(root, graph)),
+        tuple(Loop(r.name, _CLOSES_LOOP[r.kind], f"{r.name}/1", f"{r.name}/2") for r in loops),
+        gravity=_gravity(top),
+        findings=tuple(_findings(root, graph)),
         file=str(path),
-        lines=_lines(graph, str(path)),
+        lines={
+            f"{n.element.tag} {graph.name(k)!r}": n.element.line
+            for k, n in graph.nodes.items()
+            if n.element.file == str(path)
+        },
         root_poses={graph.name(k): graph.relative(_WORLD, k) for k in links},
     )
 
@@ -229,25 +231,22 @@ def _version(root: Element) -> tuple[int, int]:
 
 
 def _collect(graph: _Graph, element: Element, scope: _Scope) -> None:
-    """Everything with a pose in a world or model, those it includes and nests too."""
+    """Everything with a pose in a world or model, what it nests and includes too."""
     for child in element.children:
         if child.tag in ("link", "frame"):
-            _add(graph, scope.prefix + child.get("name"), _Node(child, scope))
+            graph.add(scope.prefix + child.get("name"), _Node(child, scope))
         elif child.tag == "joint":
-            _add(graph, f"joint {scope.prefix}{child.get('name')}", _Node(child, scope))
-            graph.joints.append((child, scope))
+            graph.add(f"joint {scope.prefix}{child.get('name')}", _Node(child, scope))
         elif child.tag == "drake:joint":
-            graph.joints.append((child, scope))
+            raise child.error(f"type {child.get('type')!r} of drake:joint is not supported")
         elif child.tag == "model":
             _collect_model(graph, child, scope, scope)
         elif child.tag == "include":
             included = _included(child, scope)
             if included is not None:
-                model, version = included
-                inside = dataclasses.replace(scope, version=version, depth=scope.depth + 1)
-                _collect_model(
-                    graph, model, scope, inside, _flag(child.attributes.get("merge", ""))
-                )
+                inside = dataclasses.replace(scope, version=included[1], depth=scope.depth + 1)
+                merge = _flag(child.attributes.get("merge", ""))
+                _collect_model(graph, included[0], scope, inside, merge)
 
 
 def _collect_model(
@@ -255,21 +254,11 @@ def _collect_model(
 ) -> None:
     name = model.get("name")
     key = scope.prefix + (f"_merged__{name}__model__" if merge else name)
-    inner = dataclasses.replace(
-        inside,
-        prefix=scope.prefix if merge else f"{key}::",
-        model=key,
-        static=scope.static or _flag(_text(model, "static")),
-    )
-    _add(graph, key, _Node(model, scope, inner))
+    prefix = scope.prefix if merge else f"{key}::"
+    static = scope.static or _flag(_text(model, "static"))
+    inner = dataclasses.replace(inside, prefix=prefix, model=key, static=static)
+    graph.add(key, _Node(model, scope, inner))
     _collect(graph, model, inner)
-
-
-def _add(graph: _Graph, key: str, node: _Node) -> None:
-    if key in graph.nodes:
-        first = graph.nodes[key].element.line
-        raise node.element.error(f"the name is used twice, first on line {first}")
-    graph.nodes[key] = node
 
 
 def _included(element: Element, scope: _Scope) -> tuple[Element, tuple[int, int]] | None:
@@ -298,33 +287,31 @@ def _included(element: Element, scope: _Scope) -> tuple[Element, tuple[int, int]
 
 
 def _included_file(element: Element) -> Path:
-    uri = _text(element.need("uri"))
-    folder = Path(element.file).parent
+    uri, folder = _text(element.need("uri")), Path(element.file).parent
     try:
-        candidates = [resolve_uri(uri, folder)]
+        places = [resolve_uri(uri, folder)]
     except DescriptionError as error:
         raise element.error(f"cannot include {uri!r}: {error.reason}") from error
     if uri.startswith("file://"):
-        candidates.append(folder / uri.removeprefix("file://"))
-    tried: list[Path] = []
-    for place in candidates:
-        inside = [*_configured(place), place / "model.sdf"] if place.is_dir() else [place]
-        for file in inside:
-            if file.is_file():
-                return file
-        tried += inside
-    listed = "\n  ".join(str(p) for p in tried)
+        places.append(folder / uri.removeprefix("file://"))
+    files = [f for p in places for f in (_configured(p) if p.is_dir() else [p])]
+    for file in files:
+        if file.is_file():
+            return file
+    listed = "\n  ".join(str(p) for p in files)
     raise element.error(f"cannot include {uri!r}; tried\n  {listed}")
 
 
 def _configured(folder: Path) -> list[Path]:
-    """The files that a model.config names, the latest version first."""
-    config = folder / "model.config"
-    if not config.is_file():
-        return []
-    listed = list(parse_xml(read_file(config), str(config)).all("sdf"))
-    listed.sort(key=lambda e: _version(e) if "version" in e.attributes else (0, 0), reverse=True)
-    return [folder / _text(e) for e in listed]
+    """The files that a model.config names, the latest version first, or else model.sdf."""
+    config, files = folder / "model.config", [folder / "model.sdf"]
+    if config.is_file():
+        listed = list(parse_xml(read_file(config), str(config)).all("sdf"))
+        listed.sort(
+            key=lambda e: [int(n) for n in re.findall(r"\d+", e.attributes.get("version", ""))]
+        )
+        files = [*(folder / _text(e) for e in reversed(listed)), *files]
+    return files
 
 
 def _text(element: Element, tag: str = "") -> str:
@@ -338,8 +325,9 @@ def _flag(text: str) -> bool:
 
 
 def _number(element: Element, tag: str, default: float) -> float:
+    """A number from a child, or from an attribute of that name."""
     child = element.first(tag)
-    return child.numbers(child.text, 1)[0] if child else default
+    return child.numbers(child.text, 1)[0] if child else element.number(tag, default)
 
 
 def _reference(element: Element) -> str:
@@ -369,47 +357,34 @@ def _pose(element: Element) -> Transform:
     return Transform(R, Vec3(*values[:3]))
 
 
-def _rides(graph: _Graph) -> tuple[list[_Ride], list[Finding]]:
-    """Every joint that can move something, and what is to be said of the others."""
-    rides, doubts = [], []
-    for element, scope in graph.joints:
-        prefix = "drake:" if element.tag == "drake:joint" else ""
-        parent, child = (
-            graph.find(element.need(prefix + tag).text, scope, element)
-            for tag in ("parent", "child")
-        )
-        parent_link, child_link = graph.link_of(parent), graph.link_of(child)
-        if child_link is None or child_link == parent_link:
-            what = "the world" if child_link is None else "its own parent link"
-            raise element.error(f"its child cannot be {what}")
-        if graph.nodes[child_link].scope.static:
-            name = graph.joint_name(element, scope)
-            message = "is ignored: its child belongs to a static model"
-            doubts.append(Finding("info", "ignored", f"joint {name!r}", message))
-            continue
-        own = f"joint {scope.prefix}{element.get('name')}"
-        ends = (parent, child) if prefix else (own, own)  # a drake:joint joins its two frames
-        rides.append(
-            _Ride(
-                element, scope, parent_link, child_link,
-                graph.relative(parent_link or _WORLD, ends[0]), graph.relative(child_link, ends[1]),
-            )
-        )  # fmt: skip
-    return rides, doubts
+def _ride(graph: _Graph, key: str) -> _Ride | None:
+    """A joint with the links it joins; None where its child stands still in a static model."""
+    node = graph.nodes[key]
+    element = node.element
+    if element.get("type") not in _TYPES:
+        raise element.error(f"type {element.get('type')!r} is not one of {', '.join(_TYPES)}")
+    parent, child = (
+        graph.link_of(graph.find(element.need(tag).text, node.scope, element))
+        for tag in ("parent", "child")
+    )
+    if child is None or child == parent:
+        what = "the world" if child is None else "its own parent link"
+        raise element.error(f"its child cannot be {what}")
+    if graph.nodes[child].scope.static:
+        return None
+    ends = graph.relative(parent or _WORLD, key), graph.relative(child, key)
+    return _Ride(key, graph.name(key), node, parent, child, *ends)
 
 
-def _tree(rides: list[_Ride]) -> tuple[list[_Ride], list[_Ride]]:
-    """One joint for each link, and those left over, which close loops."""
+def _tree(rides: list[_Ride]) -> list[_Ride]:
+    """One joint for each link; those left over close loops."""
     chosen: dict[str, _Ride] = {}
-    for ride in sorted(rides, key=lambda r: r.element.get("type") in _CLOSES_LOOP):
+    for ride in sorted(rides, key=lambda r: r.kind in _CLOSES_LOOP):
         first = chosen.setdefault(ride.child, ride)
-        if first is not ride and ride.element.get("type") not in _CLOSES_LOOP:
-            raise ride.element.error(
-                f"its child link is the child of {first.element.label} too; only a ball or fixed "
-                "joint can close a loop"
-            )
-    tree = [r for r in rides if chosen[r.child] is r]
-    return tree, [r for r in rides if chosen[r.child] is not r]
+        if first is not ride and ride.kind not in _CLOSES_LOOP:
+            reason = f"its child link is the child of {first.node.element.label} too"
+            raise ride.node.element.error(f"{reason}; only a ball or fixed joint can close a loop")
+    return [r for r in rides if chosen[r.child] is r]
 
 
 def _held(graph: _Graph, key: str) -> Link:
@@ -423,15 +398,14 @@ def _held(graph: _Graph, key: str) -> Link:
 def _carried(graph: _Graph, ride: _Ride) -> Iterator[Link]:
     """The child link of a joint, after links without mass where one link is not enough."""
     name, inertia = graph.name(ride.child), _inertia(graph, ride.child)
-    parent = None if ride.parent is None else graph.name(ride.parent)
+    parent = ride.parent and graph.name(ride.parent)
     joints = _joints(graph, ride)
     X, back = ride.on_parent, ride.on_child.inverse()
-    if joints[0].kind.nv == 0:
+    if ride.kind == "fixed":
         yield Link(name, parent, X @ back, joints[0], inertia)
         return
-    direct = _is_identity(back)
     for joint in joints:
-        if joint is joints[-1] and direct:
+        if joint is joints[-1] and _is_identity(back):
             yield Link(name, parent, X, joint, inertia)
             return
         link = f"{name}/{joint.name.rpartition('::')[2]}"
@@ -447,27 +421,22 @@ def _is_identity(X: Transform) -> bool:
 
 def _joints(graph: _Graph, ride: _Ride) -> list[Joint]:
     """The joint as one joint, or as two one after the other."""
-    element, name = ride.element, graph.joint_name(ride.element, ride.scope)
-    given = element.get("type")
-    if element.tag == "drake:joint":
-        return [_drake_joint(element, name)]
-    if given not in _TYPES:
-        raise element.error(f"type {given!r} is not one of {', '.join(_TYPES)}")
-    if given in _ONE_AXIS:
-        return [_about_axis(graph, ride, name, "axis")]
-    if given in _TWO_AXES:
-        first, second = (_about_axis(graph, ride, f"{name}.{i}", a) for i, a in _axes(element))
-        alike = (first.limits, first.drivetrain) == (second.limits, second.drivetrain)
-        bounded = first.limits.lower > -math.inf or first.limits.upper < math.inf
-        if given == "revolute2" or not alike or bounded or first.drivetrain.stiffness:
-            return [first, second]
-        axes = (*first.axes, *second.axes)
-        return [
-            Joint(name, JOINTS["universal"], axes, limits=first.limits, drivetrain=first.drivetrain)
-        ]
-    axis = element.first("axis")
-    drivetrain = _drivetrain(element, axis) if axis and given == "ball" else Drivetrain()
-    return [Joint(name, JOINTS[given], drivetrain=dataclasses.replace(drivetrain, rest=None))]
+    if ride.kind in _ONE_AXIS:
+        return [_about_axis(graph, ride, ride.name, "axis")]
+    if ride.kind in _CLOSES_LOOP:
+        axis = ride.node.element.first("axis")
+        losses = (
+            _drivetrain(ride.node.element, axis) if axis and ride.kind == "ball" else Drivetrain()
+        )
+        losses = dataclasses.replace(losses, rest=None)
+        return [Joint(ride.name, JOINTS[ride.kind], drivetrain=losses)]
+    pair = [_about_axis(graph, ride, f"{ride.name}.{i}", a) for i, a in _axes(ride.node.element)]
+    (limits, drive), other = ((j.limits, j.drivetrain) for j in pair)
+    bounded = limits.lower > -math.inf or limits.upper < math.inf
+    if ride.kind == "revolute2" or (limits, drive) != other or bounded or drive.stiffness:
+        return pair
+    axes = (*pair[0].axes, *pair[1].axes)
+    return [Joint(ride.name, JOINTS["universal"], axes, limits=limits, drivetrain=drive)]
 
 
 def _axes(element: Element) -> list[tuple[int, str]]:
@@ -476,24 +445,21 @@ def _axes(element: Element) -> list[tuple[int, str]]:
 
 def _about_axis(graph: _Graph, ride: _Ride, name: str, tag: str) -> Joint:
     """A joint of one freedom along or about an axis of the joint element."""
-    element, scope = ride.element, ride.scope
-    given = element.get("type")
+    element, scope = ride.node.element, ride.node.scope
     axis = element.need(tag)
     xyz = axis.first("xyz")
     direction = Vec3(*xyz.numbers(xyz.text, 3)) if xyz else Vec3(0.0, 0.0, 1.0)
     frame = xyz.attributes.get("expressed_in", "") if xyz else ""
-    # up to 1.4 an axis is always given in the model frame, from 1.5 on when it says so
+    # up to 1.4 an axis is always given in the model frame, up to 1.6 where it says so
     if scope.version < (1, 5) or _flag(_text(axis, "use_parent_model_frame")):
         frame = frame or "__model__"
     if frame:
-        own = f"joint {scope.prefix}{element.get('name')}"
-        direction = graph.relative(own, graph.find(frame, scope, axis)).R.apply(direction)
-    kind = JOINTS[_ONE_AXIS.get(given, "revolute")]
-    pitch = _thread(element) / math.tau if given == "screw" else 0.0
-    limits, drivetrain = _limits(axis, given), _drivetrain(element, axis)
-    return Joint(
-        name, kind, (element.unit(direction),), pitch, limits=limits, drivetrain=drivetrain
-    )
+        R = graph.relative(ride.key, graph.find(frame, scope, axis)).R
+        direction = R.apply(direction)
+    kind = JOINTS[_ONE_AXIS.get(ride.kind, "revolute")]
+    pitch = _thread(element) / math.tau if ride.kind == "screw" else 0.0
+    bounds, drive = _limits(axis, ride.kind), _drivetrain(element, axis)
+    return Joint(name, kind, (element.unit(direction),), pitch, limits=bounds, drivetrain=drive)
 
 
 def _thread(element: Element) -> float:
@@ -512,11 +478,12 @@ def _limits(axis: Element, given: str) -> Limits:
         return Limits()
 
     def bound(tag: str) -> float:
-        text = _text(limit, tag)
-        if not text or text.lower().lstrip("+-") in ("inf", "infinity"):
-            return -math.inf if tag == "lower" or text.startswith("-") else math.inf
-        value = _number(limit, tag, 0.0)
-        return math.copysign(math.inf, value) if abs(value) >= _UNLIMITED else value
+        text = _text(limit, tag) or ("-inf" if tag == "lower" else "inf")
+        try:
+            unlimited = abs(float(text)) >= _UNLIMITED
+        except ValueError:
+            raise limit.error(f"{tag} {text!r} is not a number") from None
+        return math.copysign(math.inf, float(text)) if unlimited else limit.numbers(text, 1)[0]
 
     position = (-math.inf, math.inf) if given == "continuous" else (bound("lower"), bound("upper"))
     speed, effort = (b if b >= 0 else math.inf for b in (bound("velocity"), bound("effort")))
@@ -524,58 +491,43 @@ def _limits(axis: Element, given: str) -> Limits:
 
 
 def _drivetrain(element: Element, axis: Element) -> Drivetrain:
-    rotor = {
-        "rotor_inertia": _number(element, "drake:rotor_inertia", 0.0),
-        "gear_ratio": _number(element, "drake:gear_ratio", 1.0),
-    }
-    dynamics = axis.first("dynamics")
-    if dynamics is None:
-        return Drivetrain(**rotor)
+    dynamics = axis.first("dynamics") or axis
     losses = {key: _number(dynamics, key, 0.0) for key in ("damping", "friction")}
     for key, value in losses.items():
         if value < 0:
             raise element.error(f"negative {key} {value:g}")
     stiffness = _number(dynamics, "spring_stiffness", 0.0)
-    rest = (_number(dynamics, "spring_reference", 0.0),) if stiffness else None
-    return Drivetrain(**rotor, **losses, stiffness=stiffness, rest=rest)
-
-
-def _drake_joint(element: Element, name: str) -> Joint:
-    given = element.get("type")
-    if given != "planar":
-        raise element.error(f"type {given!r} is not supported; of drake:joint only planar is")
-    damping = element.first("drake:damping")
-    losses = damping.numbers(damping.text, 3) if damping else [0.0]
-    if len(set(losses)) > 1:
-        raise element.error(f"damping differs between the freedoms of one joint: {losses}")
-    axes = plane_basis(Vec3(0.0, 0.0, 1.0))
-    return Joint(name, JOINTS["planar"], axes, drivetrain=Drivetrain(damping=losses[0]))
+    return Drivetrain(
+        rotor_inertia=_number(element, "drake:rotor_inertia", 0.0),
+        gear_ratio=_number(element, "drake:gear_ratio", 1.0),
+        damping=losses["damping"],
+        friction=losses["friction"],
+        stiffness=stiffness,
+        rest=(_number(dynamics, "spring_reference", 0.0),) if stiffness else None,
+    )
 
 
 def _couplings(graph: _Graph, ride: _Ride) -> Iterator[Coupling]:
-    element, name = ride.element, graph.joint_name(ride.element, ride.scope)
-    drake = element.first("drake:mimic")
-    if drake:
-        ratio, offset = drake.number("multiplier", 1.0), drake.number("offset", 0.0)
-        yield Coupling(name, _leader(graph, ride, drake), ratio, offset)
+    element = ride.node.element
+    found = [(ride.name, element.first("drake:mimic"))]
     for i, tag in _axes(element):
         axis = element.first(tag)
-        mimic = axis.first("mimic") if axis else None
+        found.append((f"{ride.name}.{i}" if i else ride.name, axis and axis.first("mimic")))
+    for follower, mimic in found:
         if mimic:
             ratio = _number(mimic, "multiplier", 1.0)
             offset = _number(mimic, "offset", 0.0) - ratio * _number(mimic, "reference", 0.0)
-            follower = f"{name}.{i}" if i else name
             yield Coupling(follower, _leader(graph, ride, mimic), ratio, offset)
 
 
 def _leader(graph: _Graph, ride: _Ride, mimic: Element) -> str:
-    key = f"joint {ride.scope.prefix}{mimic.get('joint')}"
+    key = f"joint {ride.node.scope.prefix}{mimic.get('joint')}"
     if key not in graph.nodes:
-        raise ride.element.error(f"mimics joint {mimic.get('joint')!r}, which does not exist")
+        raise ride.node.element.error(f"mimics joint {mimic.get('joint')!r}, which does not exist")
     places = {tag: i for i, tag in _axes(graph.nodes[key].element)}
     axis = mimic.attributes.get("axis", "axis")
     if axis not in places:
-        raise ride.element.error(f"mimics {axis!r} of a joint that has no such axis")
+        raise ride.node.element.error(f"mimics {axis!r} of a joint that has no such axis")
     return graph.name(key) + (f".{places[axis]}" if places[axis] else "")
 
 
@@ -598,62 +550,46 @@ def _inertia(graph: _Graph, key: str) -> Inertia:
     return X.to_parent(Inertia(mass, Vec3.zero(), Sym3(*moments)))
 
 
-def _frames(graph: _Graph) -> Iterator[FrameDraft]:
-    for key, node in graph.nodes.items():
-        if node.element.tag == "frame":
-            link = graph.link_of(key)
-            name = None if link is None else graph.name(link)
-            yield FrameDraft(graph.name(key), name, graph.relative(link or _WORLD, key))
+def _frames(graph: _Graph, loops: list[_Ride]) -> Iterator[FrameDraft]:
+    """The frames of the file, and those at the two ends of each loop closure."""
+    ends: list[tuple[str, str | None, Transform]] = []
+    for key in graph.of("frame"):
+        link = graph.link_of(key)
+        ends.append((graph.name(key), link, graph.relative(link or _WORLD, key)))
+    for ride in loops:
+        ends.append((f"{ride.name}/1", ride.parent, ride.on_parent))
+        ends.append((f"{ride.name}/2", ride.child, ride.on_child))
+    return (FrameDraft(name, link and graph.name(link), X) for name, link, X in ends)
 
 
-def _loop(graph: _Graph, ride: _Ride) -> Loop:
-    name = graph.joint_name(ride.element, ride.scope)
-    kind = _CLOSES_LOOP[ride.element.get("type")]
-    return Loop(name, kind, f"{name}/1", f"{name}/2")
-
-
-def _loop_end(graph: _Graph, ride: _Ride, end: int) -> FrameDraft:
-    link, X = (ride.parent, ride.on_parent) if end == 1 else (ride.child, ride.on_child)
-    name = f"{graph.joint_name(ride.element, ride.scope)}/{end}"
-    return FrameDraft(name, None if link is None else graph.name(link), X)
-
-
-def _gravity(world: Element | None) -> Vec3:
+def _gravity(world: Element) -> Vec3:
     """Gravity of a world, which older files write inside <physics>."""
-    for place in (world, world.first("physics")) if world else ():
+    for place in (world, world.first("physics")):
         given = place.first("gravity") if place else None
         if given:
             return Vec3(*given.numbers(given.text, 3))
     return STANDARD_GRAVITY
 
 
-def _lines(graph: _Graph, file: str) -> dict[str, int]:
-    """Lines of links, frames and joints of the file itself, by label."""
-    named = [(f"{n.element.tag} {graph.name(k)!r}", n.element) for k, n in graph.nodes.items()]
-    named += [(f"joint {graph.joint_name(e, s)!r}", e) for e, s in graph.joints]
-    return {label: element.line for label, element in named if element.file == file}
-
-
 def _findings(root: Element, graph: _Graph) -> Iterator[Finding]:
     """What was invented, and elements that speak of physics and are not taken up."""
-    for key, node in graph.nodes.items():
-        subject, inertial = f"link {graph.name(key)!r}", node.element.first("inertial")
-        if node.element.tag != "link" or node.scope.static:
-            continue
-        if inertial is None or not (inertial.first("mass") and inertial.first("inertia")):
+    for key in graph.of("link"):
+        link, subject = graph.nodes[key].element, f"link {graph.name(key)!r}"
+        given = [c.tag for c in link.need("inertial").children] if link.first("inertial") else []
+        if not {"mass", "inertia"} <= set(given) and not graph.nodes[key].scope.static:
             message = "has no complete <inertial>: SDF's default of 1 kg and 1 kg m² stands in"
             yield Finding("info", "invented", subject, message)
-        if _text(node.element, "gravity").lower() in ("false", "0"):
-            yield Finding("warning", "ignored", subject, "<gravity>false</gravity> is ignored")
-        if _flag(_text(node.element, "kinematic")):
-            yield Finding("warning", "ignored", subject, "<kinematic>true</kinematic> is ignored")
-    stack = [root, *(n.element for n in graph.nodes.values() if n.element.file != root.file)]
+        for tag, default in (("gravity", True), ("kinematic", False)):
+            if link.first(tag) and _flag(_text(link, tag)) != default:
+                yield Finding("warning", "ignored", subject, f"<{tag}> is ignored")
+    nodes = graph.nodes.values()
+    stack = [root, *(n.element for n in nodes if n.inner and n.inner.depth > n.scope.depth)]
     while stack:
         element = stack.pop()
         for child in element.children:
-            foreign = child.tag.startswith("drake:") and child.tag not in (*_TAKEN_UP, *_NO_FORCE)
+            foreign = child.tag.startswith("drake:") and child.tag not in _DRAKE_TAKEN_UP
             if foreign or child.tag in _IGNORED:
                 message = f"<{child.tag}> on line {child.line} is ignored"
                 yield Finding("info", "ignored", element.label, message)
-            elif child.tag not in ("visual", "collision", "drake:joint"):
+            elif child.tag not in ("visual", "collision"):
                 stack.append(child)

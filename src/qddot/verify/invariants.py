@@ -32,7 +32,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Sample:
-    """States at which a robot is measured, one a row: configuration, velocity, acceleration, probe."""
+    """States at which a robot is measured: configuration, velocity, acceleration, probe."""
 
     q: np.ndarray
     v: np.ndarray

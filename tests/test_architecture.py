@@ -1,0 +1,158 @@
+"""The shape of the code, read from its syntax trees: layers, cycles, public names, sizes."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[1] / "src" / "qddot"
+# a module imports only what stands above it; modules on one line do not see each other
+LAYERS = [
+    {"errors"},
+    {"scalar"},
+    {"spatial"},
+    {"manifold"},
+    {"joints"},
+    {"model"},
+    {"loaders", "algorithms"},
+    {"evaluate"},
+    {"health"},
+    {"robot"},
+    {"verify"},
+    {"cli"},
+]
+RANK = {name: i for i, layer in enumerate(LAYERS) for name in layer}
+MOST_FILE_LINES = 400
+MOST_FUNCTION_LINES = 50
+MOST_ALGORITHM_LINES = 40
+
+FILES = sorted(SOURCE.rglob("*.py"))
+TREES = {file: ast.parse(file.read_text()) for file in FILES}
+
+
+def module(file: Path) -> str:
+    return ".".join(file.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {module(file): file for file in FILES}
+
+
+def imports(file: Path) -> set[str]:
+    """Modules of the package that a file imports, at the top or inside functions."""
+    found: set[str] = set()
+    for node in ast.walk(TREES[file]):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: relative import"
+            found.add(node.module)
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found & set(MODULES)
+
+
+def code_lines(node: ast.AST, text: list[str]) -> int:
+    """Lines of a node that are code: no blanks, comments or docstrings."""
+    skip: set[int] = set()
+    for inner in ast.walk(node):
+        body = getattr(inner, "body", None)
+        if isinstance(body, list) and body and isinstance(body[0], ast.Expr):
+            if isinstance(body[0].value, ast.Constant) and isinstance(body[0].value.value, str):
+                skip |= set(range(body[0].lineno, body[0].end_lineno + 1))
+    first, last = getattr(node, "lineno", 1), getattr(node, "end_lineno", len(text))
+    lines = ((i, text[i - 1].strip()) for i in range(first, last + 1))
+    return sum(1 for i, line in lines if line and not line.startswith("#") and i not in skip)
+
+
+def functions(file: Path) -> list[ast.FunctionDef]:
+    return [n for n in ast.walk(TREES[file]) if isinstance(n, ast.FunctionDef)]
+
+
+@pytest.mark.parametrize("file", FILES, ids=module)
+def test_layers(file):
+    parts = module(file).split(".")
+    if len(parts) == 1:
+        return
+    for name in imports(file):
+        target = name.split(".")
+        if len(target) == 1 or target[1] == parts[1]:
+            continue
+        assert RANK[target[1]] < RANK[parts[1]], f"{module(file)} imports {name}"
+
+
+def test_every_module_has_a_layer():
+    assert {m.split(".")[1] for m in MODULES if "." in m} == set(RANK)
+
+
+def test_no_cycles():
+    graph = {name: imports(file) - {name} for name, file in MODULES.items()}
+    # importing a submodule runs its package first, which is no cycle of definitions
+    done: set[str] = set()
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        assert name not in path, " → ".join((*path, name))
+        if name not in done:
+            for target in graph[name]:
+                visit(target, (*path, name))
+            done.add(name)
+
+    for name in graph:
+        visit(name, ())
+
+
+@pytest.mark.parametrize("file", FILES, ids=module)
+def test_public_names_are_declared(file):
+    tree = TREES[file]
+    declared = [
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__"
+    ]
+    defined = {
+        n.name
+        for n in tree.body
+        if isinstance(n, ast.FunctionDef | ast.ClassDef) and not n.name.startswith("_")
+    }
+    if module(file) == "qddot.cli":
+        defined = {"main"}
+    if file.name == "__init__.py" and not declared:
+        assert not defined
+        return
+    assert len(declared) == 1
+    assert set(declared[0]) >= defined
+    assert "utils" not in module(file)
+
+
+@pytest.mark.parametrize("file", FILES, ids=module)
+def test_sizes(file):
+    text = file.read_text().splitlines()
+    assert code_lines(TREES[file], text) <= MOST_FILE_LINES
+    most = MOST_ALGORITHM_LINES if "algorithms" in module(file) else MOST_FUNCTION_LINES
+    for f in functions(file):
+        assert code_lines(f, text) <= most, f"{module(file)}.{f.name}"
+
+
+def test_half_of_all_functions_are_short():
+    sizes = sorted(
+        code_lines(f, file.read_text().splitlines()) for file in FILES for f in functions(file)
+    )
+    assert sizes[len(sizes) // 2] < 10
+
+
+@pytest.mark.parametrize("file", FILES, ids=module)
+def test_public_functions_have_docstrings_and_annotations(file):
+    for node in ast.walk(TREES[file]):
+        if not isinstance(node, ast.FunctionDef) or node.name.startswith("_"):
+            continue
+        if any(node in ast.walk(outer) for outer in functions(file) if outer is not node):
+            continue
+        assert ast.get_docstring(node), f"{module(file)}.{node.name}"
+        assert node.returns is not None, f"{module(file)}.{node.name}"
+
+
+def test_only_the_command_line_prints():
+    for file in FILES:
+        calls = [n.func for n in ast.walk(TREES[file]) if isinstance(n, ast.Call)]
+        names = {getattr(f, "id", "") for f in calls}
+        assert module(file) == "qddot.cli" or not names & {"print", "exit"}

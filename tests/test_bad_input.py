@@ -1,4 +1,4 @@
-"""Bad input: exactly one QddotError, which says where and what; never anything else, never a hang."""
+"""Bad input: one QddotError that says where and what; never anything else, never a hang."""
 
 from __future__ import annotations
 
@@ -79,21 +79,53 @@ def test_the_good_file_is_good(load):
 
 # (what is replaced, by what, the whole message)
 MESSAGES = [
-    ('<mass value="1.5"/>', '<mass value="abc"/>', "robot.urdf:7: <mass>: value='abc' is not a number"),
+    (
+        '<mass value="1.5"/>',
+        '<mass value="abc"/>',
+        "robot.urdf:7: <mass>: value='abc' is not a number",
+    ),
     ('<mass value="1.5"/>', '<mass value="-1"/>', "robot.urdf:4: link 'arm': negative mass -1"),
-    ('<axis xyz="0 1 0"/>', '<axis xyz="0 0 0"/>', "robot.urdf:17: joint 'shoulder': its axis has no length"),
-    ('<parent link="arm"/>', '<parent link="am"/>', "robot.urdf:25: joint 'wrist': link 'am' does not exist"),
-    ('mimic joint="shoulder"', 'mimic joint="elbow"', "robot.urdf:25: joint 'wrist': is coupled with joint 'elbow', which does not exist"),
-    ('mimic joint="shoulder"', 'mimic joint="wrist"', "robot.urdf:25: joint 'wrist': is coupled to itself in a circle"),
+    (
+        '<axis xyz="0 1 0"/>',
+        '<axis xyz="0 0 0"/>',
+        "robot.urdf:17: joint 'shoulder': its axis has no length",
+    ),
+    (
+        '<parent link="arm"/>',
+        '<parent link="am"/>',
+        "robot.urdf:25: joint 'wrist': link 'am' does not exist",
+    ),
+    (
+        'mimic joint="shoulder"',
+        'mimic joint="elbow"',
+        "robot.urdf:25: joint 'wrist': is coupled with joint 'elbow', which does not exist",
+    ),
+    (
+        'mimic joint="shoulder"',
+        'mimic joint="wrist"',
+        "robot.urdf:25: joint 'wrist': is coupled to itself in a circle",
+    ),
     ('lower="-1"', 'lower="3"', "robot.urdf:17: joint 'shoulder': limits [3.0, 1.0] are empty"),
     ('damping="0.1"', 'damping="-0.1"', "robot.urdf:17: joint 'shoulder': negative damping -0.1"),
-    ('<link name="hand">', '<link name="arm">', "robot.urdf:11: link 'arm': the name is used twice, first on line 4"),
+    (
+        '<link name="hand">',
+        '<link name="arm">',
+        "robot.urdf:11: link 'arm': the name is used twice, first on line 4",
+    ),
     ('name="wrist"', 'name="shoulder"', "robot.urdf:25: joint 'shoulder': the name is used twice"),
-    ('<child link="hand"/>', '<child link="arm"/>', "robot.urdf:25: joint 'wrist': link 'arm' is the child of joint 'shoulder' too"),
+    (
+        '<child link="hand"/>',
+        '<child link="arm"/>',
+        "robot.urdf:25: joint 'wrist': link 'arm' is the child of joint 'shoulder' too",
+    ),
     ("</robot>", "", "robot.urdf:34: is not well-formed XML: no element found"),
     ('ixx="0.02" ', "", "robot.urdf:8: <inertia>: has no attribute 'ixx'"),
-    ('xyz="0 0 0.1"', 'xyz="0 0"', "robot.urdf:6: <origin>: xyz='0 0' has 2 numbers, needs 3 numbers"),
-]  # fmt: skip
+    (
+        'xyz="0 0 0.1"',
+        'xyz="0 0"',
+        "robot.urdf:6: <origin>: xyz='0 0' has 2 numbers, needs 3 numbers",
+    ),
+]
 
 
 @pytest.mark.parametrize(("old", "new", "message"), MESSAGES)
@@ -121,9 +153,16 @@ VECTORS = ["nan 0 0", "0 inf 0", "1e300 0 0", "", "a b c", "0 0", "0 0 0 1", "1,
 @pytest.mark.parametrize("value", NUMBERS)
 @pytest.mark.parametrize(
     ("attribute", "line"),
-    [("ixx", 8), ("ixy", 8), ("value", 7), ("damping", 23), ("friction", 23), ("multiplier", 31),
-     ("offset", 31)],
-)  # fmt: skip
+    [
+        ("ixx", 8),
+        ("ixy", 8),
+        ("value", 7),
+        ("damping", 23),
+        ("friction", 23),
+        ("multiplier", 31),
+        ("offset", 31),
+    ],
+)
 def test_bad_numbers(load, attribute, line, value):
     text = re.sub(f'{attribute}="[^"]*"', lambda _: f'{attribute}="{value}"', GOOD, count=1)
     assert refusal(load, text).startswith(f"robot.urdf:{line}: ")
@@ -175,7 +214,7 @@ def test_bad_angles(load, value):
         (
             '<parent link="base"/>',
             '<parent link="arm"/>',
-            "needs exactly one root link, found 'base'",
+            "is its own ancestor: the joints form a cycle",
         ),
         ('<parent link="base"/>', '<parent link="hand"/>', "form a cycle"),
         ('<link name="base"/>', '<link name="base"/><link name="extra"/>', "found 'base', 'extra'"),
@@ -221,13 +260,18 @@ def chain(*joints: tuple[str, str, str]) -> str:
 @pytest.mark.parametrize(
     ("joints", "says"),
     [
-        ([("a", "revolute", '<mimic joint="b"/>'), ("b", "revolute", '<mimic joint="a"/>')], "circle"),
+        (
+            [("a", "revolute", '<mimic joint="b"/>'), ("b", "revolute", '<mimic joint="a"/>')],
+            "circle",
+        ),
         ([("a", "fixed", ""), ("b", "revolute", '<mimic joint="a"/>')], "fixed joint 'a'"),
         ([("a", "floating", ""), ("b", "revolute", '<mimic joint="a"/>')], "'a', a free joint"),
-        ([("a", "revolute", ""), ("b", "planar", '<mimic joint="a"/>')], "planar joint cannot be coupled"),
-        ([("a", "revolute", ""), ("b", "fixed", '<mimic joint="a"/>')], "fixed joint cannot be coupled"),
+        (
+            [("a", "revolute", ""), ("b", "planar", '<mimic joint="a"/>')],
+            "planar joint cannot be coupled",
+        ),
     ],
-)  # fmt: skip
+)
 def test_bad_mimic(load, joints, says):
     message = refusal(load, chain(*joints))
     assert says in message
@@ -395,10 +439,11 @@ def test_impossible_inertia_is_an_error_of_health_and_a_warning(load):
 
 
 def test_impossible_inertia_is_refused_when_strict(load):
-    with pytest.raises(ImpossibleInertia) as caught:
+    with pytest.raises(ImpossibleInertia):
         load(IMPOSSIBLE, strict=True)
-    assert str(caught.value) == (
-        "link 'arm': impossible inertia: principal moments 0.02, 0.02, 0.1 kg m² about the centre "
+    assert refusal(load, IMPOSSIBLE, strict=True) == (
+        "robot.urdf:4: link 'arm': impossible inertia: principal moments 0.02, 0.02, 0.1 kg m² "
+        "about the centre "
         "of mass; the largest exceeds the other two by 0.06"
     )
 
@@ -412,8 +457,10 @@ def test_impossible_inertia_is_refused_when_strict(load):
     ],
 )
 def test_impossible_inertias(load, inertial):
-    text = CHAIN.format(f'<link name="a"><inertial>{inertial}</inertial></link>'
-                        '<joint name="j" type="revolute"><parent link="base"/><child link="a"/></joint>')  # fmt: skip
+    text = CHAIN.format(
+        f'<link name="a"><inertial>{inertial}</inertial></link>'
+        '<joint name="j" type="revolute"><parent link="base"/><child link="a"/></joint>'
+    )
     with pytest.raises(ImpossibleInertia):
         load(text, strict=True)
 
@@ -435,8 +482,30 @@ def test_points_rods_and_discs_are_possible(load, rpy, inertia):
         assert load(text, strict=True).model.mass == 1.7
 
 
-VALUES = ["", "nan", "inf", "1e400", "-1", "0", "abc", "0 0 0", "1 2", "arm", "base", "world", "fixed",
-          "floating", "planar", "ball", "screw", "universal", "shoulder", "\u0660", "1e-320", "&amp;"]  # fmt: skip
+VALUES = [
+    "",
+    "nan",
+    "inf",
+    "1e400",
+    "-1",
+    "0",
+    "abc",
+    "0 0 0",
+    "1 2",
+    "arm",
+    "base",
+    "world",
+    "fixed",
+    "floating",
+    "planar",
+    "ball",
+    "screw",
+    "universal",
+    "shoulder",
+    "\u0660",
+    "1e-320",
+    "&amp;",
+]
 ATTRIBUTES = [m.span(1) for m in re.finditer(r'\w+="([^"]*)"', GOOD)][1:]
 LINES = GOOD.splitlines(keepends=True)
 
@@ -481,9 +550,28 @@ def test_fuzz(tmp_path_factory, text, base):
         try:
             robot = qddot.load(file, base=base)
         except QddotError as error:
-            assert str(file) in str(error)
+            message = str(error)
+        else:
+            message = ""
+        if message:
+            assert message.startswith(str(file))
             return
         q = robot.neutral()
         assert np.isfinite(robot.mass_matrix(q)).all()
         assert np.isfinite(robot.gravity(q)).all()
         assert all(f.message for f in robot.health)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -1.0])
+def test_a_compiled_model_with_bad_numbers(value):
+    mujoco = pytest.importorskip("mujoco")
+    text = '<mujoco><worldbody><body name="a"><joint/><geom size="1"/></body></worldbody></mujoco>'
+    for field in ("body_mass", "body_inertia", "dof_armature", "dof_damping"):
+        m = mujoco.MjModel.from_xml_string(text)
+        getattr(m, field)[-1] = value
+        if field == "body_inertia" and value == -1.0:
+            with pytest.warns(UserWarning, match="impossible"):
+                qddot.load(m)
+        else:
+            with pytest.raises(QddotError):
+                qddot.load(m)

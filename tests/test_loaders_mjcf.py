@@ -13,7 +13,10 @@ import qddot
 from qddot.errors import DescriptionError
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "awkward_models"
-INERTIAL = '<inertial pos="0.05 0.02 -0.1" quat="0.9 0.1 0.3 0.2" mass="1.3" diaginertia="0.03 0.02 0.015"/>'
+INERTIAL = (
+    '<inertial pos="0.05 0.02 -0.1" quat="0.9 0.1 0.3 0.2" mass="1.3" '
+    'diaginertia="0.03 0.02 0.015"/>'
+)
 FULL = '<inertial pos="0.1 0 0" mass="0.8" fullinertia="0.03 0.025 0.02 0.002 -0.001 0.003"/>'
 WIDTH = {0: 7, 1: 4, 2: 1, 3: 1}
 DOFS = {0: 6, 1: 3, 2: 1, 3: 1}
@@ -117,20 +120,24 @@ MODELS = {
     ),
     "defaults": mjcf(
         f'<body name="a" childclass="stiff"><joint name="j"/>{INERTIAL}'
-        f'<body name="b" pos="0 0 .3"><joint name="k" class="soft" axis="0 1 0"/>{FULL}</body></body>',
-        head='<default><joint axis="1 0 0"/><default class="stiff"><joint damping="3" armature="0.5"/>'
+        f'<body name="b" pos="0 0 .3"><joint name="k" class="soft" axis="0 1 0"/>{FULL}</body>'
+        "</body>",
+        head='<default><joint axis="1 0 0"/><default class="stiff"><joint damping="3" '
+        'armature="0.5"/>'
         '<default class="soft"><joint damping="0.1"/></default></default></default>',
     ),
     "fullinertia": mjcf(f'<body name="a"><joint name="j" axis="1 1 0"/>{FULL}</body>'),
     "several joints": mjcf(
         f'<body name="a" pos="0.1 0.2 0.3" quat="0.8 0.2 0.4 0.4">'
         f'<joint name="x" type="slide" axis="1 0 0"/><joint name="y" type="slide" axis="0 1 0"/>'
-        f'<joint name="t" axis="0 0 1" pos="0.1 0.2 0"/><joint name="u" axis="0 1 0" pos="0 0.3 0.1"/>'
+        '<joint name="t" axis="0 0 1" pos="0.1 0.2 0"/><joint name="u" axis="0 1 0" pos="0 '
+        '0.3 0.1"/>'
         f'{INERTIAL}<body name="b" pos="0.3 0 0"><joint name="k" axis="0 1 0"/>{FULL}</body></body>'
     ),
     "joint away": mjcf(
         f'<body name="a" pos="0.1 0 0"><joint name="j" axis="0 1 0" pos="0.1 0.2 0.3"/>{INERTIAL}'
-        f'<body name="b" pos="0.3 0 0"><joint name="k" type="ball" pos="-.1 .2 0"/>{FULL}</body></body>'
+        '<body name="b" pos="0.3 0 0"><joint name="k" type="ball" pos="-.1 .2 0"/>'
+        f"{FULL}</body></body>"
     ),
     "ball": mjcf(
         f'<body name="a" pos="0 0 1"><joint name="j" type="ball" armature="0.2" damping="0.3"/>'
@@ -138,27 +145,32 @@ MODELS = {
     ),
     "free": mjcf(
         f'<body name="a" pos="0 0 1"><freejoint name="root"/>{INERTIAL}'
-        f'<body name="b" pos="0.3 0 0"><joint name="k" axis="0 1 0" damping="1"/>{FULL}</body></body>'
+        f'<body name="b" pos="0.3 0 0"><joint name="k" axis="0 1 0" damping="1"/>{FULL}</body>'
+        "</body>"
     ),
     "two free bodies": mjcf(
         f'<body name="a"><freejoint name="r1"/>{INERTIAL}</body>'
         f'<body name="b" pos="1 0 0"><joint type="free" name="r2" damping="0.4"/>{FULL}</body>'
     ),
     "springs": mjcf(
-        f'<body name="a"><joint name="j" axis="0 1 0" stiffness="7" springref="30" ref="10" damping="2"/>'
+        '<body name="a"><joint name="j" axis="0 1 0" stiffness="7" springref="30" ref="10" '
+        'damping="2"/>'
         f'{INERTIAL}<body name="b" pos="0.3 0 0">'
         f'<joint name="s" type="slide" stiffness="20" springref="0.1" ref="0.3"/>{FULL}'
-        f'<body name="c" pos="0.1 0 0"><joint name="k" type="ball" stiffness="3" damping="0.2"/>{FULL}'
+        '<body name="c" pos="0.1 0 0"><joint name="k" type="ball" stiffness="3" '
+        f'damping="0.2"/>{FULL}'
         f"</body></body></body>"
     ),
     "no gravity": mjcf(HINGE, head='<option><flag gravity="disable"/></option>'),
     "sideways gravity": mjcf(HINGE, head='<option gravity="1 2 3"/>'),
     "no springs": mjcf(
-        f'<body name="a"><joint name="j" stiffness="7" springref="30" damping="2"/>{INERTIAL}</body>',
+        '<body name="a"><joint name="j" stiffness="7" springref="30" damping="2"/>'
+        f"{INERTIAL}</body>",
         head='<option><flag spring="disable"/></option>',
     ),
     "no dampers": mjcf(
-        f'<body name="a"><joint name="j" stiffness="7" springref="30" damping="2"/>{INERTIAL}</body>',
+        '<body name="a"><joint name="j" stiffness="7" springref="30" damping="2"/>'
+        f"{INERTIAL}</body>",
         head='<option><flag damper="disable"/></option>',
     ),
     "geoms": mjcf(
@@ -170,12 +182,13 @@ MODELS = {
     "fixed bodies": mjcf(
         f'<body name="a" pos="0 0 1"><joint name="j" axis="0 1 0"/>{INERTIAL}'
         f'<body name="b" pos="0.3 0 0" euler="30 20 10">{FULL}'
-        f'<body name="c" pos="0.1 0.1 0"><joint name="k" axis="1 0 0"/>{INERTIAL}</body></body></body>'
+        f'<body name="c" pos="0.1 0.1 0"><joint name="k" axis="1 0 0"/>{INERTIAL}</body></body>'
+        "</body>"
     ),
     "unnamed": mjcf(
         f"<body><joint/>{INERTIAL}<body pos='0.3 0 0'><joint axis='0 1 0'/>{FULL}</body></body>"
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -223,10 +236,13 @@ def test_cassie_loads_without_its_meshes():
 
 
 def test_unnamed_things_get_names_that_nothing_has(load):
-    robot = load(mjcf(
-        f'<body><joint/>{INERTIAL}<site/><body name="body1" pos=".1 0 0"><joint name="joint0"/>{FULL}'
-        '<site name="site0"/></body></body>'
-    ))  # fmt: skip
+    robot = load(
+        mjcf(
+            f'<body><joint/>{INERTIAL}<site/><body name="body1" pos=".1 0 0"><joint '
+            f'name="joint0"/>{FULL}'
+            '<site name="site0"/></body></body>'
+        )
+    )
     assert robot.joint_names == ("joint0_", "joint0")
     assert set(robot.frame_names) == {"body1_", "body1", "site0_", "site0"}
 
@@ -251,10 +267,13 @@ def test_include(tmp_path):
 
 
 def test_losses_and_limits(load):
-    robot = load(mjcf(
-        '<body name="a"><joint name="j" frictionloss="0.3" damping="2" armature="0.1" range="-90 45"'
-        f' actuatorfrcrange="-5 7"/>{INERTIAL}</body>'
-    ))  # fmt: skip
+    robot = load(
+        mjcf(
+            '<body name="a"><joint name="j" frictionloss="0.3" damping="2" armature="0.1" '
+            'range="-90 45"'
+            f' actuatorfrcrange="-5 7"/>{INERTIAL}</body>'
+        )
+    )
     joint = robot.model.bodies[0].joint
     assert (joint.limits.lower, joint.limits.upper) == pytest.approx((-math.pi / 2, math.pi / 4))
     assert joint.limits.effort == 7.0
@@ -262,11 +281,14 @@ def test_losses_and_limits(load):
 
 
 def test_findings(load):
-    robot = load(mjcf(
-        '<body name="a" gravcomp="0.5"><joint name="j" type="free" armature="0.1" stiffness="3"/>'
-        f'{INERTIAL}</body><body name="b"><joint name="k"/><geom size="0.1"/></body>'
-        '<body name="held"><geom size="0.1"/></body>'
-    ))  # fmt: skip
+    robot = load(
+        mjcf(
+            '<body name="a" gravcomp="0.5"><joint name="j" type="free" armature="0.1" '
+            'stiffness="3"/>'
+            f'{INERTIAL}</body><body name="b"><joint name="k"/><geom size="0.1"/></body>'
+            '<body name="held"><geom size="0.1"/></body>'
+        )
+    )
     found = {(f.severity, f.kind, f.subject, f.message) for f in robot.health}
     assert {
         ("warning", "ignored", "body 'a'", "gravcomp 0.5 is ignored"),
@@ -387,7 +409,8 @@ LOOPS = {
     "connect sites": '<connect name="e" site1="s1" site2="s2"/>',
     "weld": '<weld name="e" body1="a" body2="c"/>',
     "weld anchor": '<weld name="e" body1="a" body2="c" anchor="0.1 0.2 0.3"/>',
-    "weld pose": '<weld name="e" body1="a" body2="c" anchor=".1 .2 .3" relpose=".4 .5 .6 .5 .5 .5 .5"/>',
+    "weld pose": '<weld name="e" body1="a" body2="c" anchor=".1 .2 .3" relpose=".4 .5 .6 .5 .5 '
+    '.5 .5"/>',
     "weld sites": '<weld name="e" site1="s1" site2="s2"/>',
 }
 
@@ -416,7 +439,8 @@ def test_loops_have_the_residual_of_mujoco(load, name):
 
 def test_keyframes(load):
     text = mjcf(
-        f'<body name="a"><freejoint name="root"/>{INERTIAL}<body name="b"><joint name="k"/>{FULL}</body></body>',
+        f'<body name="a"><freejoint name="root"/>{INERTIAL}<body name="b"><joint name="k"/>'
+        f"{FULL}</body></body>",
         '<keyframe><key name="home" qpos="1 2 3 0.5 0.5 -0.5 0.5 0.7"/></keyframe>',
     )
     robot = load(text)
@@ -470,7 +494,7 @@ def test_a_missing_file_of_a_body_that_stands_still(load):
     )
     (finding,) = [f for f in robot.health if f.kind == "unweighed"]
     assert (finding.severity, finding.subject) == ("warning", "body 'base'")
-    with pytest.raises(DescriptionError, match="body 'base'.*not known"):
+    with pytest.raises(DescriptionError, match=r"body 'base'.*not known"):
         load(text, base="free")
 
 
@@ -481,7 +505,34 @@ def test_mjmodel_and_mjspec_are_sources():
     assert_agrees(qddot.load(m), m)
     assert_agrees(qddot.load(spec), m)
     assert spec.to_xml() == before
-    assert len(spec.geoms) == 0 and spec.compile().nbody == m.nbody
+    assert len(spec.geoms) == 0
+    assert spec.compile().nbody == m.nbody
+
+
+@pytest.mark.parametrize("attribute", ["mass", "pos", "quat", "diaginertia", "axis"])
+@pytest.mark.parametrize("value", ["nan", "inf", "abc", ""])
+def test_numbers_that_are_not_finite_are_refused(load, attribute, value):
+    text = mjcf(HINGE)
+    start = text.index(f'{attribute}="') + len(attribute) + 2
+    end = text.index('"', start)
+    numbers = text[start:end].split()
+    with pytest.raises(DescriptionError):
+        load(text[:start] + " ".join([value, *numbers[1:]]) + text[end:])
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 1e300])
+def test_compiled_numbers_that_are_not_finite_are_refused(value):
+    text = mjcf(
+        HINGE.replace("</body>", '<site name="s"/></body>').replace(
+            "<joint", '<joint stiffness="1" springref="1"'
+        ),
+        '<keyframe><key qpos="1"/></keyframe>',
+    )
+    for field in ("site_pos", "qpos_spring", "key_qpos", "jnt_axis", "body_pos", "qpos0"):
+        m = compiled(text)
+        getattr(m, field).ravel()[-1] = value
+        with pytest.raises(qddot.QddotError):
+            qddot.load(m)
 
 
 def test_a_spec_that_refers_to_nothing_is_refused():
@@ -492,8 +543,10 @@ def test_a_spec_that_refers_to_nothing_is_refused():
 
 
 def test_a_spec_with_looks_is_left_as_it_is():
-    text = mjcf(HINGE.replace("</body>", '<geom size="0.1" name="g"/></body>'),
-                '<sensor><jointpos joint="j"/></sensor>')  # fmt: skip
+    text = mjcf(
+        HINGE.replace("</body>", '<geom size="0.1" name="g"/></body>'),
+        '<sensor><jointpos joint="j"/></sensor>',
+    )
     spec = mujoco.MjSpec.from_string(text)
     qddot.load(spec)
     m = spec.compile()

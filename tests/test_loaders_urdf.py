@@ -149,19 +149,29 @@ TREE = robot(
     link("wrist", 0.9, "0.1 0.1 0.1", "1 1 1"),
     link("other", 0.8, "-0.1 0 0.1"),
     joint("fix", "fixed", "world", "base", '<origin xyz="0 0 1" rpy="0.1 0 0"/>'),
-    joint("a", "revolute", "base", "upper",
-          '<origin xyz="0.1 0.2 0.3" rpy="0.3 -0.2 0.1"/><axis xyz="0 1 1"/>'
-          '<limit lower="-2" upper="1.5" effort="30" velocity="4"/>'
-          '<safety_controller k_velocity="10" soft_lower_limit="-1"/>'
-          '<calibration rising="0.1"/>'),
+    joint(
+        "a",
+        "revolute",
+        "base",
+        "upper",
+        '<origin xyz="0.1 0.2 0.3" rpy="0.3 -0.2 0.1"/><axis xyz="0 1 1"/>'
+        '<limit lower="-2" upper="1.5" effort="30" velocity="4"/>'
+        '<safety_controller k_velocity="10" soft_lower_limit="-1"/>'
+        '<calibration rising="0.1"/>',
+    ),
     joint("plate_fix", "fixed", "upper", "plate", '<origin xyz="0.5 0 0.1" rpy="0 0.4 0.2"/>'),
     joint("bolt_fix", "fixed", "plate", "bolt", '<origin xyz="0 0.1 0" rpy="0.5 0 0"/>'),
-    joint("b", "prismatic", "plate", "slider",
-          '<origin xyz="0.1 0 0" rpy="0 0 0.7"/><axis xyz="0 0 1"/>'
-          '<limit lower="-0.1" upper="0.4" effort="1" velocity="1"/>'),
+    joint(
+        "b",
+        "prismatic",
+        "plate",
+        "slider",
+        '<origin xyz="0.1 0 0" rpy="0 0 0.7"/><axis xyz="0 0 1"/>'
+        '<limit lower="-0.1" upper="0.4" effort="1" velocity="1"/>',
+    ),
     joint("c", "continuous", "slider", "wrist", '<origin xyz="0 0 0.2"/><axis xyz="1 0 1"/>'),
     joint("d", "continuous", "base", "other", '<axis xyz="0 0 -1"/>'),
-)  # fmt: skip
+)
 
 
 def test_a_tree_with_fixed_joints_agrees_with_pinocchio(load):
@@ -212,8 +222,11 @@ def test_merged_inertia_by_hand(load):
     assert upper.inertia.mass == pytest.approx(mass)
     np.testing.assert_allclose(list(upper.inertia.h), first, atol=1e-14)
     np.testing.assert_allclose([list(r) for r in upper.inertia.I.rows], about, atol=1e-14)
-    np.testing.assert_allclose(loaded.frame_pose([0, 0, 0, 0], "bolt"),
-                               loaded.frame_pose([0, 0, 0, 0], "upper") @ poses["bolt"], atol=1e-14)  # fmt: skip
+    np.testing.assert_allclose(
+        loaded.frame_pose([0, 0, 0, 0], "bolt"),
+        loaded.frame_pose([0, 0, 0, 0], "upper") @ poses["bolt"],
+        atol=1e-14,
+    )
 
 
 def test_links_without_inertial_have_no_mass_and_meshes_need_not_exist(load):
@@ -236,9 +249,14 @@ def test_planar_and_floating_joints_agree_with_pinocchio(load):
         link("base", 3.0, "0.1 0 0.2", "0.1 0.2 0.3"),
         link("disc", 1.0, "0.1 0.1 0.1"),
         joint("float", "floating", "world", "base"),
-        joint("slide", "planar", "base", "disc",
-              '<origin xyz="0.1 0.2 0.3" rpy="0.3 0.2 0.1"/><axis xyz="0 0 1"/>'),
-    )  # fmt: skip
+        joint(
+            "slide",
+            "planar",
+            "base",
+            "disc",
+            '<origin xyz="0.1 0.2 0.3" rpy="0.3 0.2 0.1"/><axis xyz="0 0 1"/>',
+        ),
+    )
     loaded = load(text)
     assert (loaded.nq, loaded.nv) == (10, 9)
     assert_agrees_with_pinocchio(text, loaded)
@@ -262,11 +280,29 @@ def test_a_planar_joint_moves_in_the_plane_of_its_normal(load, normal):
 MIMIC = robot(
     '<link name="base"/>',
     *(link(n, 1.0, "0.2 0.1 0") for n in "abcd"),
-    joint("ja", "revolute", "base", "a", '<axis xyz="0 1 0"/><mimic joint="jc" multiplier="-2" offset="0.3"/>'),
-    joint("jb", "prismatic", "a", "b", '<origin xyz="0.3 0 0"/><mimic joint="ja" multiplier="0.5" offset="-0.1"/>'),
-    joint("jc", "revolute", "b", "c", '<origin xyz="0.3 0 0"/><axis xyz="0 0 1"/><dynamics damping="2"/>'),
+    joint(
+        "ja",
+        "revolute",
+        "base",
+        "a",
+        '<axis xyz="0 1 0"/><mimic joint="jc" multiplier="-2" offset="0.3"/>',
+    ),
+    joint(
+        "jb",
+        "prismatic",
+        "a",
+        "b",
+        '<origin xyz="0.3 0 0"/><mimic joint="ja" multiplier="0.5" offset="-0.1"/>',
+    ),
+    joint(
+        "jc",
+        "revolute",
+        "b",
+        "c",
+        '<origin xyz="0.3 0 0"/><axis xyz="0 0 1"/><dynamics damping="2"/>',
+    ),
     joint("jd", "revolute", "c", "d", '<origin xyz="0.3 0 0"/><axis xyz="0 1 0"/>'),
-)  # fmt: skip
+)
 
 
 def test_mimic_chains_and_forward_references(load):
@@ -288,6 +324,21 @@ def test_mimic_chains_and_forward_references(load):
         np.testing.assert_allclose(
             exact.frame_pose(q, "d"), free.frame_pose(G @ q + q0, "d"), atol=1e-14
         )
+
+
+def test_mimic_on_a_fixed_joint_means_nothing(load):
+    text = robot(
+        link("base"),
+        link("arm"),
+        link("tip"),
+        joint("j", "continuous", "base", "arm"),
+        joint("k", "fixed", "arm", "tip", '<mimic joint="gone" multiplier="2"/>'),
+    )
+    loaded = load(text)
+    assert loaded.joint_names == ("j",)
+    assert [(f.severity, f.subject, f.message) for f in loaded.health if f.kind == "ignored"] == [
+        ("info", "joint 'k'", "<mimic> on a fixed joint is ignored")
+    ]
 
 
 def test_dynamics_are_losses_and_stay_out_of_the_dynamics(load):
@@ -316,10 +367,12 @@ def test_base_free_and_fixed(load):
 
 def test_base_fixed_holds_a_floating_joint_below_the_world_link(load):
     text = robot(
-        '<link name="world"/>', link("base"), link("arm"),
+        '<link name="world"/>',
+        link("base"),
+        link("arm"),
         joint("float", "floating", "world", "base", '<origin xyz="0 0 2"/>'),
         joint("j", "continuous", "base", "arm"),
-    )  # fmt: skip
+    )
     assert load(text).nv == 7
     assert load(text, base="free").nv == 7
     held = load(text, base="fixed")
@@ -358,10 +411,16 @@ def test_what_is_not_understood_is_reported(load):
 
 def test_the_thread_of_a_screw_is_in_metres_a_turn(load):
     text = robot(
-        '<link name="base"/>', link("nut"),
-        joint("s", "screw", "base", "nut",
-              '<axis xyz="0 0 1"/><drake:screw_thread_pitch value="0.04"/>'),
-    )  # fmt: skip
+        '<link name="base"/>',
+        link("nut"),
+        joint(
+            "s",
+            "screw",
+            "base",
+            "nut",
+            '<axis xyz="0 0 1"/><drake:screw_thread_pitch value="0.04"/>',
+        ),
+    )
     pose = load(text).frame_pose([math.tau], "nut")
     np.testing.assert_allclose(pose[:3, 3], [0, 0, 0.04], atol=1e-15)
     np.testing.assert_allclose(pose[:3, :3], np.eye(3), atol=1e-12)
@@ -487,9 +546,18 @@ def test_awkward_joint_parsing_without_the_curvilinear_joints(load):
     loaded = load(head + tail)
     kinds = {b.joint.name: b.joint.kind.name for b in loaded.model.bodies}
     assert list(kinds.values()) == [
-        "revolute", "prismatic", "ball", "revolute", "universal", "planar", "continuous",
-        "helical", "revolute", "revolute", "revolute",
-    ]  # fmt: skip
+        "revolute",
+        "prismatic",
+        "ball",
+        "revolute",
+        "universal",
+        "planar",
+        "continuous",
+        "helical",
+        "revolute",
+        "revolute",
+        "revolute",
+    ]
     assert loaded.nv == 1 + 1 + 3 + 1 + 2 + 3 + 1 + 1 + 1
     assert loaded.nq == loaded.nv + 1
     bodies = {b.joint.name: b for b in loaded.model.bodies}

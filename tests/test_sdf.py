@@ -438,6 +438,16 @@ def test_findings(tmp_path):
     assert ("info", "ignored", "model 'robot'") in found
 
 
+def test_joints_of_a_static_model_are_reported(tmp_path):
+    static = "<static>true</static>" + TWO + J
+    r = load(write(tmp_path, document(static + "<model name='in'>" + TWO + J + "</model>")))
+    assert r.nv == 0
+    found = [(f.severity, f.subject) for f in r.model.health if "static model" in f.message]
+    assert found == [("info", "joint 'j'"), ("info", "joint 'in::j'")]
+    moving = load(write(tmp_path, document(TWO + J), "moving.sdf"))
+    assert not any("static model" in f.message for f in moving.model.health)
+
+
 SHARED = {
     "frames_as_joint_parent_or_child.sdf": None,
     "joint_parsing_test.sdf": "drake:joint is not supported",

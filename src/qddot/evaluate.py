@@ -19,33 +19,51 @@ from qddot.model import Model
 if TYPE_CHECKING:
     import casadi
 
-__all__ = ["interpret", "symbolic"]
+__all__ = ["checked", "interpret", "symbolic"]
 
 
 def interpret(
     row: Function, model: Model, arrays: Sequence[Any], options: Mapping[str, Any]
-) -> np.ndarray:
-    """The value of a function on arrays whose last axes are its signature."""
+) -> Any:
+    """The value of a function on arrays whose last axes are its signature (a tuple of several)."""
     dims = sizes(model, len(options.get("forces", ())))
+    inputs, batch = checked(row, arrays, dims)
+    cores = [len(a.shape) for a in row.inputs[: len(inputs)]]
+    dtype = np.result_type(np.float32, *inputs)
+    shapes = [output.shape_in(dims) for output in row.outputs]
+    results = [np.empty(batch + shape, dtype) for shape in shapes]
+
+    def evaluate(scalars: list[Any], targets: list[np.ndarray]) -> None:
+        values = row.flat(row.algorithm(model, *scalars, **options), dims)
+        for target, value, shape in zip(targets, values, shapes, strict=True):
+            for index, leaf in zip(np.ndindex(*shape), value, strict=True):
+                target[(..., *index)] = leaf
+
+    if dtype != object:
+        evaluate([_scalars(x, n) for x, n in zip(inputs, cores, strict=True)], results)
+    else:
+        # Python objects (mpmath) know no batches: state by state
+        spread = [
+            np.broadcast_to(x, batch + x.shape[x.ndim - n :])
+            for x, n in zip(inputs, cores, strict=True)
+        ]
+        for index in np.ndindex(*batch):
+            evaluate([x[index].tolist() for x in spread], [r[(*index, ...)] for r in results])
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def checked(
+    row: Function, arrays: Sequence[Any], dims: Mapping[str, int]
+) -> tuple[list[np.ndarray], tuple[int, ...]]:
+    """Arrays of numbers with the right last axes, and the shape their leading axes broadcast to."""
     arguments = row.inputs[: len(arrays)]
     inputs = [_numbers(row, a, x, dims) for a, x in zip(arguments, arrays, strict=True)]
-    cores = [len(a.shape) for a in arguments]
-    batch = _batch(row, [x.shape[: x.ndim - n] for x, n in zip(inputs, cores, strict=True)])
-    shape = row.output.shape_in(dims)
-    result = np.empty(batch + shape, np.result_type(np.float32, *inputs))
-    if result.dtype != object:
-        scalars = [_scalars(x, n) for x, n in zip(inputs, cores, strict=True)]
-        _fill(result, row.algorithm(model, *scalars, **options), shape)
-        return result
-    # Python objects (mpmath) know no batches: state by state
-    spread = [
-        np.broadcast_to(x, batch + x.shape[x.ndim - n :])
-        for x, n in zip(inputs, cores, strict=True)
-    ]
-    for index in np.ndindex(*batch):
-        value = row.algorithm(model, *(x[index].tolist() for x in spread), **options)
-        _fill(result[(*index, ...)], value, shape)
-    return result
+    leading = [x.shape[: x.ndim - len(a.shape)] for x, a in zip(inputs, arguments, strict=True)]
+    try:
+        return inputs, np.broadcast_shapes(*leading)
+    except ValueError:
+        accepted = "the leading axes of the inputs must broadcast"
+        raise NotUnderstood(f"{row.name}: batch shapes", leading, accepted) from None
 
 
 def _numbers(row: Function, argument: Argument, given: Any, dims: Mapping[str, int]) -> np.ndarray:
@@ -65,34 +83,12 @@ def _numbers(row: Function, argument: Argument, given: Any, dims: Mapping[str, i
     return x.astype(float) if x.dtype.kind in "iub" else x
 
 
-def _batch(row: Function, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """The shape that the leading axes of the inputs broadcast to."""
-    try:
-        return np.broadcast_shapes(*shapes)
-    except ValueError:
-        accepted = "the leading axes of the inputs must broadcast"
-        raise NotUnderstood(f"{row.name}: batch shapes", shapes, accepted) from None
-
-
 def _scalars(x: np.ndarray, core: int) -> Any:
     """Nested lists of scalars over the last axes: numbers for one state, arrays for a batch."""
     if x.ndim == core:
         return x.tolist()
     front = np.ascontiguousarray(np.moveaxis(x, range(-core, 0), range(core)))
     return [list(part) for part in front] if core == 2 else list(front) if core else front
-
-
-def _leaves(value: Any, shape: Sequence[int]) -> list[Any]:
-    """The scalars of nested sequences of this shape, in order."""
-    if not shape:
-        return [value]
-    return [leaf for part in value for leaf in _leaves(part, shape[1:])]
-
-
-def _fill(result: np.ndarray, value: Any, shape: tuple[int, ...]) -> None:
-    """Write what an algorithm returned over the last axes of an array."""
-    for index, leaf in zip(np.ndindex(*shape), _leaves(value, shape), strict=True):
-        result[(..., *index)] = leaf
 
 
 def symbolic(row: Function, model: Model, options: Mapping[str, Any]) -> casadi.Function:
@@ -106,13 +102,22 @@ def symbolic(row: Function, model: Model, options: Mapping[str, Any]) -> casadi.
     arguments = [a for a in row.inputs if a.shape[:1] != ("nw",) or dims["nw"]]
     symbols = [casadi.SX.sym(a.name, *a.shape_in(dims)) for a in arguments]
     scalars = [_elements(s, a.shape_in(dims)) for s, a in zip(symbols, arguments, strict=True)]
-    shape = row.output.shape_in(dims)
-    leaves = _leaves(row.algorithm(model, *scalars, **options), shape)
+    values = row.flat(row.algorithm(model, *scalars, **options), dims)
+    outputs = [
+        _matrix(value, output.shape_in(dims))
+        for value, output in zip(values, row.outputs, strict=True)
+    ]
+    names = [[a.name for a in side] for side in (arguments, row.outputs)]
+    return casadi.Function(row.name, symbols, casadi.cse(outputs), *names)
+
+
+def _matrix(value: Sequence[Any], shape: tuple[int, ...]) -> Any:
+    """Scalars as a CasADi matrix."""
+    import casadi
+
     columns = shape[-1] if len(shape) > 1 else 1
-    flat = casadi.vertcat(casadi.SX(0, 1), *leaves)
-    output = casadi.reshape(flat, columns, len(leaves) // columns if columns else shape[0]).T
-    names = [a.name for a in arguments]
-    return casadi.Function(row.name, symbols, [casadi.cse(output)], names, [row.output.name])
+    rows = len(value) // columns if columns else shape[0]
+    return casadi.reshape(casadi.vertcat(casadi.SX(0, 1), *value), columns, rows).T
 
 
 def _elements(symbol: Any, core: tuple[int, ...]) -> Any:

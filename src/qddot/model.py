@@ -8,6 +8,7 @@ carries them, resolves couplings and numbers the coordinates.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 from qddot.errors import InvalidModel, NotUnderstood, UnknownName
-from qddot.joints import JOINTS, Joint
+from qddot.joints import JOINTS, Joint, JointKind
 from qddot.scalar import Scalar
 from qddot.spatial import Inertia, Motion, Subspace, Sym3, Transform, Vec3
 
@@ -228,6 +229,10 @@ class Model:
             if not WORLD <= body.parent < i:
                 raise InvalidModel(f"body {body.name!r}", "stands before its parent")
             _check_inertia(f"body {body.name!r}", body.inertia)
+        for frame in self.frames:
+            _check_numbers(f"frame {frame.name!r}", (x for row in frame.placement for x in row))
+        for name, q in self.configurations.items():
+            _check_numbers(f"configuration {name!r}", q)
         _check_numbers("gravity", self.gravity)
 
     @property
@@ -283,6 +288,12 @@ class Model:
     def parameters(self) -> tuple[tuple[Scalar, ...], ...]:
         """The ten inertial parameters of each body: m, m c, I about the body origin."""
         return tuple(tuple(b.inertia) for b in self.bodies)
+
+    @cached_property
+    def digest(self) -> str:
+        """A digest of everything that the dynamics depend on."""
+        content = repr(_plain((self.bodies, self.frames, self.gravity)))
+        return hashlib.sha256(content.encode()).hexdigest()
 
     @cached_property
     def _frame_index(self) -> dict[str, Frame]:
@@ -502,13 +513,22 @@ class Model:
         )
 
 
+def _plain(x: Any) -> Any:
+    """Dataclasses as tuples, joint kinds by name: a form whose text is the same everywhere."""
+    if isinstance(x, JointKind):
+        return x.name
+    if dataclasses.is_dataclass(x):
+        return tuple(_plain(getattr(x, f.name)) for f in dataclasses.fields(x))
+    return tuple(_plain(y) for y in x) if isinstance(x, tuple) else x
+
+
 def inertia_defect(subject: str, inertia: Inertia) -> list[Finding]:
     """What makes an inertia impossible: its pseudo-inertia is not positive semidefinite.
 
     About the centre of mass that is: no principal moment exceeds the sum of the other two (and
-    none is negative). Nothing is said of inertias that are not plain numbers.
+    none is negative). Nothing is said of inertias that are not plain finite numbers.
     """
-    if not all(isinstance(x, float | int) for x in inertia):
+    if not all(isinstance(x, float | int) and math.isfinite(x) for x in inertia):
         return []
     if inertia.mass <= _MASSLESS:
         moment = max(abs(x) for x in (*inertia.h, *inertia.I))
@@ -547,7 +567,8 @@ def massless_leaves(bodies: Sequence[Body]) -> list[Finding]:
 def _scalars(what: str, values: Any, count: int) -> list[Scalar]:
     """So many scalars from a sequence or array, NumPy's own as Python numbers."""
     try:
-        scalars = [x.item() if isinstance(x, np.generic) else x for x in values]
+        single = [isinstance(x, np.generic | np.ndarray) and x.ndim == 0 for x in values]
+        scalars = [x.item() if alone else x for x, alone in zip(values, single, strict=True)]
     except TypeError:
         scalars = []
     foreign = (str, bytes, list, tuple, dict, np.ndarray, type(None))
@@ -592,6 +613,7 @@ def _check_joint(joint: Joint) -> None:
     drive, limits = joint.drivetrain, joint.limits
     losses = (drive.armature, drive.rotor_inertia, drive.damping, drive.friction, drive.stiffness)
     _check_numbers(element, (joint.pitch, joint.ratio, joint.offset, drive.gear_ratio, *losses))
+    _check_numbers(element, drive.rest or ())
     for label, value in zip(
         ("armature", "rotor inertia", "damping", "friction"), losses, strict=False
     ):

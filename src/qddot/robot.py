@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from qddot.algorithms.catalogue import CATALOGUE, Function, function
+from qddot.algorithms.catalogue import CATALOGUE, Function, function, sizes
 from qddot.algorithms.kinematics import Reference
+from qddot.compile.kernel import Kernel, Source
+from qddot.compile.threads import run_split, thread_count
 from qddot.errors import NotUnderstood, SingularInertia
-from qddot.evaluate import interpret, symbolic
+from qddot.evaluate import checked, interpret, symbolic
 from qddot.health import dynamic_findings, random_configurations, singular_joints
+from qddot.kernels import kernel_of
 from qddot.loaders import load_model
 from qddot.loaders.description import Base, Couplings
 from qddot.model import Finding, Model
@@ -71,8 +74,13 @@ class Robot:
     Arrays have the coordinates on their last axes; all leading axes are batch and broadcast.
     """
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
+    def __init__(self, model: Model, native: bool = True) -> None:
+        self.model, self.native = model, native
+        self._fast: dict[tuple[Any, ...], np.ufunc] = {}
+        self._kernels: dict[tuple[Any, ...], Kernel] = {}
+
+    def __reduce__(self) -> tuple[type[Robot], tuple[Model, bool]]:
+        return Robot, (self.model, self.native)
 
     def __repr__(self) -> str:
         m = self.model
@@ -149,12 +157,51 @@ class Robot:
             consistency=_largest(Cv + g - h, 1),
         )
 
-    def call(self, name: str, *arrays: Any, **options: Any) -> np.ndarray:
-        """A catalogue function by name."""
+    def call(self, name: str, *arrays: Any, out: Any = None, **options: Any) -> Any:
+        """A catalogue function by name: compiled on real numbers, interpreted on all others."""
         row = function(name)
         if row.needs_inverse and self._singular:
             raise SingularInertia(self.name, self._singular)
-        return interpret(row, self.model, arrays, options)
+        plain = all(isinstance(x, np.ndarray | Sequence | float | int | np.generic) for x in arrays)
+        if plain:
+            dims = sizes(self.model, len(options.get("forces", ())))
+            arrays = tuple(checked(row, arrays, dims)[0])
+            compilable = self.native and self.nv and all(x.dtype.kind == "f" for x in arrays)
+            if not compilable:
+                value = interpret(row, self.model, arrays, options)
+                return value if out is None else _copied(value, out)
+        source, gufunc = self._compiled(row, options)
+        if plain and thread_count() > 1:
+            cores = [len(shape) for shape in source.inputs]
+            return run_split(gufunc, arrays, cores, source.outputs, out)
+        return gufunc(*arrays) if out is None else gufunc(*arrays, out=out)
+
+    def _compiled(self, row: Function, options: Mapping[str, Any]) -> tuple[Source, np.ufunc]:
+        """The gufunc of a function with its options, made once."""
+        given = {k: v for k, v in options.items() if v not in ((), False)}
+        key = (row.name, tuple(sorted(given.items())))
+        kernel = self._kernels.get(key)
+        if kernel is None:
+            kernel = self._kernels[key] = kernel_of(row, self.model, given)
+            if "forces" not in given and "friction" not in given:
+                positional = tuple(given[o.name] for o in row.options if o.name in given)
+                self._fast[(row.name, *positional)] = kernel.gufunc
+        return kernel.source, kernel.gufunc
+
+    def explain(self, name: str, **options: Any) -> Kernel:
+        """The compiled form of a function: print it for operations, vector width, code, cache."""
+        row = function(name)
+        self._compiled(row, options)
+        given = {k: v for k, v in options.items() if v not in ((), False)}
+        return self._kernels[(row.name, tuple(sorted(given.items())))]
+
+    def compile(self, name: str, parameters: Sequence[str] = (), **options: Any) -> np.ufunc:
+        """A function as a gufunc, with constants of the robot as further inputs.
+
+        `parameters` is any of "inertia" (nb, 10), "gravity" (3), "friction" (nb, 3) and
+        "armature" (nb, 1), in the order in which they follow the inputs of the function.
+        """
+        return kernel_of(function(name), self.model, options, tuple(parameters)).gufunc
 
     def casadi(self, name: str, **options: Any) -> casadi.Function:
         """A catalogue function as a casadi.Function of the same text.
@@ -208,38 +255,57 @@ def _wrenches(f_ext: Wrench | Sequence[Wrench] | None) -> tuple[tuple[Any, ...],
     return tuple((w.frame, w.reference) for w in given), [np.stack(values, axis=-2)]
 
 
-def _method(row: Function) -> Callable[..., np.ndarray]:
-    """The Robot method of a catalogue row."""
-    P = inspect.Parameter
-    forced = any(option.name == "forces" for option in row.options)
-    parameters = [P("self", P.POSITIONAL_OR_KEYWORD)]
-    parameters += [
-        P(a.name, P.POSITIONAL_OR_KEYWORD, annotation=ArrayLike)
-        for a in row.inputs
-        if a.name != "f_ext"
-    ]
-    parameters += [
-        o.replace(kind=P.POSITIONAL_OR_KEYWORD) for o in row.options if o.default is P.empty
-    ]
-    if forced:
-        parameters.append(P("f_ext", P.POSITIONAL_OR_KEYWORD, default=None))
-    parameters += [o for o in row.options if o.default is not P.empty and o.name != "forces"]
-    signature = inspect.Signature(parameters, return_annotation=np.ndarray)
-    arrays = [a.name for a in row.inputs if a.name != "f_ext"]
+def _copied(value: Any, out: Any) -> Any:
+    """Interpreted results written where the caller wants them."""
+    targets, values = ((x if isinstance(x, tuple) else (x,)) for x in (out, value))
+    for target, x in zip(targets, values, strict=True):
+        target[...] = x
+    return out
 
-    def method(*args: Any, **kwargs: Any) -> np.ndarray:
-        bound = signature.bind(*args, **kwargs).arguments
-        robot = bound.pop("self")
-        given = [bound.pop(name) for name in arrays]
-        if forced:
+
+def _method(row: Function) -> Callable[..., Any]:
+    """The Robot method of a catalogue row."""
+    signature = _signature(row)
+    arrays = [a.name for a in row.inputs if a.name != "f_ext"]
+    name, count = row.name, len(arrays)
+
+    def method(self: Robot, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs and thread_count() == 1:
+            try:
+                return self._fast[(name, *args[count:])](*args[:count])
+            except (KeyError, TypeError, ValueError):
+                pass  # not compiled yet, other numbers, or wrong shapes: the general way tells
+        bound = signature.bind(self, *args, **kwargs).arguments
+        del bound["self"]
+        given = [bound.pop(argument) for argument in arrays]
+        if "f_ext" in signature.parameters:
             bound["forces"], wrenches = _wrenches(bound.pop("f_ext", None))
             given += wrenches
-        return robot.call(row.name, *given, **bound)
+        return self.call(name, *given, **bound)
 
-    method.__name__ = method.__qualname__ = row.name
+    method.__name__ = method.__qualname__ = name
     method.__doc__ = f"{inspect.getdoc(row.algorithm)}\n\nShapes: {row.signature}"
     method.__signature__ = signature  # type: ignore[attr-defined]
     return method
+
+
+def _signature(row: Function) -> inspect.Signature:
+    """Arrays, then frame and reference, then f_ext, friction and out."""
+    P = inspect.Parameter
+    options = {o.name: o for o in row.options}
+    forced = options.pop("forces", None) is not None
+    required = [o for o in options.values() if o.default is P.empty]
+    optional = [o for o in options.values() if o.default is not P.empty]
+    return inspect.Signature(
+        [
+            P("self", P.POSITIONAL_OR_KEYWORD),
+            *(P(a.name, P.POSITIONAL_OR_KEYWORD) for a in row.inputs if a.name != "f_ext"),
+            *(o.replace(kind=P.POSITIONAL_OR_KEYWORD) for o in required),
+            *([P("f_ext", P.POSITIONAL_OR_KEYWORD, default=None)] if forced else []),
+            *optional,
+            P("out", P.KEYWORD_ONLY, default=None),
+        ]
+    )
 
 
 for _row in CATALOGUE.values():

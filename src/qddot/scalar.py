@@ -28,7 +28,8 @@ def _library(kind: Any) -> Any:
         return cmath
     if issubclass(kind, float | int):
         return math
-    return importlib.import_module(kind.__module__.split(".")[0])
+    module = importlib.import_module(kind.__module__)
+    return module if hasattr(module, "sin") else importlib.import_module(module.__name__.split(".")[0])
 
 
 def sin(x: Scalar) -> Scalar:
@@ -59,9 +60,7 @@ def atan2(y: Scalar, x: Scalar) -> Scalar:
 
 def less(a: Scalar, b: Scalar) -> Any:
     """Truth of a < b, by the real parts."""
-    if "casadi" in (_library(type(a)).__name__, _library(type(b)).__name__):
-        return a < b
-    return a.real < b.real
+    return getattr(a, "real", a) < getattr(b, "real", b)
 
 
 def where(condition: Any, a: Scalar, b: Scalar) -> Scalar:

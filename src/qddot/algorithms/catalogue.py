@@ -8,7 +8,7 @@ nb (bodies), nf (frames), np (inertial parameters, 10 nb) and nw (external wrenc
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -55,7 +55,7 @@ class Function:
 
     algorithm: Callable[..., Any]
     inputs: tuple[Argument, ...]
-    output: Argument
+    outputs: tuple[Argument, ...]
     needs_inverse: bool = False
 
     @property
@@ -77,18 +77,26 @@ class Function:
     @property
     def signature(self) -> str:
         """The shapes as a NumPy gufunc signature."""
-        shapes = ["(" + ",".join(a.shape) + ")" for a in (*self.inputs, self.output)]
-        return ",".join(shapes[:-1]) + "->" + shapes[-1]
+        sides = (self.inputs, self.outputs)
+        return "->".join(",".join(f"({','.join(a.shape)})" for a in side) for side in sides)
+
+    def flat(self, value: Any, dims: Mapping[str, int]) -> list[list[Any]]:
+        """The scalars of each output of the algorithm, in order."""
+        values = (value,) if len(self.outputs) == 1 else value
+        shapes = [output.shape_in(dims) for output in self.outputs]
+        return [_leaves(x, shape) for x, shape in zip(values, shapes, strict=True)]
+
+
+def _leaves(value: Any, shape: Sequence[int]) -> list[Any]:
+    """The scalars of nested sequences of this shape, in order."""
+    if not shape:
+        return [value]
+    return [leaf for part in value for leaf in _leaves(part, shape[1:])]
 
 
 def _row(algorithm: Callable[..., Any], text: str, needs_inverse: bool = False) -> Function:
-    inputs, output = text.split("->")
-    return Function(
-        algorithm,
-        tuple(Argument.parse(t) for t in inputs.split()),
-        Argument.parse(output.strip()),
-        needs_inverse,
-    )
+    inputs, outputs = (tuple(map(Argument.parse, side.split())) for side in text.split("->"))
+    return Function(algorithm, inputs, outputs, needs_inverse)
 
 
 CATALOGUE: dict[str, Function] = {

@@ -68,7 +68,11 @@ def to_model(description: Description, base: Base, couplings: Couplings, strict:
     kept = description.couplings if couplings == "exact" else ()
     defects = [d for x in links for d in inertia_defect(f"link {x.name!r}", x.inertia)]
     if strict and defects:
-        raise ImpossibleInertia(defects[0].subject, defects[0].message)
+        subject = defects[0].subject
+        place = description.file
+        if subject in description.lines:
+            place += f":{description.lines[subject]}"
+        raise ImpossibleInertia(f"{place}: {subject}" if place else subject, defects[0].message)
     try:
         model = Model.from_links(
             description.name,

@@ -86,7 +86,7 @@ def _describe_file(path: Path) -> Description:
     if root.tag in ("mujoco", "mujocoinclude"):
         from qddot.loaders.mjcf import describe_mjcf
 
-        return describe_mjcf(path)
+        return describe_mjcf(path, root)
     if root.tag == "sdf":
         from qddot.loaders.sdf import describe_sdf
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from qddot.errors import DescriptionError
 from qddot.joints import JOINTS, Drivetrain, Joint, Limits
 from qddot.loaders.description import Description
+from qddot.loaders.xml import Element
 from qddot.model import Coupling, Finding, FrameDraft, Link, Loop, PolynomialCoupling
 from qddot.spatial import Inertia, Mat3, Sym3, Transform, Vec3, rotation_from_quaternion
 
@@ -26,12 +27,19 @@ __all__ = ["describe_mjcf", "describe_mjmodel", "describe_mjspec"]
 _FREE, _BALL, _SLIDE, _HINGE = range(4)
 _CONNECT, _WELD, _JOINT = range(3)
 _SITE = 6
+_NUMERIC = {
+    "anchor", "armature", "axis", "axisangle", "damping", "density", "diaginertia", "euler",
+    "frictionloss", "fromto", "fullinertia", "gear", "gravcomp", "gravity", "mass", "polycoef",
+    "pos", "qpos", "quat", "range", "ref", "relpose", "size", "springref", "stiffness", "xyaxes",
+    "zaxis",
+}  # fmt: skip
 
 
-def describe_mjcf(path: Path) -> Description:
+def describe_mjcf(path: Path, root: Element) -> Description:
     """The description in an MJCF file; mesh files may be missing where inertias are written out."""
     import mujoco
 
+    _refuse_nan(root)
     return _describe(lambda: mujoco.MjSpec.from_file(str(path)), str(path))
 
 
@@ -48,6 +56,15 @@ def describe_mjspec(spec: mujoco.MjSpec) -> Description:
         return copy
 
     return _describe(copied, "")
+
+
+def _refuse_nan(element: Element) -> None:
+    """Refuse NaN, which MuJoCo takes for a value that is not given."""
+    for attribute, text in element.attributes.items():
+        if attribute in _NUMERIC and "nan" in text.lower().split():
+            raise element.error(f"{attribute}={text!r} is not finite")
+    for child in element.children:
+        _refuse_nan(child)
 
 
 def _describe(make: Callable[[], mujoco.MjSpec], file: str) -> Description:
@@ -99,7 +116,7 @@ def describe_mjmodel(
         (*findings, *doubts, *_ignored(m)),
         file,
         root_poses={
-            _body_name(m, i): _pose(m.body_pos[i], m.body_quat[i]) for i in range(1, m.nbody)
+            str(_body_name(m, i)): _pose(m.body_pos[i], m.body_quat[i]) for i in range(1, m.nbody)
         },
     )
 

@@ -45,7 +45,7 @@ _UNDERSTOOD = {
 
 def describe_urdf(robot: Element, file: str) -> Description:
     """The description in the <robot> element of a URDF document."""
-    links = {}
+    links: dict[str, Element] = {}
     lines: dict[str, int] = {}
     for element in robot.all("link"):
         name = element.get("name")
@@ -176,12 +176,12 @@ def _drivetrain(element: Element, nv: int) -> Drivetrain:
         values[key] = given[0] if given else 0.0
         if values[key] < 0:
             raise element.error(f"negative {key} {values[key]:g}")
-    return Drivetrain(**values)
+    return Drivetrain(damping=values["damping"], friction=values["friction"])
 
 
 def _mimic(element: Element) -> Coupling | None:
     mimic = element.first("mimic")
-    if mimic is None:
+    if mimic is None or element.get("type") == "fixed":
         return None
     ratio, offset = mimic.number("multiplier", 1.0), mimic.number("offset", 0.0)
     return Coupling(element.get("name"), mimic.get("joint"), ratio, offset)
@@ -205,6 +205,9 @@ def _ignored(robot: Element) -> list[Finding]:
                 message = f"<{child.tag}> on line {child.line} is ignored"
                 findings.append(Finding("info", "ignored", element.label, message))
     for joint in joints:
+        if joint.attributes.get("type") == "fixed" and joint.first("mimic"):
+            message = "<mimic> on a fixed joint is ignored"
+            findings.append(Finding("info", "ignored", joint.label, message))
         for dynamics in joint.all("dynamics"):
             for key in sorted(dynamics.attributes.keys() - {"damping", "friction"}):
                 message = f"{key} of <dynamics> on line {dynamics.line} is ignored"

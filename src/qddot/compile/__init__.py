@@ -1,0 +1,1 @@
+"""The compiler: trace → tape → LLVM IR → object code → NumPy gufunc. Knows no mechanics."""

@@ -1,0 +1,77 @@
+"""A NumPy gufunc around native loops: the one place that touches NumPy's C interface."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Loops", "make_gufunc"]
+
+_FROM_FUNC_AND_DATA_AND_SIGNATURE = 31
+_NO_IDENTITY = -1
+
+# NumPy keeps pointers into these arrays for as long as a gufunc lives
+_kept: list[Any] = []
+
+
+@cache
+def _constructor() -> Any:
+    try:
+        from numpy._core import _multiarray_umath as umath
+    except ImportError:
+        from numpy.core import _multiarray_umath as umath
+    api = ctypes.pythonapi
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    address = api.PyCapsule_GetPointer(umath._UFUNC_API, None)
+    table = ctypes.cast(address, ctypes.POINTER(ctypes.c_void_p))
+    pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
+    kind = ctypes.PYFUNCTYPE(
+        ctypes.py_object,
+        *(pointer, pointer, pointer),
+        *(number, number, number, number),
+        *(text, text, number, text),
+    )
+    return kind(table[_FROM_FUNC_AND_DATA_AND_SIGNATURE])
+
+
+class Loops:
+    """The table of native loops of a gufunc, one a dtype; NumPy reads it at every call."""
+
+    def __init__(self, dtypes: Sequence[str], inputs: int, outputs: int) -> None:
+        self.dtypes, self.inputs, self.outputs = tuple(dtypes), inputs, outputs
+        self.ready = False
+        self._functions = (ctypes.c_void_p * len(dtypes))()
+        self._data = (ctypes.c_void_p * len(dtypes))()
+        codes = [np.dtype(d).num for d in dtypes for _ in range(inputs + outputs)]
+        self._types = (ctypes.c_char * len(codes))(*(bytes([code]) for code in codes))
+        self._alive: list[Any] = []
+
+    def set(self, k: int, address: int, alive: Any) -> None:
+        """Put a loop into the table, and keep what it lives in."""
+        self._alive.append(alive)
+        self._functions[k] = address
+
+    def address(self, k: int) -> int:
+        """The address of a loop."""
+        return self._functions[k] or 0
+
+    def pointers(self) -> list[ctypes.c_void_p]:
+        """The arrays as NumPy wants them: functions, data, types."""
+        arrays = (self._functions, self._data, self._types)
+        return [ctypes.cast(x, ctypes.c_void_p) for x in arrays]
+
+
+def make_gufunc(loops: Loops, name: str, doc: str, signature: str) -> np.ufunc:
+    """The gufunc of a table of loops."""
+    texts = (name.encode(), doc.encode(), signature.encode())
+    _kept.append((loops, texts))
+    return _constructor()(
+        *loops.pointers(),
+        *(len(loops.dtypes), loops.inputs, loops.outputs, _NO_IDENTITY),
+        *(texts[0], texts[1], 0, texts[2]),
+    )

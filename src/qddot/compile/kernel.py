@@ -1,0 +1,203 @@
+"""A kernel: a function of arrays, compiled, as a gufunc with float64 and float32 loops."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import math
+import threading
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from qddot.compile import native
+from qddot.compile.cache import Cache, Entry
+from qddot.compile.gufunc import Loops, make_gufunc
+from qddot.compile.lower import lower
+from qddot.compile.schedule import schedule
+from qddot.compile.tape import Symbol, Tape, record
+from qddot.compile.types import vector_type
+
+__all__ = ["Kernel", "Source", "compile_kernel"]
+
+Shape = tuple[int, ...]
+_LOOP = "qddot_loop"
+_lock = threading.RLock()
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a kernel is made from.
+
+    `function` takes nested lists of numbers of the input shapes and returns all output numbers in
+    order. `key` says in words all that it depends on besides the sources of this library.
+    """
+
+    name: str
+    doc: str
+    function: Callable[..., Sequence[Any]]
+    inputs: tuple[Shape, ...]
+    outputs: tuple[Shape, ...]
+    key: str
+
+    @property
+    def signature(self) -> str:
+        """The gufunc signature."""
+        listed = ["(" + ",".join(map(str, s)) + ")" for s in (*self.inputs, *self.outputs)]
+        return ",".join(listed[: len(self.inputs)]) + "->" + ",".join(listed[len(self.inputs) :])
+
+    def tape(self) -> Tape:
+        """The tape of the function."""
+
+        def flat(*vectors: list[Symbol]) -> Sequence[Any]:
+            nested = [_nested(x, s) for x, s in zip(vectors, self.inputs, strict=True)]
+            return self.function(*nested)
+
+        return record(flat, [math.prod(s) for s in self.inputs])
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A compiled function: the gufunc and what is known of it."""
+
+    gufunc: np.ufunc
+    source: Source
+    facts: dict[str, Any]
+
+    def __str__(self) -> str:
+        f = self.facts
+        counts = ", ".join(f"{n} {name}" for name, n in sorted(f["operations"].items()))
+        origin = "from the cache" if f["cached"] else "compiled"
+        return "\n".join(
+            [
+                f"{self.source.name} {self.source.signature}",
+                f"  operations   {sum(f['operations'].values())} ({counts})",
+                f"  vector       {f['lanes']} states of {f['dtype']} on {f['cpu']}",
+                f"  pieces       {f['pieces']}, workspace {f['workspace']} vectors",
+                f"  object code  {f['bytes']} bytes",
+                f"  made in      {f['seconds']:.3f} s (this time {origin} in {f['ready']:.3f} s)",
+                f"  cache file   {f['file']}",
+            ]
+        )
+
+
+def _nested(x: Sequence[Any], shape: Shape) -> Any:
+    """A flat list folded into nested lists; a single number for no axes."""
+    if not shape:
+        return x[0]
+    if len(shape) == 1:
+        return list(x)
+    step = math.prod(shape[1:])
+    return [_nested(x[k * step : (k + 1) * step], shape[1:]) for k in range(shape[0])]
+
+
+@cache
+def _sources_digest() -> str:
+    """Digest of the library's own sources: object code of another version is never used."""
+    digest = hashlib.sha256()
+    package = Path(__file__).parents[1]
+    for file in sorted(package.rglob("*.py")):
+        digest.update(file.relative_to(package).as_posix().encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
+
+
+def _key(source: Source, dtype: str) -> str:
+    import llvmlite
+
+    target = native.host()
+    parts = (
+        *(source.name, source.signature, source.key, dtype),
+        *(target.triple, target.cpu, target.features, target.register_bytes),
+        *(llvmlite.__version__, _sources_digest()),
+    )
+    return json.dumps(parts)
+
+
+def _object_code(source: Source, dtype: str, cache: Cache) -> tuple[Entry, bool]:
+    """The entry of a source, from the cache or made now, and whether it came from the cache."""
+    key = _key(source, dtype)
+    kept = cache.read(key)
+    if kept is not None:
+        return kept, True
+    start = time.perf_counter()
+    tape = source.tape()
+    plan = schedule(tape)
+    vector = vector_type(dtype, native.host().register_bytes)
+    ir = lower(tape, plan, vector, source.inputs, source.outputs, _LOOP)
+    code = native.assemble(ir, native.host())
+    facts = {
+        "name": source.name,
+        "dtype": dtype,
+        "operations": tape.counts(),
+        "lanes": vector.lanes,
+        "cpu": native.host().cpu,
+        "pieces": len(plan.pieces),
+        "workspace": plan.workspace,
+        "bytes": len(code),
+        "seconds": time.perf_counter() - start,
+    }
+    entry = Entry(facts, code)
+    cache.write(key, entry)
+    return entry, False
+
+
+def compile_kernel(source: Source, cache: Cache | None = None) -> Kernel:
+    """The kernel of a source. The float32 loop is made when float32 arrays first arrive."""
+    cache = cache or Cache()
+    start = time.perf_counter()
+    with _lock:
+        entry, cached = _object_code(source, "float64", cache)
+        library, address = _linked(entry, source, "float64")
+        loops = Loops(("float32", "float64"), len(source.inputs), len(source.outputs))
+        loops.set(1, address, library)
+        loops.set(0, *_later(source, cache, loops))
+        gufunc = make_gufunc(loops, source.name, source.doc, source.signature)
+    facts = {
+        **entry.facts,
+        "cached": cached,
+        "ready": time.perf_counter() - start,
+        "file": str(cache.path(_key(source, "float64"))),
+    }
+    return Kernel(gufunc, source, facts)
+
+
+_links = 0
+
+
+def _linked(entry: Entry, source: Source, dtype: str) -> tuple[Any, int]:
+    """The loaded library of an entry and the address of its loop."""
+    global _links
+    _links += 1
+    library, addresses = native.link(entry.code, f"{source.name}_{dtype}_{_links}", (_LOOP,))
+    return library, addresses[_LOOP]
+
+
+_LOOP_TYPE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)
+
+
+def _later(source: Source, cache: Cache, loops: Loops) -> tuple[int, Any]:
+    """A loop that, when first called, makes the float32 loop, puts it in its place and runs it."""
+
+    def first_call(args: int, dims: int, steps: int, data: int) -> None:
+        with _lock:
+            try:
+                if not loops.ready:
+                    entry, _ = _object_code(source, "float32", cache)
+                    library, address = _linked(entry, source, "float32")
+                    loops.set(0, address, library)
+                    loops.ready = True
+                run = _LOOP_TYPE(loops.address(0))
+            except Exception as error:  # nothing may pass through native code
+                warnings.warn(f"{source.name}: no float32 loop: {error}", RuntimeWarning, stacklevel=2)
+                return
+        run(args, dims, steps, data)
+
+    callback = _LOOP_TYPE(first_call)
+    return ctypes.cast(callback, ctypes.c_void_p).value or 0, callback

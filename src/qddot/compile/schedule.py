@@ -1,0 +1,53 @@
+"""Cut a tape into pieces: short functions, with the values that outlive a piece in a workspace.
+
+A compiler's time grows faster than the length of a function; pieces keep it in proportion, and a
+workspace whose slots are used again keeps the live values in the first-level cache.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+
+from qddot.compile.tape import Tape
+
+__all__ = ["Schedule", "schedule"]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Pieces of a tape (ranges of entries), and the workspace slot of each value that crosses."""
+
+    pieces: tuple[range, ...]
+    slots: dict[int, int]
+    workspace: int
+
+
+def schedule(tape: Tape, piece: int = 600) -> Schedule:
+    """Equal pieces of about this many entries, with workspace slots assigned by last use."""
+    n = len(tape.code)
+    parts = max(1, -(-n // piece))
+    bounds = [round(k * n / parts) for k in range(parts + 1)]
+    pieces = tuple(range(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True))
+    home = {i: k for k, part in enumerate(pieces) for i in part}
+    last: dict[int, int] = {}
+    for i, (name, *args) in enumerate(tape.code):
+        if name != "input":
+            for x in args:
+                if type(x) is int and tape.code[x][0] != "input" and home[x] != home[i]:
+                    last[x] = home[i]
+    slots: dict[int, int] = {}
+    free: list[int] = []
+    ends: list[tuple[int, int]] = []
+    size = 0
+    for k, part in enumerate(pieces):
+        while ends and ends[0][0] < k:
+            heapq.heappush(free, heapq.heappop(ends)[1])
+        for i in part:
+            if i in last:
+                if free:
+                    slots[i] = heapq.heappop(free)
+                else:
+                    slots[i], size = size, size + 1
+                heapq.heappush(ends, (last[i], slots[i]))
+    return Schedule(pieces, slots, size)

@@ -1,0 +1,90 @@
+"""Large batches on several threads: the loops of a gufunc hold no lock of the interpreter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from qddot.errors import NotUnderstood
+
+__all__ = ["run_split", "set_threads", "thread_count", "threads"]
+
+_FEWEST_STATES = 4096
+_count = 1
+
+
+def thread_count() -> int:
+    """How many threads a large batch is split over."""
+    return _count
+
+
+def set_threads(n: int) -> None:
+    """Split large batches over n threads from here on."""
+    global _count
+    if not isinstance(n, int) or n < 1:
+        raise NotUnderstood("set_threads", n, "needs a whole number from 1")
+    _count = n
+
+
+@contextmanager
+def threads(n: int) -> Iterator[None]:
+    """Split large batches over n threads inside a with block."""
+    before = _count
+    set_threads(n)
+    try:
+        yield
+    finally:
+        set_threads(before)
+
+
+@cache
+def _pool(n: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(n, thread_name_prefix="qddot")
+
+
+def run_split(
+    gufunc: np.ufunc, arrays: Sequence[Any], cores: Sequence[int], outputs: Sequence[tuple[int, ...]], out: Any
+) -> Any:
+    """The gufunc on arrays, its longest batch axis split over the threads if it is worth it.
+
+    `cores` is the number of core axes of each input, `outputs` the core shapes of the outputs.
+    """
+    if not all(isinstance(x, np.ndarray) for x in arrays):
+        return gufunc(*arrays, out=out)
+    batch = np.broadcast_shapes(
+        *(x.shape[: x.ndim - n] for x, n in zip(arrays, cores, strict=True))
+    )
+    parts = min(_count, math.prod(batch) // _FEWEST_STATES)
+    if parts < 2:
+        return gufunc(*arrays, out=out)
+    axis = int(np.argmax(batch)) - len(batch)
+    dtype = np.float32 if all(x.dtype == np.float32 for x in arrays) else np.float64
+    given = out if isinstance(out, tuple) else (out,) * len(outputs) if out is None else (out,)
+    results = [
+        np.empty(batch + s, dtype) if o is None else o for s, o in zip(outputs, given, strict=True)
+    ]
+    bounds = np.linspace(0, batch[axis], parts + 1).astype(int)
+    sizes = [len(s) for s in outputs]
+
+    def work(part: slice) -> None:
+        pieces = [_part(x, axis - n, part) for x, n in zip(arrays, cores, strict=True)]
+        targets = tuple(_part(x, axis - n, part) for x, n in zip(results, sizes, strict=True))
+        gufunc(*pieces, out=targets)
+
+    list(_pool(parts).map(work, [slice(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]))
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _part(x: np.ndarray, axis: int, part: slice) -> np.ndarray:
+    """A part of an array along an axis counted from the end, if the array has that axis."""
+    if x.ndim < -axis or x.shape[axis] == 1:
+        return x
+    index = [slice(None)] * x.ndim
+    index[axis] = part
+    return x[tuple(index)]

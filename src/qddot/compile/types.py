@@ -1,0 +1,58 @@
+"""Vector types: how many numbers of a kind one register holds, and how IR writes them."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+__all__ = ["Vector", "vector_type"]
+
+
+@dataclass(frozen=True)
+class Vector:
+    """A vector of `lanes` numbers, "double" or "float"."""
+
+    scalar: str
+    lanes: int
+
+    @property
+    def type(self) -> str:
+        """The vector type."""
+        return f"<{self.lanes} x {self.scalar}>"
+
+    @property
+    def size(self) -> int:
+        """Bytes of one number."""
+        return 8 if self.scalar == "double" else 4
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of a vector."""
+        return self.size * self.lanes
+
+    @property
+    def suffix(self) -> str:
+        """The suffix of intrinsics on this type."""
+        return f"v{self.lanes}f{8 * self.size}"
+
+    @property
+    def integer(self) -> str:
+        """An integer type as wide as one number."""
+        return f"i{8 * self.size}"
+
+    def constant(self, x: float) -> str:
+        """A vector of one constant; IR writes floats as the bits of a double."""
+        if self.scalar == "float":
+            x = struct.unpack("f", struct.pack("f", x))[0]
+        bits = struct.pack(">d", x).hex().upper()
+        return "<" + ", ".join([f"{self.scalar} 0x{bits}"] * self.lanes) + ">"
+
+    def integers(self, k: int) -> str:
+        """A vector of one integer."""
+        return "<" + ", ".join([f"{self.integer} {k}"] * self.lanes) + ">"
+
+
+def vector_type(dtype: str, register_bytes: int) -> Vector:
+    """The vector of float64 or float32 that fills a register."""
+    scalar = {"float64": "double", "float32": "float"}[dtype]
+    return Vector(scalar, register_bytes // (8 if scalar == "double" else 4))

@@ -17,9 +17,9 @@ def api_page() -> str:
         "# Functions of a robot",
         "",
         "Written from the catalogue by `docs/generate.py`. Sizes: nq coordinates, nv velocities,",
-        "nb bodies, nf frames, np = 10 nb inertial parameters, nw external wrenches. Each function is",
-        "a method of `Robot`, takes any leading batch axes, and is a CasADi function by",
-        "`robot.casadi(name)`.",
+        "nb bodies, nf frames, np = 10 nb inertial parameters, nw external wrenches. Each function",
+        "is a method of `Robot`, takes any leading batch axes, writes into your array by `out=`,",
+        "and is a CasADi function by `robot.casadi(name)`.",
         "",
         "| call | shapes | what it is |",
         "| --- | --- | --- |",
@@ -29,7 +29,7 @@ def api_page() -> str:
         shown = [
             p.name if p.default is p.empty else f"{p.name}={p.default}"
             for p in parameters
-            if p.name != "self"
+            if p.name not in ("self", "out")
         ]
         lines.append(f"| `{name}({', '.join(shown)})` | `{row.signature}` | {row.doc} |")
     return "\n".join(lines) + "\n"

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from qddot.assembly import assemble
 from qddot.joints import JOINTS, Drivetrain, Joint, plane_basis
-from qddot.model import WORLD, Coupling, FrameDraft, Link, Model
+from qddot.model import WORLD, Model
+from qddot.parts import Coupling, FrameDraft, Link
 from qddot.spatial import Inertia, Transform, Vec3, rotation_from_quaternion
 
 MOVING = ("revolute", "continuous", "prismatic", "helical", "universal", "planar", "ball", "free")
@@ -117,7 +119,7 @@ def build(
             couplings.append(Coupling(f"j{i}", f"j{part.follows}", ratio, offset))
     frames = [FrameDraft(f"f{i}", f"b{i}", pose()) for i in range(len(parts))]
     gravity = Vec3(*(number(float(c)) for c in rng.normal(size=3) * 5))
-    return Model.from_links("random", links, frames, couplings, gravity=gravity)
+    return assemble("random", links, frames, couplings, gravity=gravity)
 
 
 def _no_tensor() -> Any:

@@ -1,4 +1,4 @@
-"""Agreement with Pinocchio on every URDF of example-robot-data that it loads, fixed and free base."""
+"""Agreement with Pinocchio on every URDF of example-robot-data, fixed and free base."""
 
 from __future__ import annotations
 

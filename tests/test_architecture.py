@@ -12,12 +12,16 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "qddot"
 LAYERS = [
     {"errors"},
     {"scalar"},
+    {"dual"},
     {"spatial"},
     {"manifold"},
     {"joints"},
+    {"parts"},
     {"model"},
-    {"loaders", "algorithms"},
-    {"evaluate"},
+    {"assembly"},
+    {"edit"},
+    {"loaders", "algorithms", "compile"},
+    {"evaluate", "kernels"},
     {"health"},
     {"robot"},
     {"verify"},
@@ -57,9 +61,9 @@ def code_lines(node: ast.AST, text: list[str]) -> int:
     skip: set[int] = set()
     for inner in ast.walk(node):
         body = getattr(inner, "body", None)
-        if isinstance(body, list) and body and isinstance(body[0], ast.Expr):
-            if isinstance(body[0].value, ast.Constant) and isinstance(body[0].value.value, str):
-                skip |= set(range(body[0].lineno, body[0].end_lineno + 1))
+        first = body[0] if isinstance(body, list) and body else None
+        if isinstance(getattr(getattr(first, "value", None), "value", None), str):
+            skip |= set(range(first.lineno, first.end_lineno + 1))
     first, last = getattr(node, "lineno", 1), getattr(node, "end_lineno", len(text))
     lines = ((i, text[i - 1].strip()) for i in range(first, last + 1))
     return sum(1 for i, line in lines if line and not line.startswith("#") and i not in skip)

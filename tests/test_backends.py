@@ -93,6 +93,11 @@ def arguments(robot: Robot, row, rng):
     return inputs, options
 
 
+def results(value) -> tuple:
+    """The outputs of a function, also where there is only one."""
+    return value if isinstance(value, tuple) else (value,)
+
+
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_casadi_equals_interpreted(name):
     robot, rng = everything_robot(), np.random.default_rng(2)
@@ -101,10 +106,12 @@ def test_casadi_equals_interpreted(name):
     assert f.name_in() == [a.name for a in row.inputs]
     for _ in range(3):
         inputs, options = arguments(robot, row, rng)
-        ours = robot.call(name, *inputs, **options)
-        symbolic = np.array(f(*inputs)).reshape(ours.shape)
-        scale = max(1.0, np.abs(ours).max(initial=0.0))
-        assert np.abs(symbolic - ours).max(initial=0.0) <= 1e-12 * scale
+        interpreted = results(robot.call(name, *inputs, **options))
+        assert len(interpreted) == len(row.outputs)
+        for ours, theirs in zip(interpreted, results(f(*inputs)), strict=True):
+            symbolic = np.array(theirs).reshape(ours.shape)
+            scale = max(1.0, np.abs(ours).max(initial=0.0))
+            assert np.abs(symbolic - ours).max(initial=0.0) <= 1e-12 * scale
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
@@ -116,9 +123,11 @@ def test_batch_equals_single_states(name):
         np.stack(x).reshape(2, 2, *np.shape(x[0]))
         for x in zip(*(s for s, _ in states), strict=True)
     ]
-    batch = robot.call(name, *stacked, **states[0][1])
-    single = [robot.call(name, *inputs, **options) for inputs, options in states]
-    np.testing.assert_allclose(batch.reshape(4, *single[0].shape), single, rtol=1e-12, atol=1e-12)
+    batches = results(robot.call(name, *stacked, **states[0][1]))
+    singles = [results(robot.call(name, *inputs, **options)) for inputs, options in states]
+    for batch, *single in zip(batches, *singles, strict=True):
+        batch = batch.reshape(4, *single[0].shape)
+        np.testing.assert_allclose(batch, single, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", CATALOGUE)

@@ -98,7 +98,8 @@ MESSAGES = [
     (
         'mimic joint="shoulder"',
         'mimic joint="elbow"',
-        "robot.urdf:25: joint 'wrist': is coupled with joint 'elbow', which does not exist",
+        "robot.urdf:25: joint 'wrist': is coupled with joint 'elbow', which does not exist; "
+        "load with couplings='free' to leave it independent",
     ),
     (
         'mimic joint="shoulder"',
@@ -270,12 +271,28 @@ def chain(*joints: tuple[str, str, str]) -> str:
             [("a", "revolute", ""), ("b", "planar", '<mimic joint="a"/>')],
             "planar joint cannot be coupled",
         ),
+        ([("a", "universal", ""), ("b", "revolute", '<mimic joint="a"/>')], "a universal joint"),
+        (
+            [("a", "revolute", ""), ("b", "universal", '<mimic joint="a"/>')],
+            "universal joint cannot be coupled",
+        ),
     ],
 )
 def test_bad_mimic(load, joints, says):
     message = refusal(load, chain(*joints))
     assert says in message
     assert re.match(r"robot\.urdf:\d+: joint '\w'", message)
+
+
+def test_a_universal_joint_is_named_as_the_file_names_it(load):
+    text = chain(("a", "universal", ""), ("b", "universal", ""))
+    message = refusal(load, text.replace('joint name="b"', 'joint name="a"'))
+    assert re.fullmatch(r"robot\.urdf:\d+: joint 'a': the name is used twice.*", message)
+
+
+def test_a_mimic_without_leader_loads_as_an_independent_joint(load):
+    text = GOOD.replace('mimic joint="shoulder"', 'mimic joint="elbow"')
+    assert load(text, couplings="free").joint_names == ("shoulder", "wrist")
 
 
 @pytest.mark.parametrize("suffix", [".urdf", ".xml", ".sdf", ".xacro", ".mjcf"])

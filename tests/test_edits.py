@@ -196,6 +196,10 @@ def test_bad_parameters(load):
         arm.with_parameters(arm.inertial_parameters[:2])
     with pytest.raises(NotUnderstood, match="needs 3 rows of ten"):
         arm.with_parameters(arm.inertial_parameters[:, :9])
+    with pytest.raises(NotUnderstood, match="needs 3 rows of ten"):
+        arm.with_parameters(arm.inertial_parameters.reshape(5, 6))
+    with pytest.raises(NotUnderstood, match="needs an array of numbers, ten a body"):
+        arm.with_parameters("heavy")
     for bad in (-1.0, math.nan, math.inf):
         parameters = arm.inertial_parameters.copy()
         parameters[1, 0] = bad

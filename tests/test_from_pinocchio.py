@@ -15,7 +15,11 @@ from qddot.loaders.named import named_files
 
 TOLERANCE = 1e-10
 EMPTY = {"ur3.urdf"}
-PARTS = {"SphericalZYX": ["z", "y", "x"], "Translation": ["x", "y", "z"]}
+PARTS = {
+    "SphericalZYX": ["z", "y", "x"],
+    "Translation": ["x", "y", "z"],
+    "Universal": ["1", "2"],
+}
 AXIS = np.array([0.6, 0.0, 0.8])
 FRAMES = (pin.FrameType.BODY, pin.FrameType.OP_FRAME, pin.FrameType.SENSOR)
 

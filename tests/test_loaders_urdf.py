@@ -11,6 +11,8 @@ import pytest
 
 import qddot
 from qddot.errors import DescriptionError
+from qddot.model import WORLD
+from qddot.spatial import Transform
 
 BOX = 'ixx="0.3" ixy="0.02" ixz="-0.01" iyy="0.25" iyz="0.015" izz="0.2"'
 PARTS = (("ixx", "ixy", "ixz"), ("ixy", "iyy", "iyz"), ("ixz", "iyz", "izz"))
@@ -275,6 +277,18 @@ def test_a_planar_joint_moves_in_the_plane_of_its_normal(load, normal):
     assert abs(X[:3, 3] @ n) < 1e-15
     assert np.linalg.norm(X[:3, 3]) == pytest.approx(math.hypot(0.3, 0.2))
     np.testing.assert_allclose(X[:3, :3] @ n, n, atol=1e-15)
+
+
+def test_a_universal_joint_is_a_chain_of_two_revolutes(load):
+    joints = joint("u", "universal", "w", "a"), joint("j", "continuous", "a", "b")
+    loaded = load(robot('<link name="w"/>', link("a"), link("b"), *joints))
+    between, first, second = loaded.model.bodies
+    assert (between.name, first.name, second.name) == ("a/u.1", "a", "b")
+    assert (between.parent, first.parent, second.parent) == (WORLD, 0, 1)
+    assert not any(between.inertia)
+    assert first.placement == Transform.identity()
+    assert {b.joint.kind.name for b in (between, first)} == {"revolute"}
+    assert loaded.joint_names == loaded.model.velocity_names == ("u.1", "u.2", "j")
 
 
 MIMIC = robot(
@@ -550,7 +564,8 @@ def test_awkward_joint_parsing_without_the_curvilinear_joints(load):
         "prismatic",
         "ball",
         "revolute",
-        "universal",
+        "revolute",
+        "revolute",
         "planar",
         "continuous",
         "helical",
@@ -558,6 +573,7 @@ def test_awkward_joint_parsing_without_the_curvilinear_joints(load):
         "revolute",
         "revolute",
     ]
+    assert list(kinds)[4:6] == ["universal_joint.1", "universal_joint.2"]
     assert loaded.nv == 1 + 1 + 3 + 1 + 2 + 3 + 1 + 1 + 1
     assert loaded.nq == loaded.nv + 1
     bodies = {b.joint.name: b for b in loaded.model.bodies}

@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 
+from qddot.assembly import assemble
 from qddot.joints import JOINTS, Joint
-from qddot.model import Link, Model
+from qddot.parts import Link
 from qddot.robot import Robot
 from qddot.spatial import Inertia, Mat3, Sym3, Transform, Vec3
 
@@ -27,7 +28,7 @@ def arm(masses, lengths, centers, tensors, along: Vec3) -> Robot:
         links.append(
             Link(f"link{i + 1}", parent, Transform(Mat3.identity(), place), joint, inertia)
         )
-    return Robot(Model.from_links("arm", links))
+    return Robot(assemble("arm", links))
 
 
 @pytest.mark.parametrize(("q", "v"), STATES)

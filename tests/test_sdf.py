@@ -89,8 +89,10 @@ def state(r, drake, q, v):
             T[dof : dof + 3, iv[3:]] = T[dof + 3 : dof + 6, iv[:3]] = R
             rest[dof + 3 : dof + 6] = R @ np.cross(v[iv[3:]], v[iv[:3]])
             continue
-        theirs = drake.joints[body.joint.name.split("::")[-1]]
-        at, dof = theirs.position_start(), theirs.velocity_start()
+        name = body.joint.name.split("::")[-1]
+        # the two axes of Drake's universal joint are two joints here
+        whole, k = (name, 0) if name in drake.joints else (name[:-2], int(name[-1]) - 1)
+        at, dof = drake.joints[whole].position_start() + k, drake.joints[whole].velocity_start() + k
         if kind == "ball":
             R = RotationMatrix(Quaternion(np.array([x[3], *x[:3]]) / np.linalg.norm(x)))
             qd[at : at + 3] = RollPitchYaw(R).vector()

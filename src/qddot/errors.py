@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 __all__ = [
+    "CannotWrite",
     "DescriptionError",
     "ImpossibleInertia",
     "InvalidModel",
@@ -90,6 +91,14 @@ class NotUnderstood(QddotError):
     def __init__(self, what: str, found: object, accepted: str) -> None:
         self.what, self.found, self.accepted = what, found, accepted
         super().__init__(f"{what}: {found!r} is not understood; {accepted}")
+
+
+class CannotWrite(QddotError):
+    """A file or folder that cannot be written, and why."""
+
+    def __init__(self, path: str | Path, reason: str) -> None:
+        self.path, self.reason = str(path), reason
+        super().__init__(f"cannot write {self.path}: {reason}")
 
 
 class MissingPackage(QddotError):

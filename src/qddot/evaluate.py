@@ -39,7 +39,7 @@ def interpret(
             for index, leaf in zip(np.ndindex(*shape), value, strict=True):
                 target[(..., *index)] = leaf
 
-    if dtype != object:
+    if dtype.kind != "O":
         evaluate([_scalars(x, n) for x, n in zip(inputs, cores, strict=True)], results)
     else:
         # Python objects (mpmath) know no batches: state by state
@@ -107,8 +107,8 @@ def symbolic(row: Function, model: Model, options: Mapping[str, Any]) -> casadi.
         _matrix(value, output.shape_in(dims))
         for value, output in zip(values, row.outputs, strict=True)
     ]
-    names = [[a.name for a in side] for side in (arguments, row.outputs)]
-    return casadi.Function(row.name, symbols, casadi.cse(outputs), *names)
+    inputs, results = ([a.name for a in side] for side in (arguments, row.outputs))
+    return casadi.Function(row.name, symbols, casadi.cse(outputs), inputs, results)
 
 
 def _matrix(value: Sequence[Any], shape: tuple[int, ...]) -> Any:

@@ -7,7 +7,8 @@ import numpy as np
 from qddot.algorithms.catalogue import function
 from qddot.evaluate import interpret
 from qddot.joints import Limits
-from qddot.model import Finding, Model
+from qddot.model import Model
+from qddot.parts import Finding
 
 __all__ = ["dynamic_findings", "random_configurations", "singular_joints"]
 

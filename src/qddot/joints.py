@@ -1,8 +1,8 @@
 """The joint table: the only place that knows joint types.
 
 A row gives the size of a joint's coordinates and velocities, its transform, its motion subspace
-(in child coordinates), the rate of that subspace where it is not constant, and its configuration
-manifold. A new joint type is a new row.
+(constant in child coordinates) and its configuration manifold. A new joint type is a new row. A
+joint whose subspace turns, such as the universal joint, is a chain of simpler ones.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from qddot.errors import InvalidModel
 from qddot.manifold import (
@@ -19,6 +20,9 @@ from qddot.manifold import (
     integrate_planar,
     integrate_pose,
     integrate_quaternion,
+    tangent_planar,
+    tangent_pose,
+    tangent_quaternion,
 )
 from qddot.scalar import Scalar
 from qddot.spatial import (
@@ -81,25 +85,37 @@ def _subtract(q0: Coordinates, q1: Coordinates) -> list[Scalar]:
     return [b - a for a, b in zip(q0, q1, strict=True)]
 
 
+def _unit(q: Coordinates) -> list[list[Scalar]]:
+    return [[1.0 if i == j else 0.0 for j in range(len(q))] for i in range(len(q))]
+
+
 @dataclass(frozen=True)
 class JointKind:
-    """A row of the joint table. Functions take the joint (for axes and pitch) and coordinates."""
+    """A row of the joint table. Functions take the joint (for axes and pitch) and coordinates.
+
+    A kind with a `chain` is taken apart into those kinds, one axis each, when a model is assembled.
+    """
 
     name: str
     nq: int
     nv: int
     axes: int
     transform: Callable[[Joint, Coordinates], Transform]
-    subspace: Callable[[Joint, Coordinates], Subspace]
-    subspace_rate: Callable[[Joint, Coordinates, Coordinates], Subspace] | None = None
+    subspace: Callable[[Joint], Subspace]
     integrate: Callable[[Coordinates, Coordinates], list[Scalar]] = _add
     difference: Callable[[Coordinates, Coordinates], list[Scalar]] = _subtract
+    tangent: Callable[[Coordinates], list[list[Scalar]]] = _unit
     neutral: tuple[float, ...] = (0.0,)
     angular: tuple[bool, ...] = (True,)
     suffixes: tuple[str, ...] = ("",)
+    chain: tuple[str, ...] = ()
 
     def __reduce__(self) -> tuple[Callable[[str], JointKind], tuple[str]]:
-        return JOINTS.__getitem__, (self.name,)
+        return _kind, (self.name,)
+
+
+def _kind(name: str) -> JointKind:
+    return JOINTS[name]
 
 
 @dataclass(frozen=True)
@@ -142,14 +158,10 @@ class Joint:
     def kinematics(self, q: Coordinates) -> tuple[Transform, Subspace]:
         """Pose of the child in the joint frame, and the motion subspace in child coordinates."""
         x = self.displacement(q)
-        S = self.kind.subspace(self, x)
+        S = self.kind.subspace(self)
         if self.ratio != 1.0:
             S = Subspace(tuple(column * self.ratio for column in S))
         return self.kind.transform(self, x), S
-
-    def subspace_rate(self, q: Coordinates, v: Coordinates) -> Subspace | None:
-        """Rate of the subspace seen from the child; None where it is constant."""
-        return self.kind.subspace_rate and self.kind.subspace_rate(self, q, v)
 
 
 def plane_basis(normal: Vec3) -> Axes:
@@ -170,15 +182,8 @@ def _angular(axis: Vec3) -> Motion:
     return Motion(_ORIGIN, axis)
 
 
-def _universal(joint: Joint, q: Coordinates) -> tuple[Mat3, Vec3]:
-    """Rotation about the second axis, and the first axis in child coordinates."""
-    second = rotation_about(joint.axes[1], q[1])
-    return second, second.apply_transpose(joint.axes[0])
-
-
-def _universal_rate(joint: Joint, q: Coordinates, v: Coordinates) -> Subspace:
-    _, first = _universal(joint, q)
-    return Subspace((_angular(first.cross(joint.axes[1]) * v[1]), Motion.zero()))
+def _of_chain(joint: Joint, *_: object) -> Any:
+    raise InvalidModel(f"joint {joint.name!r}", "is a chain of joints until a model is assembled")
 
 
 def _planar_transform(joint: Joint, q: Coordinates) -> Transform:
@@ -190,7 +195,7 @@ def _revolute(name: str) -> JointKind:
     return JointKind(
         name, 1, 1, 1,
         lambda j, q: Transform(rotation_about(j.axes[0], q[0]), _ORIGIN),
-        lambda j, q: Subspace((_angular(j.axes[0]),)),
+        lambda j: Subspace((_angular(j.axes[0]),)),
     )  # fmt: skip
 
 
@@ -202,7 +207,7 @@ JOINTS: dict[str, JointKind] = {
     for row in (
         JointKind(
             "fixed", 0, 0, 0,
-            lambda j, q: Transform.identity(), lambda j, q: Subspace(()),
+            lambda j, q: Transform.identity(), lambda j: Subspace(()),
             neutral=(), angular=(), suffixes=(),
         ),
         _revolute("revolute"),
@@ -210,42 +215,38 @@ JOINTS: dict[str, JointKind] = {
         JointKind(
             "prismatic", 1, 1, 1,
             lambda j, q: Transform(Mat3.identity(), j.axes[0] * q[0]),
-            lambda j, q: Subspace((_linear(j.axes[0]),)),
+            lambda j: Subspace((_linear(j.axes[0]),)),
             angular=(False,),
         ),
         JointKind(
             "helical", 1, 1, 1,
             lambda j, q: Transform(rotation_about(j.axes[0], q[0]), j.axes[0] * (j.pitch * q[0])),
-            lambda j, q: Subspace((Motion(j.axes[0] * j.pitch, j.axes[0]),)),
+            lambda j: Subspace((Motion(j.axes[0] * j.pitch, j.axes[0]),)),
         ),
         JointKind(
-            "universal", 2, 2, 2,
-            lambda j, q: Transform(
-                rotation_about(j.axes[0], q[0]) @ _universal(j, q)[0], _ORIGIN
-            ),
-            lambda j, q: Subspace((_angular(_universal(j, q)[1]), _angular(j.axes[1]))),
-            subspace_rate=_universal_rate,
+            "universal", 2, 2, 2, _of_chain, _of_chain, chain=("revolute", "revolute"),
             neutral=(0.0, 0.0), angular=(True, True), suffixes=("1", "2"),
         ),
         JointKind(
             "planar", 3, 3, 3,
             _planar_transform,
-            lambda j, q: Subspace((_linear(j.axes[0]), _linear(j.axes[1]), _angular(j.axes[2]))),
-            integrate=integrate_planar, difference=difference_planar,
+            lambda j: Subspace((_linear(j.axes[0]), _linear(j.axes[1]), _angular(j.axes[2]))),
+            integrate=integrate_planar, difference=difference_planar, tangent=tangent_planar,
             neutral=(0.0, 0.0, 0.0), angular=(False, False, True), suffixes=("x", "y", "angle"),
         ),
         JointKind(
             "ball", 4, 3, 0,
             lambda j, q: Transform(rotation_from_quaternion(*q), _ORIGIN),
-            lambda j, q: Subspace(_ROTATIONS),
+            lambda j: Subspace(_ROTATIONS),
             integrate=integrate_quaternion, difference=difference_quaternion,
+            tangent=tangent_quaternion,
             neutral=(0.0, 0.0, 0.0, 1.0), angular=(True,) * 3, suffixes=("wx", "wy", "wz"),
         ),
         JointKind(
             "free", 7, 6, 0,
             lambda j, q: Transform(rotation_from_quaternion(*q[3:]), Vec3(*q[:3])),
-            lambda j, q: Subspace(_TRANSLATIONS + _ROTATIONS),
-            integrate=integrate_pose, difference=difference_pose,
+            lambda j: Subspace(_TRANSLATIONS + _ROTATIONS),
+            integrate=integrate_pose, difference=difference_pose, tangent=tangent_pose,
             neutral=(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0),
             angular=(False,) * 3 + (True,) * 3, suffixes=("vx", "vy", "vz", "wx", "wy", "wz"),
         ),

@@ -8,6 +8,7 @@ from typing import Any
 
 from qddot.algorithms.catalogue import Function, sizes
 from qddot.compile.kernel import Kernel, Source, compile_kernel
+from qddot.edit import with_parameters
 from qddot.errors import UnknownName
 from qddot.model import Model
 from qddot.spatial import Vec3
@@ -25,7 +26,7 @@ def _with_drivetrain(model: Model, rows: Sequence[Any], fields: Sequence[str]) -
 
 
 PARAMETERS: dict[str, tuple[tuple[str, ...], Callable[[Model, Any], Model]]] = {
-    "inertia": (("nb", "10"), lambda model, x: model.with_parameters(x)),
+    "inertia": (("nb", "10"), with_parameters),
     "gravity": (("3",), lambda model, x: dataclasses.replace(model, gravity=Vec3(*x))),
     "friction": (
         ("nb", "3"),
@@ -50,7 +51,9 @@ def source_of(
     dims = sizes(model, len(options.get("forces", ())))
     arguments = [a for a in row.inputs if a.shape[:1] != ("nw",) or dims["nw"]]
     shapes = [a.shape_in(dims) for a in arguments]
-    shapes += [tuple(dims[s] if s in dims else int(s) for s in PARAMETERS[p][0]) for p in parameters]
+    shapes += [
+        tuple(dims[s] if s in dims else int(s) for s in PARAMETERS[p][0]) for p in parameters
+    ]
 
     def function(*values: Any) -> list[Any]:
         robot = model

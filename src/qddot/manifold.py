@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import factorial
 
 from qddot.scalar import Scalar, atan2, cos, less, sin, sqrt, where
-from qddot.spatial import Motion, Vec3
+from qddot.spatial import Motion, Vec3, rotation_from_quaternion
 
 __all__ = [
     "difference_planar",
@@ -20,6 +20,9 @@ __all__ = [
     "integrate_pose",
     "integrate_quaternion",
     "normalised",
+    "tangent_planar",
+    "tangent_pose",
+    "tangent_quaternion",
 ]
 
 _NEAR_ZERO = 1e-6
@@ -105,6 +108,24 @@ def _logarithm(quaternion: Sequence[Scalar]) -> Vec3:
     near, safe = _away_from_zero(n2)
     n = sqrt(safe)
     return u * (2.0 * where(near, _series(n2, _ASIN), atan2(n, w) / n))
+
+
+def tangent_quaternion(q: Sequence[Scalar]) -> list[list[Scalar]]:
+    """Rates of a quaternion (rows) by angular velocity in body coordinates: ½ q ⊗ ω."""
+    x, y, z, w = (0.5 * c for c in q)
+    return [[w, -z, y], [z, w, -x], [-y, x, w], [-x, -y, -z]]
+
+
+def tangent_pose(q: Sequence[Scalar]) -> list[list[Scalar]]:
+    """Rates of a pose (rows) by twist in body coordinates."""
+    place = [[*row, 0.0, 0.0, 0.0] for row in rotation_from_quaternion(*q[3:])]
+    return [*place, *([0.0, 0.0, 0.0, *row] for row in tangent_quaternion(q[3:]))]
+
+
+def tangent_planar(q: Sequence[Scalar]) -> list[list[Scalar]]:
+    """Rates of a planar pose (rows) by planar twist in body coordinates."""
+    c, s = cos(q[2]), sin(q[2])
+    return [[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]]
 
 
 def integrate_quaternion(q: Sequence[Scalar], w: Sequence[Scalar]) -> list[Scalar]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,17 +12,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from qddot import edit
 from qddot.algorithms.catalogue import CATALOGUE, Function, function, sizes
 from qddot.algorithms.kinematics import Reference
 from qddot.compile.kernel import Kernel, Source
-from qddot.compile.threads import run_split, thread_count
+from qddot.compile.threads import SETTING, run_split
 from qddot.errors import NotUnderstood, SingularInertia
 from qddot.evaluate import checked, interpret, symbolic
 from qddot.health import dynamic_findings, random_configurations, singular_joints
 from qddot.kernels import kernel_of
 from qddot.loaders import load_model
 from qddot.loaders.description import Base, Couplings
-from qddot.model import Finding, Model
+from qddot.model import Model
+from qddot.parts import Finding
 from qddot.spatial import Transform
 
 if TYPE_CHECKING:
@@ -71,12 +74,14 @@ def load(
 class Robot:
     """A robot: a frozen model with every catalogue function as a method.
 
-    Arrays have the coordinates on their last axes; all leading axes are batch and broadcast.
+    Arrays have the coordinates on their last axes; all leading axes are batch and broadcast. A
+    function is compiled on first use; `native=False` (or QDDOT_NATIVE=0) interprets it instead.
     """
 
-    def __init__(self, model: Model, native: bool = True) -> None:
-        self.model, self.native = model, native
-        self._fast: dict[tuple[Any, ...], np.ufunc] = {}
+    def __init__(self, model: Model, native: bool | None = None) -> None:
+        self.model = model
+        self.native = os.environ.get("QDDOT_NATIVE") != "0" if native is None else native
+        self._fast: dict[Any, Callable[..., Any]] = {}
         self._kernels: dict[tuple[Any, ...], Kernel] = {}
 
     def __reduce__(self) -> tuple[type[Robot], tuple[Model, bool]]:
@@ -171,10 +176,19 @@ class Robot:
                 value = interpret(row, self.model, arrays, options)
                 return value if out is None else _copied(value, out)
         source, gufunc = self._compiled(row, options)
-        if plain and thread_count() > 1:
+        if plain and SETTING.threads > 1:
             cores = [len(shape) for shape in source.inputs]
             return run_split(gufunc, arrays, cores, source.outputs, out)
         return gufunc(*arrays) if out is None else gufunc(*arrays, out=out)
+
+    def _general(
+        self, name: str, arrays: tuple[Any, ...], options: dict[str, Any], out: Any
+    ) -> Any:
+        """The way of a method where the fast one does not apply."""
+        if "f_ext" in options:
+            options["forces"], wrenches = _wrenches(options.pop("f_ext"))
+            arrays += tuple(wrenches)
+        return self.call(name, *arrays, out=out, **options)
 
     def _compiled(self, row: Function, options: Mapping[str, Any]) -> tuple[Source, np.ufunc]:
         """The gufunc of a function with its options, made once."""
@@ -184,8 +198,8 @@ class Robot:
         if kernel is None:
             kernel = self._kernels[key] = kernel_of(row, self.model, given)
             if "forces" not in given and "friction" not in given:
-                positional = tuple(given[o.name] for o in row.options if o.name in given)
-                self._fast[(row.name, *positional)] = kernel.gufunc
+                settings = tuple(given[o.name] for o in row.options if o.name in given)
+                self._fast[(row.name, *settings) if settings else row.name] = kernel.call
         return kernel.source, kernel.gufunc
 
     def explain(self, name: str, **options: Any) -> Kernel:
@@ -218,22 +232,32 @@ class Robot:
         com: Sequence[float] = (0.0, 0.0, 0.0),
         tensor: Sequence[float] | None = None,
     ) -> Robot:
-        """The same robot carrying a load; see `Model.with_payload`."""
-        return Robot(self.model.with_payload(frame, mass, com, tensor))
+        """The same robot carrying a load; see `edit.with_payload`."""
+        return Robot(edit.with_payload(self.model, frame, mass, com, tensor))
 
     def with_parameters(self, parameters: ArrayLike) -> Robot:
         """The same robot with other inertial parameters, shape (nb, 10)."""
-        return Robot(self.model.with_parameters(np.asarray(parameters, dtype=float).tolist()))
+        return Robot(edit.with_parameters(self.model, _rows(parameters)))
 
     def without_joint(self, name: str, value: float | Sequence[float] | None = None) -> Robot:
-        """The same robot with a joint locked at a value; see `Model.without_joint`."""
-        return Robot(self.model.without_joint(name, value))
+        """The same robot with a joint locked at a value; see `edit.without_joint`."""
+        return Robot(edit.without_joint(self.model, name, value))
 
     def attach(
         self, other: Robot, frame: str, placement: Transform | None = None, prefix: str = ""
     ) -> Robot:
-        """This robot with another one mounted on a frame; see `Model.attach`."""
-        return Robot(self.model.attach(other.model, frame, placement, prefix))
+        """This robot with another one mounted on a frame; see `edit.attach`."""
+        return Robot(edit.attach(self.model, other.model, frame, placement, prefix))
+
+
+def _rows(parameters: ArrayLike) -> list[list[float]]:
+    """Rows of numbers from an array."""
+    try:
+        rows = np.asarray(parameters, dtype=float)
+        return (rows if rows.ndim == 2 else rows.reshape(-1, 10)).tolist()
+    except (TypeError, ValueError) as error:
+        accepted = "needs an array of numbers, ten a body"
+        raise NotUnderstood("with_parameters", parameters, accepted) from error
 
 
 def _largest(x: np.ndarray, axes: int) -> np.ndarray:
@@ -263,29 +287,38 @@ def _copied(value: Any, out: Any) -> Any:
     return out
 
 
+_METHOD = """
+def {name}(self, {arguments}):
+    if {plain}out is None and SETTING.threads == 1:
+        try:
+            return self._fast[{key}]({arrays})
+        except (KeyError, TypeError, ValueError):
+            pass  # not compiled yet, other numbers than floats, or wrong shapes
+    return self._general({name!r}, ({arrays},), {options}, out)
+"""
+
+
 def _method(row: Function) -> Callable[..., Any]:
-    """The Robot method of a catalogue row."""
+    """The Robot method of a catalogue row, written out so that a call costs next to nothing."""
     signature = _signature(row)
+    given = [p for p in list(signature.parameters.values())[1:] if p.name != "out"]
+    required = [p.name for p in given if p.default is p.empty]
     arrays = [a.name for a in row.inputs if a.name != "f_ext"]
-    name, count = row.name, len(arrays)
-
-    def method(self: Robot, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs and thread_count() == 1:
-            try:
-                return self._fast[(name, *args[count:])](*args[:count])
-            except (KeyError, TypeError, ValueError):
-                pass  # not compiled yet, other numbers, or wrong shapes: the general way tells
-        bound = signature.bind(self, *args, **kwargs).arguments
-        del bound["self"]
-        given = [bound.pop(argument) for argument in arrays]
-        if "f_ext" in signature.parameters:
-            bound["forces"], wrenches = _wrenches(bound.pop("f_ext", None))
-            given += wrenches
-        return self.call(name, *given, **bound)
-
-    method.__name__ = method.__qualname__ = name
+    settings = required[len(arrays) :]
+    optional = [p.name for p in given if p.default is not p.empty]
+    text = _METHOD.format(
+        name=row.name,
+        arguments=str(signature).removeprefix("(self, ").removesuffix(")"),
+        plain="".join(f"not {name} and " for name in optional),
+        key=f"({row.name!r}, {', '.join(settings)})" if settings else repr(row.name),
+        arrays=", ".join(arrays),
+        options="{" + ", ".join(f"{name!r}: {name}" for name in (*settings, *optional)) + "}",
+    )
+    scope: dict[str, Any] = {"SETTING": SETTING}
+    exec(text, scope)
+    method = scope[row.name]
+    method.__qualname__ = f"Robot.{row.name}"
     method.__doc__ = f"{inspect.getdoc(row.algorithm)}\n\nShapes: {row.signature}"
-    method.__signature__ = signature  # type: ignore[attr-defined]
     return method
 
 

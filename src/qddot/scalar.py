@@ -9,7 +9,6 @@ from __future__ import annotations
 import cmath
 import importlib
 import math
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,18 @@ __all__ = ["Scalar", "atan2", "cos", "less", "sign", "sin", "sqrt", "where"]
 Scalar = Any
 
 
-@cache
-def _library(kind: Any) -> Any:
-    """The library that computes with this type of number."""
+_libraries: dict[type, Any] = {}
+
+
+def _library(x: Scalar) -> Any:
+    """The library that computes with numbers of this type."""
+    kind = type(x)
+    if kind not in _libraries:
+        _libraries[kind] = _find_library(kind)
+    return _libraries[kind]
+
+
+def _find_library(kind: type) -> Any:
     if issubclass(kind, np.ndarray | np.generic):
         return np
     if issubclass(kind, complex):
@@ -29,27 +37,29 @@ def _library(kind: Any) -> Any:
     if issubclass(kind, float | int):
         return math
     module = importlib.import_module(kind.__module__)
-    return module if hasattr(module, "sin") else importlib.import_module(module.__name__.split(".")[0])
+    # the module of the type, or the package it belongs to
+    package = importlib.import_module(kind.__module__.split(".")[0])
+    return module if hasattr(module, "sin") else package
 
 
 def sin(x: Scalar) -> Scalar:
     """Sine."""
-    return _library(type(x)).sin(x)
+    return _library(x).sin(x)
 
 
 def cos(x: Scalar) -> Scalar:
     """Cosine."""
-    return _library(type(x)).cos(x)
+    return _library(x).cos(x)
 
 
 def sqrt(x: Scalar) -> Scalar:
     """Square root."""
-    return _library(type(x)).sqrt(x)
+    return _library(x).sqrt(x)
 
 
 def atan2(y: Scalar, x: Scalar) -> Scalar:
     """Angle of the point (x, y); on complex numbers continued to first order off the real line."""
-    library = _library(type(y) if not isinstance(y, float | int) else type(x))
+    library = _library(x if isinstance(y, float | int) else y)
     if library is cmath or (library is np and (np.iscomplexobj(y) or np.iscomplexobj(x))):
         y, x = np.asarray(y), np.asarray(x)
         slope = (x.real * y.imag - y.real * x.imag) / (x.real**2 + y.real**2)
@@ -60,20 +70,21 @@ def atan2(y: Scalar, x: Scalar) -> Scalar:
 
 def less(a: Scalar, b: Scalar) -> Any:
     """Truth of a < b, by the real parts."""
-    return getattr(a, "real", a) < getattr(b, "real", b)
+    left: Any = getattr(a, "real", a)
+    return left < getattr(b, "real", b)
 
 
 def where(condition: Any, a: Scalar, b: Scalar) -> Scalar:
     """`a` where the condition holds, `b` elsewhere; both are evaluated."""
     if isinstance(condition, bool):
         return a if condition else b
-    library = _library(type(condition))
+    library = _library(condition)
     return np.where(condition, a, b) if library is np else library.if_else(condition, a, b)
 
 
 def sign(x: Scalar) -> Scalar:
     """-1, 0 or 1."""
-    library = _library(type(x))
+    library = _library(x)
     if library in (math, cmath):
         return float(np.sign(x.real))
     return np.sign(x.real) if library is np else library.sign(x)

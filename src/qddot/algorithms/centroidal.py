@@ -24,6 +24,7 @@ __all__ = [
     "centroidal_map",
     "centroidal_map_rate",
     "centroidal_momentum",
+    "centroidal_momentum_derivatives",
 ]
 
 
@@ -75,7 +76,7 @@ def centroidal_map_rate(model: Model, q: Vector, v: Vector) -> Matrix:
     """Rate Ȧ_G of the centroidal map along v."""
     X, S = joint_kinematics(model, q)
     V = velocities(model, X, S, v)
-    dS = subspace_rates(model, q, v, S, V)
+    dS = subspace_rates(S, V)
     composite = _composites(model, X, [body.inertia for body in model.bodies])
     rate = _composites(model, X, [body.inertia.rate(V[i]) for i, body in enumerate(model.bodies)])
     poses, c = world_poses(model, X), _center(composite[-1])
@@ -88,6 +89,26 @@ def centroidal_map_rate(model: Model, q: Vector, v: Vector) -> Matrix:
             moment = dP.ang - c.cross(dP.lin) - dc.cross(P.lin)
             columns.append((dof, Force(dP.lin, moment)))
     return assembled(model, columns)
+
+
+def centroidal_momentum_derivatives(model: Model, q: Vector, v: Vector) -> tuple[Matrix, Matrix]:
+    """∂h/∂q and ∂h/∂v = A_G of the centroidal momentum (each 6 × nv)."""
+    X, S = joint_kinematics(model, q)
+    V = velocities(model, X, S, v)
+    composite = _composites(model, X, [body.inertia for body in model.bodies])
+    momentum = [*(b.inertia.apply(V[i]) for i, b in enumerate(model.bodies)), Force.zero()]
+    for i, body in inward(model):
+        momentum[body.parent] = momentum[body.parent] + X[i].to_parent(momentum[i])
+    poses, c, P = world_poses(model, X), _center(composite[-1]), momentum[-1].lin
+    columns = []
+    for i, body in enumerate(model.bodies):
+        before = X[i].to_child(V[body.parent])
+        for dof, s in zip(body.dofs, S[i], strict=True):
+            step = composite[i].apply(before.cross(s)) + s.cross_force(momentum[i])
+            H, linear = poses[i].to_parent(step), poses[i].to_parent(composite[i].apply(s)).lin
+            dc = _center(Inertia(composite[-1].mass, linear, composite[-1].I))
+            columns.append((dof, Force(H.lin, H.ang - dc.cross(P) - c.cross(H.lin))))
+    return assembled(model, columns), centroidal_map(model, q)
 
 
 def centroidal_momentum(model: Model, q: Vector, v: Vector) -> list[Scalar]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from qddot.algorithms.recursion import (
     Matrix,
     Vector,
+    add_block,
     climb,
     inward,
     joint_kinematics,
@@ -17,12 +18,6 @@ from qddot.model import WORLD, Model
 __all__ = ["coriolis_matrix"]
 
 
-def _add(model: Model, C: Matrix, i: int, j: int, block: Matrix) -> None:
-    for row, entries in zip(model.bodies[i].dofs, block, strict=True):
-        for column, x in zip(model.bodies[j].dofs, entries, strict=True):
-            C[row][column] = C[row][column] + x
-
-
 def coriolis_matrix(model: Model, q: Vector, v: Vector) -> Matrix:
     """Coriolis matrix C (nv × nv) in Christoffel form: C v = h − g and Ṁ − 2C skew.
 
@@ -31,7 +26,7 @@ def coriolis_matrix(model: Model, q: Vector, v: Vector) -> Matrix:
     """
     X, S = joint_kinematics(model, q)
     V = velocities(model, X, S, v)
-    dS = subspace_rates(model, q, v, S, V)
+    dS = subspace_rates(S, V)
     inertia = [body.inertia for body in model.bodies]
     B = [body.inertia.coriolis(V[i]) for i, body in enumerate(model.bodies)]
     C: Matrix = zeros(model.nv, model.nv)
@@ -40,13 +35,13 @@ def coriolis_matrix(model: Model, q: Vector, v: Vector) -> Matrix:
         momenta = [inertia[i].apply(s) for s in S[i]]
         mirrored = [B[i].apply_transpose(s) for s in S[i]]
         for j, F, P, N in climb(model, X, i, forces, momenta, mirrored):
-            _add(model, C, j, i, [[s.dot(f) for f in F] for s in S[j]])
+            add_block(model, C, j, i, [[s.dot(f) for f in F] for s in S[j]])
             if j != i:
                 block: Matrix = [
                     [ds.dot(p) + s.dot(n) for s, ds in zip(S[j], dS[j], strict=True)]
                     for p, n in zip(P, N, strict=True)
                 ]
-                _add(model, C, i, j, block)
+                add_block(model, C, i, j, block)
         if body.parent != WORLD:
             inertia[body.parent] = inertia[body.parent] + X[i].to_parent(inertia[i])
             B[body.parent] = B[body.parent] + X[i].to_parent(B[i])

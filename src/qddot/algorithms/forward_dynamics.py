@@ -58,7 +58,7 @@ def _articulated_body(
     X, S = joint_kinematics(model, q)
     V = velocities(model, X, S, v)
     A = per_body(model, Motion(-model.gravity, Vec3.zero()))
-    c = [body.bias(q, v) + V[i].cross(S[i] * v[body.iv]) for i, body in enumerate(model.bodies)]
+    c = [V[i].cross(S[i] * v[body.iv]) for i, body in enumerate(model.bodies)]
     inertia = [body.inertia.articulated() for body in model.bodies]
     force = [
         V[i].cross_force(body.inertia.apply(V[i])) - pushes[i]

@@ -39,7 +39,7 @@ def inverse_dynamics(
     for i, body in enumerate(model.bodies):
         vJ = S[i] * v[body.iv]
         V[i] = X[i].to_child(V[body.parent]) + vJ
-        A[i] = X[i].to_child(A[body.parent]) + S[i] * a[body.iv] + body.bias(q, v) + V[i].cross(vJ)
+        A[i] = X[i].to_child(A[body.parent]) + S[i] * a[body.iv] + V[i].cross(vJ)
         F[i] = body.inertia.newton_euler(V[i], A[i]) - pushes[i]
     # leaves to root: project on the joint, hand the rest to the parent
     for i, body in inward(model):

@@ -36,6 +36,7 @@ __all__ = [
     "frame_pose",
     "frame_poses",
     "frame_velocity",
+    "seen_from",
     "world_poses",
 ]
 
@@ -85,7 +86,7 @@ def frame_poses(model: Model, q: Vector) -> list[Transform]:
     return [poses[frame.body] @ frame.placement for frame in model.frames]
 
 
-def _seen(model: Model, q: Vector, frame: Frame, reference: Reference) -> Transform:
+def seen_from(model: Model, q: Vector, frame: Frame, reference: Reference) -> Transform:
     """Pose of a frame in the reference from which its motion is seen."""
     if reference == "local":
         return Transform.identity()
@@ -103,7 +104,7 @@ def frame_velocity(
     """Velocity of a frame, seen from a reference."""
     at = model.frame(frame)
     V = velocities(model, *joint_kinematics(model, q), v)[at.body].to_child(at.placement)
-    return _seen(model, q, at, reference).to_parent(V)
+    return seen_from(model, q, at, reference).to_parent(V)
 
 
 def frame_acceleration(
@@ -112,7 +113,7 @@ def frame_acceleration(
     """Spatial acceleration of a frame, seen from a reference, gravity not included."""
     at = model.frame(frame)
     A = accelerations(model, q, v, a, Vec3.zero())[1][at.body].to_child(at.placement)
-    return _seen(model, q, at, reference).to_parent(A)
+    return seen_from(model, q, at, reference).to_parent(A)
 
 
 def frame_classical_acceleration(
@@ -122,13 +123,13 @@ def frame_classical_acceleration(
     at = model.frame(frame)
     V, A = (x[at.body].to_child(at.placement) for x in accelerations(model, q, v, a, Vec3.zero()))
     classical = Motion(A.lin + V.ang.cross(V.lin), A.ang)
-    return _seen(model, q, at, reference).to_parent(classical)
+    return seen_from(model, q, at, reference).to_parent(classical)
 
 
 def frame_jacobian(model: Model, q: Vector, *, frame: str, reference: Reference) -> Matrix:
     """Jacobian J (6 × nv) with J v = velocity of the frame, seen from a reference."""
     at = model.frame(frame)
-    seen, X = _seen(model, q, at, reference), at.placement
+    seen, X = seen_from(model, q, at, reference), at.placement
     columns: list[tuple[int, Motion]] = []
     for body in (model.bodies[i] for i in model.ancestors(at.body)):
         X_parent, S = body.kinematics(q)
@@ -144,8 +145,8 @@ def frame_jacobian_rate(
     at = model.frame(frame)
     X_parent, S = joint_kinematics(model, q)
     V = velocities(model, X_parent, S, v)
-    dS = subspace_rates(model, q, v, S, V)
-    seen, X, columns = _seen(model, q, at, reference), at.placement, []
+    dS = subspace_rates(S, V)
+    seen, X, columns = seen_from(model, q, at, reference), at.placement, []
     V_frame = V[at.body].to_child(X)
     # how the reference itself moves, in coordinates of the frame
     drift = {
@@ -170,6 +171,6 @@ def external_forces(
     total = per_body(model, Force.zero())
     for (name, reference), wrench in zip(forces, f_ext or (), strict=True):
         frame = model.frame(name)
-        local = _seen(model, q, frame, reference).to_child(Force.of(wrench))
+        local = seen_from(model, q, frame, reference).to_child(Force.of(wrench))
         total[frame.body] = total[frame.body] + frame.placement.to_parent(local)
     return total

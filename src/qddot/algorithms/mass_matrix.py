@@ -51,7 +51,7 @@ def mass_matrix_rate(model: Model, q: Vector, v: Vector) -> Matrix:
     """Rate Ṁ of the mass matrix along v, by the product rule through the recursion of M."""
     X, S = joint_kinematics(model, q)
     V = velocities(model, X, S, v)
-    dS = subspace_rates(model, q, v, S, V)
+    dS = subspace_rates(S, V)
     composite = [body.inertia for body in model.bodies]
     rate = [body.inertia.rate(V[i]) for i, body in enumerate(model.bodies)]
     dM: Matrix = zeros(model.nv, model.nv)

@@ -13,6 +13,7 @@ __all__ = [
     "Matrix",
     "Vector",
     "accelerations",
+    "add_block",
     "assembled",
     "climb",
     "inward",
@@ -71,22 +72,13 @@ def accelerations(
     A = per_body(model, Motion(base, Vec3.zero()))
     for i, body in enumerate(model.bodies):
         A[i] = X[i].to_child(A[body.parent]) + S[i] * a[body.iv]
-        A[i] = A[i] + body.bias(q, v) + V[i].cross(S[i] * v[body.iv])
+        A[i] = A[i] + V[i].cross(S[i] * v[body.iv])
     return V, A
 
 
-def subspace_rates(
-    model: Model, q: Vector, v: Vector, S: Sequence[Subspace], V: Sequence[Motion]
-) -> list[Subspace]:
-    """Rate of each motion subspace in body coordinates: V × S, and what it changes by itself."""
-    rates = []
-    for i, body in enumerate(model.bodies):
-        columns = [V[i].cross(s) for s in S[i]]
-        apparent = body.subspace_rate(q, v)
-        if apparent:
-            columns = [a + b for a, b in zip(columns, apparent, strict=True)]
-        rates.append(Subspace(tuple(columns)))
-    return rates
+def subspace_rates(S: Sequence[Subspace], V: Sequence[Motion]) -> list[Subspace]:
+    """Rate V × S of each motion subspace, in body coordinates."""
+    return [Subspace(tuple(V[i].cross(s) for s in S[i])) for i in range(len(S))]
 
 
 def assembled(model: Model, columns: Iterable[tuple[int, Motion | Force]]) -> Matrix:
@@ -96,6 +88,13 @@ def assembled(model: Model, columns: Iterable[tuple[int, Motion | Force]]) -> Ma
         for row, x in enumerate(column):
             J[row][dof] = J[row][dof] + x
     return J
+
+
+def add_block(model: Model, M: Matrix, i: int, j: int, block: Matrix) -> None:
+    """Add the block of the rows of joint i and the columns of joint j to a matrix."""
+    for row, entries in zip(model.bodies[i].dofs, block, strict=True):
+        for column, x in zip(model.bodies[j].dofs, entries, strict=True):
+            M[row][column] = M[row][column] + x
 
 
 def climb(

@@ -132,7 +132,10 @@ def _packed(key: str, entry: Entry) -> bytes:
 def _unpacked(content: bytes, key: str) -> Entry | None:
     start = len(_MAGIC) + 32
     body = content[start:]
-    if not content.startswith(_MAGIC) or hashlib.sha256(body).digest() != content[start - 32 : start]:
+    if (
+        not content.startswith(_MAGIC)
+        or hashlib.sha256(body).digest() != content[start - 32 : start]
+    ):
         return None
     length = int.from_bytes(body[:8], "little")
     header = json.loads(body[8 : 8 + length])

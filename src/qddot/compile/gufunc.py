@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -20,10 +21,7 @@ _kept: list[Any] = []
 
 @cache
 def _constructor() -> Any:
-    try:
-        from numpy._core import _multiarray_umath as umath
-    except ImportError:
-        from numpy.core import _multiarray_umath as umath
+    umath = importlib.import_module("numpy._core._multiarray_umath")
     api = ctypes.pythonapi
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]

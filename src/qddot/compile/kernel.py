@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import itertools
 import json
 import math
 import threading
@@ -22,6 +23,7 @@ from qddot.compile.cache import Cache, Entry
 from qddot.compile.gufunc import Loops, make_gufunc
 from qddot.compile.lower import lower
 from qddot.compile.schedule import schedule
+from qddot.compile.single import SINGLE, make_single, single_ir
 from qddot.compile.tape import Symbol, Tape, record
 from qddot.compile.types import vector_type
 
@@ -30,6 +32,7 @@ __all__ = ["Kernel", "Source", "compile_kernel"]
 Shape = tuple[int, ...]
 _LOOP = "qddot_loop"
 _lock = threading.RLock()
+_numbers = itertools.count()
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,11 @@ class Source:
         listed = ["(" + ",".join(map(str, s)) + ")" for s in (*self.inputs, *self.outputs)]
         return ",".join(listed[: len(self.inputs)]) + "->" + ",".join(listed[len(self.inputs) :])
 
+    @property
+    def has_axes(self) -> bool:
+        """Whether all inputs and outputs are arrays, none a single number."""
+        return all(self.inputs) and all(self.outputs)
+
     def tape(self) -> Tape:
         """The tape of the function."""
 
@@ -65,9 +73,10 @@ class Source:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A compiled function: the gufunc and what is known of it."""
+    """A compiled function: the gufunc, a faster way to call it, and what is known of it."""
 
     gufunc: np.ufunc
+    call: Callable[..., Any]
     source: Source
     facts: dict[str, Any]
 
@@ -131,6 +140,8 @@ def _object_code(source: Source, dtype: str, cache: Cache) -> tuple[Entry, bool]
     plan = schedule(tape)
     vector = vector_type(dtype, native.host().register_bytes)
     ir = lower(tape, plan, vector, source.inputs, source.outputs, _LOOP)
+    if dtype == "float64" and source.has_axes:
+        ir += "\n" + single_ir(source.inputs, source.outputs, _LOOP)
     code = native.assemble(ir, native.host())
     facts = {
         "name": source.name,
@@ -154,29 +165,31 @@ def compile_kernel(source: Source, cache: Cache | None = None) -> Kernel:
     start = time.perf_counter()
     with _lock:
         entry, cached = _object_code(source, "float64", cache)
-        library, address = _linked(entry, source, "float64")
+        library, addresses = _linked(entry, source, "float64")
         loops = Loops(("float32", "float64"), len(source.inputs), len(source.outputs))
-        loops.set(1, address, library)
+        loops.set(1, addresses[_LOOP], library)
         loops.set(0, *_later(source, cache, loops))
         gufunc = make_gufunc(loops, source.name, source.doc, source.signature)
+        call = _single(addresses.get(SINGLE), source, gufunc)
     facts = {
         **entry.facts,
         "cached": cached,
         "ready": time.perf_counter() - start,
         "file": str(cache.path(_key(source, "float64"))),
     }
-    return Kernel(gufunc, source, facts)
+    return Kernel(gufunc, call, source, facts)
 
 
-_links = 0
+def _linked(entry: Entry, source: Source, dtype: str) -> tuple[Any, dict[str, int]]:
+    """The loaded library of an entry and the addresses of its functions."""
+    names = (_LOOP, SINGLE) if dtype == "float64" and source.has_axes else (_LOOP,)
+    return native.link(entry.code, f"{source.name}_{dtype}_{next(_numbers)}", names)
 
 
-def _linked(entry: Entry, source: Source, dtype: str) -> tuple[Any, int]:
-    """The loaded library of an entry and the address of its loop."""
-    global _links
-    _links += 1
-    library, addresses = native.link(entry.code, f"{source.name}_{dtype}_{_links}", (_LOOP,))
-    return library, addresses[_LOOP]
+def _single(address: int | None, source: Source, gufunc: np.ufunc) -> Callable[..., Any]:
+    """The fastest way to call a gufunc."""
+    made = address and make_single(address, gufunc, source.name, source.doc)
+    return made or gufunc
 
 
 _LOOP_TYPE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)
@@ -190,12 +203,14 @@ def _later(source: Source, cache: Cache, loops: Loops) -> tuple[int, Any]:
             try:
                 if not loops.ready:
                     entry, _ = _object_code(source, "float32", cache)
-                    library, address = _linked(entry, source, "float32")
-                    loops.set(0, address, library)
+                    library, addresses = _linked(entry, source, "float32")
+                    loops.set(0, addresses[_LOOP], library)
                     loops.ready = True
                 run = _LOOP_TYPE(loops.address(0))
             except Exception as error:  # nothing may pass through native code
-                warnings.warn(f"{source.name}: no float32 loop: {error}", RuntimeWarning, stacklevel=2)
+                warnings.warn(
+                    f"{source.name}: no float32 loop: {error}", RuntimeWarning, stacklevel=2
+                )
                 return
         run(args, dims, steps, data)
 

@@ -18,6 +18,7 @@ from qddot.compile.types import Vector
 __all__ = ["lower"]
 
 Shape = tuple[int, ...]
+Places = dict[tuple[type, int | float], int]
 
 _POINTERS = "ptr noalias %in, ptr noalias %out, ptr noalias %ws"
 _PASSED = "ptr %in, ptr %out, ptr %ws"
@@ -26,10 +27,16 @@ _STACK_BYTES = 1 << 16
 
 
 def lower(
-    tape: Tape, plan: Schedule, v: Vector, inputs: Sequence[Shape], outputs: Sequence[Shape], name: str
+    tape: Tape,
+    plan: Schedule,
+    v: Vector,
+    inputs: Sequence[Shape],
+    outputs: Sequence[Shape],
+    name: str,
 ) -> str:
     """The IR of a tape whose inputs and outputs are arrays of these core shapes."""
-    pieces = [_Piece(tape, plan, v, k).text() for k in range(len(plan.pieces))]
+    places = _places(tape)
+    pieces = [_Piece(tape, plan, v, k, places).text() for k in range(len(plan.pieces))]
     calls = "\n".join(f"  call void @piece{k}({_PASSED})" for k in range(len(pieces)))
     kernel = f"define internal void @kernel({_POINTERS}) {{\n{calls}\n  ret void\n}}"
     return "\n".join(
@@ -39,9 +46,46 @@ def lower(
             moves_ir(v),
             *pieces,
             kernel,
-            _loop(v, inputs, outputs, plan.workspace, name),
+            *_indices(tape, places, outputs, v.lanes),
+            _loop(tape, v, inputs, outputs, places, plan.workspace, name),
         ]
     )
+
+
+def _tagged(x: int | float) -> tuple[type, int | float]:
+    """An operand as a key: an index and a constant of the same value differ."""
+    return type(x), x
+
+
+def _places(tape: Tape) -> Places:
+    """A place in the output buffer for each different output."""
+    return {x: k for k, x in enumerate(dict.fromkeys(map(_tagged, tape.outputs)))}
+
+
+def _indices(tape: Tape, places: Places, outputs: Sequence[Shape], lanes: int) -> list[str]:
+    """For each output array: where its numbers stand in the output buffer, and its blocks."""
+    lines, start = [], 0
+    for k, shape in enumerate(outputs):
+        part = tape.outputs[start : start + math.prod(shape)]
+        start += len(part)
+        dense, flat = _blocks(part, lanes)
+        for name, values in (
+            ("index", [places[_tagged(x)] for x in part]),
+            ("dense", dense),
+            ("flat", flat),
+        ):
+            listed = ", ".join(f"i32 {x}" for x in values)
+            lines.append(f"@{name}{k} = internal constant [{len(values)} x i32] [{listed}]")
+    return lines
+
+
+def _blocks(part: Sequence[int | float], lanes: int) -> tuple[list[int], list[int]]:
+    """Starts of the blocks that cover an array: of numbers that differ, and of one constant."""
+    if len(part) < lanes:
+        return [], []
+    starts = [*range(0, len(part) - lanes, lanes), len(part) - lanes]
+    flat = [k for k in starts if type(part[k]) is float and len(set(part[k : k + lanes])) == 1]
+    return sorted(set(starts) - set(flat)), flat
 
 
 def _declarations(v: Vector) -> str:
@@ -64,26 +108,19 @@ def _declarations(v: Vector) -> str:
 class _Piece:
     """Writes the function of one piece."""
 
-    def __init__(self, tape: Tape, plan: Schedule, v: Vector, number: int) -> None:
-        self.tape, self.plan, self.v, self.number = tape, plan, v, number
+    def __init__(self, tape: Tape, plan: Schedule, v: Vector, number: int, places: Places) -> None:
+        self.tape, self.plan, self.v, self.number, self.places = tape, plan, v, number, places
         self.lines: list[str] = []
         self.values: dict[int, str] = {}
         self.count = 0
-        self.ends: dict[int, list[int]] = {}
-        for k, x in enumerate(tape.outputs):
-            if type(x) is int:
-                self.ends.setdefault(x, []).append(k)
 
     def text(self) -> str:
         """The function."""
         for i in self.plan.pieces[self.number]:
             self._entry(i)
-        if self.number == len(self.plan.pieces) - 1:
-            for k, x in enumerate(self.tape.outputs):
-                if type(x) is float:
-                    self._store("%out", k, self.v.constant(x))
         body = "\n".join(self.lines)
-        return f"define internal void @piece{self.number}({_POINTERS}) noinline {{\n{body}\n  ret void\n}}"
+        head = f"define internal void @piece{self.number}({_POINTERS}) noinline"
+        return f"{head} {{\n{body}\n  ret void\n}}"
 
     def _fresh(self, text: str) -> str:
         self.count += 1
@@ -112,7 +149,7 @@ class _Piece:
     def _entry(self, i: int) -> None:
         name, *args = self.tape.code[i]
         if name == "input":
-            if i not in self.ends:
+            if _tagged(i) not in self.places:
                 return
             value = self._value(i)
         elif i in self.values:
@@ -121,8 +158,8 @@ class _Piece:
             value = self.values[i] = self._operation(name, args)
         if i in self.plan.slots:
             self._store("%ws", self.plan.slots[i], value)
-        for k in self.ends.get(i, ()):
-            self._store("%out", k, value)
+        if _tagged(i) in self.places:
+            self._store("%out", self.places[_tagged(i)], value)
 
     def _operation(self, name: str, args: Sequence[int | float]) -> str:
         t, v = self.v.type, [self._value(x) for x in args]
@@ -166,12 +203,17 @@ class _Piece:
 
 
 def _loop(
-    v: Vector, inputs: Sequence[Shape], outputs: Sequence[Shape], workspace: int, name: str
+    tape: Tape,
+    v: Vector,
+    inputs: Sequence[Shape],
+    outputs: Sequence[Shape],
+    places: Places,
+    workspace: int,
+    name: str,
 ) -> str:
     """The gufunc inner loop: (args, dimensions, steps, data)."""
     shapes = [*inputs, *outputs]
-    sizes = [math.prod(s) for s in shapes]
-    n_in, n_out = sum(sizes[: len(inputs)]), sum(sizes[len(inputs) :])
+    n_in, n_out = sum(math.prod(s) for s in inputs), len(places)
     vectors = n_in + n_out + workspace
     allocate, release = _memory(v, vectors)
     lines = [
@@ -182,14 +224,24 @@ def _loop(
         f"  %out = getelementptr {v.type}, ptr %in, i64 {n_in}",
         f"  %ws = getelementptr {v.type}, ptr %out, i64 {n_out}",
     ]
-    core = len(shapes)
-    before, after, offset = [], [], 0
+    for (kind, x), k in places.items():
+        if kind is float:
+            lines += [
+                f"  %const{k} = getelementptr {v.type}, ptr %out, i64 {k}",
+                f"  store {v.type} {v.constant(x)}, ptr %const{k}, align {v.bytes}",
+            ]
+    core, offset = len(shapes), 0
+    before: list[str] = []
+    after: list[str] = []
     for k, shape in enumerate(shapes):
-        prologue, move = _transfer(v, k, shape, core, k < len(inputs), offset if k < len(inputs) else offset - n_in)
+        inward = k < len(inputs)
+        buffer = f"%in, i64 {offset}" if inward else "%out, i64 0"
+        tables = [] if inward else _tables(tape, k - len(inputs), outputs, v.lanes)
+        prologue, move = _transfer(v, k, shape, core, buffer, tables)
         lines += prologue
-        (before if k < len(inputs) else after).extend(move)
+        (before if inward else after).extend(move)
         core += len(shape)
-        offset += sizes[k]
+        offset += math.prod(shape)
     lines += [
         "  br label %test",
         "test:",
@@ -212,6 +264,16 @@ def _loop(
     return "\n".join(lines)
 
 
+def _tables(tape: Tape, k: int, outputs: Sequence[Shape], lanes: int) -> list[str]:
+    """The tables of output array k as arguments: index, blocks that differ, blocks of one value."""
+    start = sum(math.prod(s) for s in outputs[:k])
+    dense, flat = _blocks(tape.outputs[start : start + math.prod(outputs[k])], lanes)
+    return [
+        *(f"ptr @index{k}", f"ptr @dense{k}", f"i64 {len(dense)}"),
+        *(f"ptr @flat{k}", f"i64 {len(flat)}"),
+    ]
+
+
 def _memory(v: Vector, vectors: int) -> tuple[list[str], list[str]]:
     """Buffers on the stack while they are small, else on the heap."""
     size = max(vectors, 1) * v.bytes
@@ -228,7 +290,7 @@ def _memory(v: Vector, vectors: int) -> tuple[list[str], list[str]]:
 
 
 def _transfer(
-    v: Vector, k: int, shape: Shape, core: int, inward: bool, offset: int
+    v: Vector, k: int, shape: Shape, core: int, buffer: str, tables: Sequence[str]
 ) -> tuple[list[str], list[str]]:
     """How array k gets in or out: what is set up once, and what is done for each block."""
     three = (1,) * (3 - len(shape)) + shape
@@ -238,7 +300,9 @@ def _transfer(
         f"  %sp{k} = getelementptr i64, ptr %steps, i64 {k}",
         f"  %step{k} = load i64, ptr %sp{k}",
     ]
-    strides, wanted, contiguous = [], v.size, []
+    strides: list[str] = []
+    contiguous: list[str] = []
+    wanted = v.size
     for axis in reversed(range(3)):
         place = axis - (3 - len(shape))
         if place < 0:
@@ -258,18 +322,19 @@ def _transfer(
     for j, test in enumerate(contiguous):
         prologue.append(f"  %f{k}_{j} = and i1 {flag}, {test}")
         flag = f"%f{k}_{j}"
-    buffer, verb = ("%in", "gather") if inward else ("%out", "scatter")
+    verb = "scatter" if tables else "gather"
+    index, all_tables = ("".join(f", {t}" for t in part) for part in (tables[:1], tables))
     dims = ", ".join(f"i64 {d}" for d in three)
     listed = ", ".join(f"i64 {s}" for s in strides)
     place_ = f"ptr %base{k}, i64 %step{k}, i64 %i, i64 %n"
     move = [
-        f"  %buf{k} = getelementptr {v.type}, ptr {buffer}, i64 {offset}",
+        f"  %buf{k} = getelementptr {v.type}, ptr {buffer}",
         f"  br i1 {flag}, label %fast{k}, label %slow{k}",
         f"fast{k}:",
-        f"  call void @{verb}({place_}, i64 {math.prod(shape)}, ptr %buf{k})",
+        f"  call void @{verb}({place_}, i64 {math.prod(shape)}, ptr %buf{k}{all_tables})",
         f"  br label %moved{k}",
         f"slow{k}:",
-        f"  call void @{verb}_any({place_}, {dims}, {listed}, ptr %buf{k})",
+        f"  call void @{verb}_any({place_}, {dims}, {listed}, ptr %buf{k}{index})",
         f"  br label %moved{k}",
         f"moved{k}:",
     ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
+from itertools import pairwise
 
 from qddot.compile.tape import Tape
 
@@ -28,7 +29,7 @@ def schedule(tape: Tape, piece: int = 600) -> Schedule:
     n = len(tape.code)
     parts = max(1, -(-n // piece))
     bounds = [round(k * n / parts) for k in range(parts + 1)]
-    pieces = tuple(range(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True))
+    pieces = tuple(range(a, b) for a, b in pairwise(bounds))
     home = {i: k for k, part in enumerate(pieces) for i in part}
     last: dict[int, int] = {}
     for i, (name, *args) in enumerate(tape.code):

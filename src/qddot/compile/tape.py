@@ -107,9 +107,11 @@ class Recorder:
 
     def emit(self, *entry: Any) -> Symbol:
         """The symbol of an operation, recorded unless it was before."""
-        symbol = self.known.get(entry)
+        # 2 (an index) and 2.0 (a constant) are equal keys to a dict, so types are part of the key
+        key = (*entry, *map(type, entry))
+        symbol = self.known.get(key)
         if symbol is None:
-            symbol = self.known[entry] = Symbol(self, len(self.code), entry[0])
+            symbol = self.known[key] = Symbol(self, len(self.code), entry[0])
             self.code.append(entry)
             self.symbols.append(symbol)
         return symbol

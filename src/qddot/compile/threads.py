@@ -7,35 +7,41 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from qddot.errors import NotUnderstood
 
-__all__ = ["run_split", "set_threads", "thread_count", "threads"]
+__all__ = ["SETTING", "Setting", "run_split", "set_threads", "threads"]
 
 _FEWEST_STATES = 4096
-_count = 1
 
 
-def thread_count() -> int:
+class Setting:
     """How many threads a large batch is split over."""
-    return _count
+
+    __slots__ = ("threads",)
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+
+
+SETTING = Setting(1)
 
 
 def set_threads(n: int) -> None:
     """Split large batches over n threads from here on."""
-    global _count
     if not isinstance(n, int) or n < 1:
         raise NotUnderstood("set_threads", n, "needs a whole number from 1")
-    _count = n
+    SETTING.threads = n
 
 
 @contextmanager
 def threads(n: int) -> Iterator[None]:
     """Split large batches over n threads inside a with block."""
-    before = _count
+    before = SETTING.threads
     set_threads(n)
     try:
         yield
@@ -49,7 +55,11 @@ def _pool(n: int) -> ThreadPoolExecutor:
 
 
 def run_split(
-    gufunc: np.ufunc, arrays: Sequence[Any], cores: Sequence[int], outputs: Sequence[tuple[int, ...]], out: Any
+    gufunc: np.ufunc,
+    arrays: Sequence[Any],
+    cores: Sequence[int],
+    outputs: Sequence[tuple[int, ...]],
+    out: Any,
 ) -> Any:
     """The gufunc on arrays, its longest batch axis split over the threads if it is worth it.
 
@@ -60,7 +70,7 @@ def run_split(
     batch = np.broadcast_shapes(
         *(x.shape[: x.ndim - n] for x, n in zip(arrays, cores, strict=True))
     )
-    parts = min(_count, math.prod(batch) // _FEWEST_STATES)
+    parts = min(SETTING.threads, math.prod(batch) // _FEWEST_STATES)
     if parts < 2:
         return gufunc(*arrays, out=out)
     axis = int(np.argmax(batch)) - len(batch)
@@ -77,7 +87,7 @@ def run_split(
         targets = tuple(_part(x, axis - n, part) for x, n in zip(results, sizes, strict=True))
         gufunc(*pieces, out=targets)
 
-    list(_pool(parts).map(work, [slice(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]))
+    list(_pool(parts).map(work, [slice(a, b) for a, b in pairwise(bounds)]))
     return results[0] if len(results) == 1 else tuple(results)
 
 

@@ -8,19 +8,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from qddot.assembly import assemble
 from qddot.errors import DescriptionError, ImpossibleInertia, InvalidModel, NotUnderstood
 from qddot.joints import JOINTS, Joint
-from qddot.model import (
-    STANDARD_GRAVITY,
+from qddot.model import STANDARD_GRAVITY, Model, massless_leaves
+from qddot.parts import (
     Coupling,
     Finding,
     FrameDraft,
     Link,
     Loop,
-    Model,
     PolynomialCoupling,
     inertia_defect,
-    massless_leaves,
 )
 from qddot.spatial import Mat3, Transform, Vec3
 
@@ -74,7 +73,7 @@ def to_model(description: Description, base: Base, couplings: Couplings, strict:
             place += f":{description.lines[subject]}"
         raise ImpossibleInertia(f"{place}: {subject}" if place else subject, defects[0].message)
     try:
-        model = Model.from_links(
+        model = assemble(
             description.name,
             _with_base(links, base, description.root_poses),
             [dataclasses.replace(f, placement=_snapped(f.placement)) for f in description.frames],

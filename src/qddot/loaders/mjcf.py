@@ -16,7 +16,7 @@ from qddot.errors import DescriptionError
 from qddot.joints import JOINTS, Drivetrain, Joint, Limits
 from qddot.loaders.description import Description
 from qddot.loaders.xml import Element
-from qddot.model import Coupling, Finding, FrameDraft, Link, Loop, PolynomialCoupling
+from qddot.parts import Coupling, Finding, FrameDraft, Link, Loop, PolynomialCoupling
 from qddot.spatial import Inertia, Mat3, Sym3, Transform, Vec3, rotation_from_quaternion
 
 if TYPE_CHECKING:

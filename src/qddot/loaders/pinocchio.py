@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from qddot.errors import InvalidModel
 from qddot.joints import JOINTS, Drivetrain, Joint, Limits, plane_basis
 from qddot.loaders.description import Description
-from qddot.model import Coupling, Finding, FrameDraft, Link
+from qddot.parts import Coupling, Finding, FrameDraft, Link
 from qddot.spatial import Inertia, Mat3, Sym3, Transform, Vec3
 
 if TYPE_CHECKING:

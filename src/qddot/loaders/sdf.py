@@ -30,7 +30,8 @@ from qddot.loaders.sdf_frames import (
     text_of,
 )
 from qddot.loaders.xml import Element
-from qddot.model import STANDARD_GRAVITY, Coupling, Finding, FrameDraft, Link, Loop
+from qddot.model import STANDARD_GRAVITY
+from qddot.parts import Coupling, Finding, FrameDraft, Link, Loop
 from qddot.spatial import Inertia, Sym3, Transform, Vec3
 
 __all__ = ["describe_sdf"]

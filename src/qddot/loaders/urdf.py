@@ -12,7 +12,7 @@ from qddot.joints import JOINTS, Drivetrain, Joint, Limits, plane_basis
 from qddot.loaders.description import Description
 from qddot.loaders.find import find_package
 from qddot.loaders.xml import Element
-from qddot.model import Coupling, Finding, Link
+from qddot.parts import Coupling, Finding, Link
 from qddot.spatial import Inertia, Sym3, Transform, Vec3
 
 __all__ = ["describe_urdf", "expand_xacro"]

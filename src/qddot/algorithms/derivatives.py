@@ -1,0 +1,184 @@
+"""Derivatives of the dynamics with respect to the tangent space, by recursion over the tree.
+
+A step along a freedom s of a joint moves everything beyond the joint rigidly. Seen from there,
+velocities change by ψ̇ = V × s and accelerations by ψ̈ = A × s + V × ψ̇, with V and A those of the
+body before the joint; the rest is linear in the composite inertia I, Coriolis operator B and force
+F beyond it (Singh, Russell & Wensing 2022).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from qddot.algorithms.forward_dynamics import forward_dynamics
+from qddot.algorithms.kinematics import Reference, seen_from
+from qddot.algorithms.linear import factorise, solve
+from qddot.algorithms.recursion import (
+    Matrix,
+    Vector,
+    accelerations,
+    add_block,
+    assembled,
+    climb,
+    inward,
+    joint_kinematics,
+    velocities,
+    zeros,
+)
+from qddot.dual import Dual, partials_of
+from qddot.model import WORLD, Model
+from qddot.scalar import Scalar
+from qddot.spatial import Motion, Subspace, Transform, Vec3
+
+__all__ = [
+    "forward_dynamics_derivatives",
+    "frame_velocity_derivatives",
+    "gravity_derivatives",
+    "inverse_dynamics_derivatives",
+    "inverse_dynamics_second_derivatives",
+]
+
+Steps = list[tuple[Motion, ...]]
+
+
+def _steps(
+    model: Model,
+    X: Sequence[Transform],
+    S: Sequence[Subspace],
+    V: Sequence[Motion],
+    A: Sequence[Motion],
+) -> tuple[Steps, Steps]:
+    """ψ̇ and ψ̈ of every freedom, in body coordinates."""
+    first: Steps = []
+    second: Steps = []
+    for i, body in enumerate(model.bodies):
+        V0, A0 = X[i].to_child(V[body.parent]), X[i].to_child(A[body.parent])
+        first.append(tuple(V0.cross(s) for s in S[i]))
+        second.append(tuple(A0.cross(s) + V0.cross(d) for s, d in zip(S[i], first[i], strict=True)))
+    return first, second
+
+
+def inverse_dynamics_derivatives(
+    model: Model, q: Vector, v: Vector, a: Vector
+) -> tuple[Matrix, Matrix, Matrix]:
+    """∂τ/∂q, ∂τ/∂v and ∂τ/∂a = M of inverse dynamics (each nv × nv)."""
+    X, S = joint_kinematics(model, q)
+    V, A = accelerations(model, q, v, a, -model.gravity)
+    d1, d2 = _steps(model, X, S, V, A)
+    I = [body.inertia for body in model.bodies]
+    B = [body.inertia.coriolis(V[i]) for i, body in enumerate(model.bodies)]
+    F = [body.inertia.newton_euler(V[i], A[i]) for i, body in enumerate(model.bodies)]
+    by_q, by_v, M = (zeros(model.nv, model.nv) for _ in range(3))
+    for i, body in inward(model):
+        rates = [d + V[i].cross(s) for s, d in zip(S[i], d1[i], strict=True)]
+        groups = (
+            [I[i].apply(s) for s in S[i]],
+            [B[i].apply_transpose(s) * 2.0 for s in S[i]],
+            [
+                I[i].apply(b) + B[i].apply(a) * 2.0 + s.cross_force(F[i])
+                for s, a, b in zip(S[i], d1[i], d2[i], strict=True)
+            ],
+            [I[i].apply(r) + B[i].apply(s) * 2.0 for s, r in zip(S[i], rates, strict=True)],
+        )
+        for j, P, N, moved, driven in climb(model, X, i, *groups):
+            pairs = list(zip(P, N, strict=True))
+            turn = [d + V[j].cross(s) for s, d in zip(S[j], d1[j], strict=True)]
+            steps = list(zip(d1[j], d2[j], strict=True))
+            add_block(
+                model, by_q, i, j, [[b.dot(p) + a.dot(n) for a, b in steps] for p, n in pairs]
+            )
+            rows = list(zip(S[j], turn, strict=True))
+            add_block(model, by_v, i, j, [[r.dot(p) + s.dot(n) for s, r in rows] for p, n in pairs])
+            add_block(model, M, i, j, [[s.dot(p) for s in S[j]] for p in P])
+            if j != i:
+                add_block(model, by_q, j, i, [[s.dot(f) for f in moved] for s in S[j]])
+                add_block(model, by_v, j, i, [[s.dot(f) for f in driven] for s in S[j]])
+                add_block(model, M, j, i, [[s.dot(p) for p in P] for s in S[j]])
+        for dof in body.dofs:
+            M[dof][dof] = M[dof][dof] + body.armature
+        if body.parent != WORLD:
+            I[body.parent] = I[body.parent] + X[i].to_parent(I[i])
+            B[body.parent] = B[body.parent] + X[i].to_parent(B[i])
+            F[body.parent] = F[body.parent] + X[i].to_parent(F[i])
+    return by_q, by_v, M
+
+
+def gravity_derivatives(model: Model, q: Vector) -> Matrix:
+    """∂g/∂q of the gravity torques (nv × nv): the stiffness that gravity gives."""
+    still = zeros(model.nv)
+    return inverse_dynamics_derivatives(model, q, still, still)[0]
+
+
+def forward_dynamics_derivatives(
+    model: Model, q: Vector, v: Vector, tau: Vector
+) -> tuple[Matrix, Matrix, Matrix]:
+    """∂q̈/∂q, ∂q̈/∂v and ∂q̈/∂τ = M⁻¹ of forward dynamics (each nv × nv)."""
+    a = forward_dynamics(model, q, v, tau)
+    by_q, by_v, M = inverse_dynamics_derivatives(model, q, v, a)
+    factor = factorise(M)
+    unit = [[1.0 if i == j else 0.0 for j in range(model.nv)] for i in range(model.nv)]
+
+    def solved(B: Matrix, sign: float) -> Matrix:
+        columns = [solve(factor, [x * sign for x in column]) for column in zip(*B, strict=True)]
+        return [list(row) for row in zip(*columns, strict=True)]
+
+    return solved(by_q, -1.0), solved(by_v, -1.0), solved(unit, 1.0)
+
+
+def frame_velocity_derivatives(
+    model: Model, q: Vector, v: Vector, *, frame: str, reference: Reference
+) -> tuple[Matrix, Matrix]:
+    """∂V/∂q and ∂V/∂v = J of the velocity of a frame, seen from a reference (each 6 × nv)."""
+    at = model.frame(frame)
+    X_parent, S = joint_kinematics(model, q)
+    V = velocities(model, X_parent, S, v)
+    seen, X, V_frame = (
+        seen_from(model, q, at, reference),
+        at.placement,
+        V[at.body].to_child(at.placement),
+    )
+    by_q: list[tuple[int, Motion]] = []
+    by_v: list[tuple[int, Motion]] = []
+    for i in model.ancestors(at.body):
+        body = model.bodies[i]
+        before = X_parent[i].to_child(V[body.parent])
+        for dof, s in zip(body.dofs, S[i], strict=True):
+            local = X.to_child(s)
+            turned = {
+                "local": Motion.zero(),
+                "world": local,
+                "local_world_aligned": Motion(Vec3.zero(), local.ang),
+            }[reference]
+            step = X.to_child(before.cross(s)) + turned.cross(V_frame)
+            by_q.append((dof, seen.to_parent(step)))
+            by_v.append((dof, seen.to_parent(local)))
+        X = X_parent[i] @ X
+    return assembled(model, by_q), assembled(model, by_v)
+
+
+def _along_tangent(model: Model, q: Vector) -> list[Dual]:
+    """The configuration with its derivatives by the tangent space."""
+    moved: list[Dual] = [Dual(x) for x in q]
+    for body in model.independent:
+        rows = body.joint.kind.tangent(q[body.iq])
+        for k, row in zip(range(body.iq.start, body.iq.stop), rows, strict=True):
+            moved[k] = Dual(q[k], dict(zip(body.dofs, row, strict=True)))
+    return moved
+
+
+def inverse_dynamics_second_derivatives(
+    model: Model, q: Vector, v: Vector, a: Vector
+) -> tuple[list[Matrix], list[Matrix], list[Matrix], list[Matrix]]:
+    """∂²τ/∂q², ∂²τ/∂v∂q, ∂²τ/∂v² and ∂M/∂q of inverse dynamics (each nv × nv × nv).
+
+    The first derivatives, run on dual numbers; the last axis is the second variable.
+    """
+    n = model.nv
+
+    def partials(M: Matrix) -> list[Matrix]:
+        return [[partials_of(x, n) for x in row] for row in M]
+
+    by_q, by_v, M = inverse_dynamics_derivatives(model, _along_tangent(model, q), v, a)
+    fast: list[Scalar] = [Dual(x, {k: 1.0}) for k, x in enumerate(v)]
+    _, by_vv, _ = inverse_dynamics_derivatives(model, q, fast, a)
+    return partials(by_q), partials(by_v), partials(by_vv), partials(M)

@@ -1,0 +1,1 @@
+"""The benchmark: qddot and other engines side by side in one run."""

@@ -1,0 +1,136 @@
+"""A job (a function of a robot at given states) and the contenders that do it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from qddot.algorithms.catalogue import Argument, function, sizes
+from qddot.bench.subjects import Subject
+from qddot.errors import QddotError
+from qddot.robot import Robot
+
+__all__ = ["CHECKED", "Contender", "Job", "Skipped", "looped", "make_job", "ours", "ours_single", "stacked"]
+
+Arrays = tuple[np.ndarray, ...]
+
+CHECKED = 3
+"""How many states are compared before anything is timed."""
+_REFERENCE = "local_world_aligned"
+_MOST_CALLS = 512
+
+
+class Skipped(QddotError):
+    """An engine that cannot take part in a job, and why."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A catalogue function of a robot, its options, and the states at which it is evaluated."""
+
+    subject: Subject
+    function: str
+    options: dict[str, str]
+    inputs: dict[str, np.ndarray]
+
+    @property
+    def robot(self) -> Robot:
+        """The robot."""
+        return self.subject.robot
+
+    @property
+    def states(self) -> int:
+        """How many states there are."""
+        return len(next(iter(self.inputs.values())))
+
+    def first(self, most: int = _MOST_CALLS) -> dict[str, np.ndarray]:
+        """The inputs at the first few states, for engines that are called state by state."""
+        return {name: x[:most] for name, x in self.inputs.items()}
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One way to do a job: `run` does it at `states` states.
+
+    `values` gives the outputs at the first states that are compared, in the coordinates of qddot.
+    """
+
+    engine: str
+    call: str
+    states: int
+    run: Callable[[], Any]
+    values: Callable[[], Arrays]
+
+
+def make_job(subject: Subject, name: str, most_states: int, most_bytes: int, seed: int = 0) -> Job:
+    """A job at random states: as many as fit into so many bytes, a power of two from 64."""
+    row, robot = function(name), subject.robot
+    dims = sizes(robot.model)
+    arguments = [a for a in row.inputs if a.name != "f_ext"]
+    shapes = [a.shape_in(dims) for a in (*arguments, *row.outputs)]
+    size = 8 * sum(int(np.prod(s)) for s in shapes)
+    states = min(most_states, max(64, 1 << ((most_bytes // size).bit_length() - 1)))
+    rng = np.random.default_rng(seed)
+    inputs = {a.name: _random(robot, a, dims, states, rng) for a in arguments}
+    given = {"frame": _deepest_frame(robot), "reference": _REFERENCE}
+    options = {o.name: given[o.name] for o in row.options if o.default is o.empty}
+    return Job(subject, name, options, inputs)
+
+
+def _random(
+    robot: Robot, a: Argument, dims: dict[str, int], states: int, rng: np.random.Generator
+) -> np.ndarray:
+    if a.shape == ("nq",):
+        return robot.random(rng, states)
+    return rng.normal(size=(states, *a.shape_in(dims)))
+
+
+def _deepest_frame(robot: Robot) -> str:
+    """The last frame of the body with the most joints above it."""
+    model = robot.model
+    depth = [len(model.ancestors(i)) for i in range(model.nb)]
+    return max(model.frames, key=lambda f: depth[f.body] if f.body >= 0 else -1).name
+
+
+def looped(call: Callable[..., Any], *columns: Iterable[Any]) -> Callable[[], Any]:
+    """A call for each state, in a loop that costs next to nothing."""
+    kept = [list(column) for column in columns]
+    return lambda: deque(map(call, *kept), maxlen=0)
+
+
+def ours(job: Job, dtype: str = "float64") -> Contender:
+    """The compiled function on the whole batch, into arrays that are used again."""
+    row, robot = function(job.function), job.robot
+    dims = sizes(robot.model)
+    arrays = [x.astype(dtype) for x in job.inputs.values()]
+    outputs = tuple(np.empty((job.states, *o.shape_in(dims)), dtype) for o in row.outputs)
+    out: Any = outputs if len(outputs) > 1 else outputs[0]
+    run = partial(getattr(robot, job.function), *arrays, **job.options, out=out)
+
+    def values() -> Arrays:
+        run()
+        return tuple(x[:CHECKED].astype(float) for x in outputs)
+
+    return Contender("qddot", f"batch, {dtype}", job.states, run, values)
+
+
+def ours_single(job: Job) -> Contender:
+    """The method with one state at a time."""
+    call = partial(getattr(job.robot, job.function), **job.options)
+    columns = list(job.first().values())
+
+    def values() -> Arrays:
+        return stacked([call(*x) for x in zip(*(c[:CHECKED] for c in columns), strict=True)])
+
+    return Contender("qddot", "single call", len(columns[0]), looped(call, *columns), values)
+
+
+def stacked(results: Sequence[Any]) -> Arrays:
+    """Results of single states (an array or several) as arrays over the states."""
+    rows = [r if isinstance(r, tuple) else (r,) for r in results]
+    return tuple(np.array(column) for column in zip(*rows, strict=True))

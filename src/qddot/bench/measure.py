@@ -1,0 +1,137 @@
+"""Timing: contenders in turns, the best of all rounds; agreement before anything is timed."""
+
+from __future__ import annotations
+
+import gc
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from qddot.bench.contender import Contender, Job
+from qddot.robot import Robot
+
+__all__ = [
+    "FULL",
+    "QUICK",
+    "TOLERANCE",
+    "Settings",
+    "compile_seconds",
+    "difference",
+    "fresh_cache",
+    "interleaved",
+]
+
+TOLERANCE = 1e-8
+"""How far two engines may differ, relative to the largest entry of a result."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How long is measured.
+
+    `sample` is the least time of one measurement in seconds; `rounds` how often each contender has
+    its turn; `bytes` what a batch may take up, inputs and outputs; `states` the most it may have.
+    """
+
+    rounds: int = 12
+    sample: float = 0.004
+    bytes: int = 768 * 1024
+    states: int = 4096
+    threaded_bytes: int = 96 * 2**20
+    chains: tuple[int, ...] = (5, 10, 20, 40, 80)
+
+
+FULL = Settings()
+QUICK = Settings(rounds=5, sample=0.003, threaded_bytes=32 * 2**20)
+
+
+def interleaved(contenders: Sequence[Contender], settings: Settings) -> list[float]:
+    """Seconds a state of each, the best of rounds in which each has its turn."""
+    repeats = [_repeats(c, settings.sample) for c in contenders]
+    best = [float("inf")] * len(contenders)
+    with _no_collection():
+        for _ in range(settings.rounds):
+            for k, c in enumerate(contenders):
+                best[k] = min(best[k], _timed(c, repeats[k]))
+    return best
+
+
+def _timed(c: Contender, repeats: int) -> float:
+    """Seconds a state over so many runs."""
+    run = c.run
+    start = time.perf_counter()
+    for _ in range(repeats):
+        run()
+    return (time.perf_counter() - start) / (repeats * c.states)
+
+
+def _repeats(c: Contender, sample: float) -> int:
+    """How many runs take about so long, after one to warm up."""
+    c.run()
+    once = _timed(c, 1) * c.states
+    return max(1, round(sample / max(once, 1e-9)))
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """No garbage collection while timing."""
+    enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def difference(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> float:
+    """The largest difference, relative to the largest entry of each output; NaN is infinite."""
+    worst = 0.0
+    for x, y in zip(ours, theirs, strict=True):
+        if x.shape != y.shape or not np.all(np.isfinite(x - y)):
+            return float("inf")
+        scale = max(float(np.abs(y).max(initial=0.0)), 1e-3)
+        worst = max(worst, float(np.abs(x - y).max(initial=0.0)) / scale)
+    return worst
+
+
+@contextmanager
+def fresh_cache() -> Iterator[None]:
+    """An empty folder for compiled code, so that what is compiled first is compiled cold."""
+    before = os.environ.get("QDDOT_CACHE_DIR")
+    with tempfile.TemporaryDirectory(prefix="qddot-bench-") as folder:
+        os.environ["QDDOT_CACHE_DIR"] = folder
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ["QDDOT_CACHE_DIR"]
+            else:
+                os.environ["QDDOT_CACHE_DIR"] = before
+
+
+def compile_seconds(job: Job) -> dict[str, Any]:
+    """Seconds until a function is ready, first compiled and then from the cache, and its facts."""
+    cold, kernel = _ready(job.robot, job)
+    warm = min(_ready(Robot(job.robot.model), job)[0] for _ in range(3))
+    return {
+        "cold_s": cold,
+        "warm_s": warm,
+        "cached": kernel.facts["cached"],
+        "operations": sum(kernel.facts["operations"].values()),
+        "code_bytes": kernel.facts["bytes"],
+        "lanes": kernel.facts["lanes"],
+    }
+
+
+def _ready(robot: Robot, job: Job) -> tuple[float, Any]:
+    start = time.perf_counter()
+    kernel = robot.explain(job.function, **job.options)
+    return time.perf_counter() - start, kernel

@@ -1,0 +1,112 @@
+"""Drake: the calls of a MultibodyPlant, a state at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from qddot.bench.contender import CHECKED, Contender, Job, Skipped, looped, stacked
+from qddot.bench.coordinates import VelocityMap, velocity_map
+from qddot.bench.subjects import Subject, bare_urdf
+
+__all__ = ["FUNCTIONS", "contenders"]
+
+_CALLS = {
+    "inverse_dynamics": "CalcForceElementsContribution, CalcInverseDynamics",
+    "mass_matrix": "CalcMassMatrix",
+}
+FUNCTIONS = frozenset(_CALLS)
+
+
+@lru_cache(maxsize=1)
+def _loaded(subject: Subject) -> Any:
+    """The same URDF without shapes, its root welded to the world unless it is free."""
+    from pydrake.multibody.parsing import Parser
+    from pydrake.multibody.plant import MultibodyPlant
+
+    if subject.file is None or subject.file.suffix != ".urdf":
+        raise Skipped("not a URDF")
+    plant = MultibodyPlant(0.0)
+    try:
+        (instance,) = Parser(plant).AddModelsFromString(bare_urdf(subject.file), "urdf")
+        if not subject.free:
+            joints = [plant.get_joint(j) for j in plant.GetJointIndices(instance)]
+            held = {j.child_body().index() for j in joints}
+            for body in plant.GetBodyIndices(instance):
+                if body not in held:
+                    root = plant.get_body(body).body_frame()
+                    plant.WeldFrames(plant.world_frame(), root)
+        plant.Finalize()
+    except (RuntimeError, ValueError) as error:
+        raise Skipped("Drake refuses the file: " + " ".join(str(error).split())) from error
+    gravity = [float(x) for x in subject.robot.model.gravity]
+    plant.mutable_gravity_field().set_gravity_vector(gravity)
+    if plant.num_velocities() != subject.robot.nv:
+        raise Skipped(f"{plant.num_velocities()} degrees of freedom there")
+    return plant
+
+
+def contenders(job: Job) -> list[Contender]:
+    """The calls for each state."""
+    plant, inputs = _loaded(job.subject), job.first()
+    q, map_ = _states(job, plant, inputs)
+    context = plant.CreateDefaultContext()
+    if job.function == "mass_matrix":
+        call, columns = _mass_matrix(plant, context), [q]
+    else:
+        call = _inverse_dynamics(plant, context)
+        moving = np.concatenate([q, map_.velocities(inputs["v"])], axis=1)
+        columns = [moving, map_.accelerations(inputs["a"])]
+
+    def values() -> tuple[np.ndarray, ...]:
+        few = zip(*(c[:CHECKED] for c in columns), strict=True)
+        (x,) = stacked([call(*state) for state in few])
+        return (map_.squares(x) if job.function == "mass_matrix" else map_.vectors(x),)
+
+    return [Contender("Drake", _CALLS[job.function], len(q), looped(call, *columns), values)]
+
+
+def _states(
+    job: Job, plant: Any, inputs: dict[str, np.ndarray]
+) -> tuple[np.ndarray, VelocityMap]:
+    """Positions with a free body's quaternion (w, x, y, z) first, and the map of velocities."""
+    robot, q = job.robot, inputs["q"]
+    v = inputs.get("v", np.zeros((len(q), robot.nv)))
+    positions, places = np.zeros((len(q), plant.num_positions())), {}
+    for body in robot.model.bodies:
+        x = q[:, body.iq]
+        if body.joint.kind.name == "free":
+            base = plant.GetBodyByName(body.name)
+            at = base.floating_positions_start()
+            places[body.joint.name] = base.floating_velocities_start_in_v()
+            x = x[:, [6, 3, 4, 5, 0, 1, 2]]
+        else:
+            joint = plant.GetJointByName(body.joint.name)
+            at, places[body.joint.name] = joint.position_start(), joint.velocity_start()
+        positions[:, at : at + x.shape[1]] = x
+    return positions, velocity_map(robot, q, v, places, linear=3, turned=True)
+
+
+def _inverse_dynamics(plant: Any, context: Any) -> Callable[..., np.ndarray]:
+    from pydrake.multibody.tree import MultibodyForces
+
+    forces = MultibodyForces(plant)
+
+    def call(state: np.ndarray, a: np.ndarray) -> np.ndarray:
+        plant.SetPositionsAndVelocities(context, state)
+        forces.SetZero()
+        plant.CalcForceElementsContribution(context, forces)
+        return plant.CalcInverseDynamics(context, a, forces)
+
+    return call
+
+
+def _mass_matrix(plant: Any, context: Any) -> Callable[..., np.ndarray]:
+    def call(q: np.ndarray) -> np.ndarray:
+        plant.SetPositions(context, q)
+        return plant.CalcMassMatrix(context)
+
+    return call

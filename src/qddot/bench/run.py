@@ -1,0 +1,276 @@
+"""The benchmark: every figure of every robot and function, as plain data for JSON."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from qddot.algorithms.catalogue import function
+from qddot.bench.contender import Contender, Job, Skipped, make_job, ours, ours_single
+from qddot.bench.measure import (
+    TOLERANCE,
+    Settings,
+    compile_seconds,
+    difference,
+    fresh_cache,
+    interleaved,
+)
+from qddot.bench.peak import multiply_add_peak
+from qddot.bench.peers import ENGINES
+from qddot.bench.subjects import SUITE, Subject, chain, find_subject
+from qddot.compile import native
+from qddot.compile.threads import threads
+
+__all__ = ["FUNCTIONS", "QUICK_FUNCTIONS", "QUICK_ROBOTS", "Plan", "benchmark", "disagreements"]
+
+FUNCTIONS = (
+    "inverse_dynamics",
+    "forward_dynamics",
+    "mass_matrix",
+    "coriolis_matrix",
+    "gravity",
+    "bias",
+    "frame_jacobian",
+    "torque_regressor",
+    "inverse_dynamics_derivatives",
+    "forward_dynamics_derivatives",
+    "centroidal_map",
+)
+QUICK_FUNCTIONS = (
+    "inverse_dynamics",
+    "forward_dynamics",
+    "mass_matrix",
+    "inverse_dynamics_derivatives",
+)
+QUICK_ROBOTS = ("ur5", "talos")
+_LARGEST_REGRESSOR = 20
+_PACKAGES = ("qddot", "numpy", "llvmlite", "casadi", "pin", "mujoco", "drake", "adam-robotics")
+
+Step = tuple[str, Callable[[], None]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be measured."""
+
+    robots: tuple[str, ...] = tuple(SUITE)
+    functions: tuple[str, ...] = FUNCTIONS
+    settings: Settings = Settings()  # noqa: RUF009 frozen
+
+
+def benchmark(plan: Plan, on_step: Callable[[str, int, int], None]) -> dict[str, Any]:
+    """All figures; `on_step(name, done, of)` hears what comes next."""
+    for name in plan.functions:
+        function(name)
+    subjects = [find_subject(name) for name in plan.robots]
+    data: dict[str, Any] = {
+        "machine": _machine(),
+        "settings": asdict(plan.settings),
+        "peak": {},
+        "rows": [],
+        "threads": [],
+        "scaling": [],
+    }
+    steps = list(_steps(plan, subjects, data))
+    with fresh_cache():
+        for k, (name, step) in enumerate(steps):
+            on_step(name, k, len(steps))
+            step()
+    return data
+
+
+def _steps(plan: Plan, subjects: Sequence[Subject], data: dict[str, Any]) -> Iterator[Step]:
+    """The steps in order; each adds its figures to the data."""
+    settings = plan.settings
+    yield "multiply-add peak", lambda: data["peak"].update(_peak())
+    for subject in subjects:
+        for name in plan.functions:
+            if name == "torque_regressor" and subject.robot.nv > _LARGEST_REGRESSOR:
+                continue
+            step = partial(_add, data, "rows", _row, subject, name, settings)
+            yield f"{subject.title}: {name}", partial(step, data["peak"])
+    if "inverse_dynamics" in plan.functions:
+        for subject in subjects:
+            step = partial(_add, data, "threads", _threads, subject, settings)
+            yield f"{subject.title}: two threads", step
+        for joints in settings.chains:
+            step = partial(_add, data, "scaling", _scaling, joints, settings)
+            yield f"chain of {joints} joints", step
+
+
+def _add(data: dict[str, Any], key: str, measure: Callable[..., Any], *args: Any) -> None:
+    data[key].append(measure(*args))
+
+
+def _peak() -> dict[str, float]:
+    return {dtype: multiply_add_peak(dtype) for dtype in ("float64", "float32")}
+
+
+def _row(subject: Subject, name: str, settings: Settings, peak: dict[str, float]) -> dict[str, Any]:
+    """The figures of one function of one robot."""
+    job = make_job(subject, name, settings.states, settings.bytes)
+    compiled = compile_seconds(job)
+    mine = [ours(job), ours(job, "float32"), ours_single(job)]
+    entered, others = _entered(job, mine[0])
+    batch, narrow, single, *times = interleaved([*mine, *entered], settings)
+    peers = [
+        {**_result(c, "ok"), "us": 1e6 * t, "ratio": t / batch}
+        for c, t in zip(entered, times, strict=True)
+    ]
+    calls = [t for c, t in zip(entered, times, strict=True) if c.call.startswith("pin.")][:1]
+    return {
+        "robot": subject.title,
+        "kind": subject.kind,
+        "nv": subject.robot.nv,
+        "function": name,
+        "states": job.states,
+        "ours": {
+            "us": 1e6 * batch,
+            "float32_us": 1e6 * narrow,
+            "float32_ratio": batch / narrow,
+            "bound_share": compiled["operations"] / (batch * peak["float64"]),
+        },
+        "single": {
+            "us": 1e6 * single,
+            "pinocchio_us": 1e6 * calls[0] if calls else None,
+            "ratio": calls[0] / single if calls else None,
+        },
+        "compile": compiled,
+        "peers": _fastest(peers) + others,
+    }
+
+
+def _entered(job: Job, mine: Contender) -> tuple[list[Contender], list[dict[str, Any]]]:
+    """Contenders that agree with ours, and what became of the other engines."""
+    entered: list[Contender] = []
+    others: list[dict[str, Any]] = []
+    expected = mine.values()
+    for engine in ENGINES:
+        if not engine.has(job.function):
+            continue
+        if engine.missing:
+            reason = f"no module {' or '.join(engine.missing)}"
+            others.append(_absent(engine.name, "NOT INSTALLED", reason))
+            continue
+        try:
+            found = [(c, difference(expected, c.values())) for c in engine.contenders(job)]
+        except Skipped as error:
+            others.append(_absent(engine.name, "SKIPPED", str(error)))
+            continue
+        except Exception as error:  # what goes wrong in another engine is its result
+            others.append(_absent(engine.name, "FAILED", f"{type(error).__name__}: {error}"))
+            continue
+        for c, apart in found:
+            if apart <= TOLERANCE:
+                entered.append(c)
+            else:
+                reason = f"{c.call} differs by {apart:.1e}"
+                others.append(_absent(engine.name, "DISAGREES", reason))
+    return entered, others
+
+
+def _result(c: Contender, status: str) -> dict[str, Any]:
+    return {"engine": c.engine, "call": c.call, "status": status, "reason": ""}
+
+
+def _absent(engine: str, status: str, reason: str) -> dict[str, Any]:
+    return {
+        "engine": engine,
+        "call": "",
+        "status": status,
+        "reason": reason,
+        "us": None,
+        "ratio": None,
+    }
+
+
+def _fastest(peers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The fastest way of each engine."""
+    best: dict[str, dict[str, Any]] = {}
+    for p in sorted(peers, key=lambda p: p["us"]):
+        best.setdefault(p["engine"], p)
+    return [best[e.name] for e in ENGINES if e.name in best]
+
+
+def _threads(subject: Subject, settings: Settings) -> dict[str, Any]:
+    """Inverse dynamics of a large batch on one thread and on two."""
+    row: dict[str, Any] = {"robot": subject.title, "status": "ok", "reason": ""}
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    if (available or 1) < 2:
+        return {**row, "status": "NOT MEASURED", "reason": "one core is available to this process"}
+    job = make_job(subject, "inverse_dynamics", 10**6, settings.threaded_bytes)
+    one = ours(job)
+
+    def split() -> None:
+        with threads(2):
+            one.run()
+
+    two = Contender(one.engine, "2 threads", one.states, split, one.values)
+    first, second = (1e6 * t for t in interleaved([one, two], settings))
+    return {**row, "states": job.states, "us": first, "two_us": second, "ratio": first / second}
+
+
+def _scaling(joints: int, settings: Settings) -> dict[str, Any]:
+    """Inverse dynamics of a chain of so many joints."""
+    robot = chain(joints)
+    subject = Subject(robot.name, "robot", robot, None, None)
+    job = make_job(subject, "inverse_dynamics", settings.states, settings.bytes)
+    operations = compile_seconds(job)["operations"]
+    (seconds,) = interleaved([ours(job)], settings)
+    return {
+        "joints": joints,
+        "states": job.states,
+        "operations": operations,
+        "us": 1e6 * seconds,
+        "ns_per_operation": 1e9 * seconds / operations,
+    }
+
+
+def disagreements(data: dict[str, Any]) -> list[str]:
+    """The pairs that disagree, in words."""
+    return [
+        f"{row['robot']}, {row['function']}: {peer['engine']}: {peer['reason']}"
+        for row in data["rows"]
+        for peer in row["peers"]
+        if peer["status"] == "DISAGREES"
+    ]
+
+
+def _machine() -> dict[str, Any]:
+    """What the figures depend on."""
+    target = native.host()
+    versions = {}
+    for package in _PACKAGES:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            versions[package] = None
+    return {
+        "date": datetime.now().astimezone().isoformat(timespec="seconds"),
+        "cpu": _cpu_name(),
+        "cores": os.cpu_count(),
+        "llvm_cpu": target.cpu,
+        "vector_bytes": target.register_bytes,
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "versions": versions,
+        "load": list(np.round(os.getloadavg(), 2)) if hasattr(os, "getloadavg") else None,
+    }
+
+
+def _cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()

@@ -1,0 +1,138 @@
+"""Test vectors and a test program in C for exported functions."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from qddot.compile.export_c import MARKER, Parameter, Routine, literal
+
+__all__ = ["Vectors", "program_text", "vectors_text"]
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Inputs and expected outputs of a routine, one array (n, size) for each argument.
+
+    `sizes` has, for each output, the size (n) that errors are relative to, `tolerances` the
+    largest relative error that passes.
+    """
+
+    routine: Routine
+    inputs: tuple[np.ndarray, ...]
+    outputs: tuple[np.ndarray, ...]
+    sizes: tuple[np.ndarray, ...]
+    tolerances: tuple[float, ...]
+
+
+def vectors_text(name: str, vectors: Sequence[Vectors], scalar: str) -> str:
+    """The header of the test vectors: inputs in the scalar of the functions, results in double."""
+    guard = f"{name.upper()}_VECTORS_H"
+    lines = [f"/* {MARKER}: do not edit */", f"#ifndef {guard}", f"#define {guard}", ""]
+    for v in vectors:
+        r = v.routine
+        for p, rows in zip(r.inputs, v.inputs, strict=True):
+            lines += _table(f"in_{r.name}_{p.name}", p, rows, scalar)
+        for p, rows, sizes in zip(r.outputs, v.outputs, v.sizes, strict=True):
+            lines += _table(f"out_{r.name}_{p.name}", p, rows, "double")
+            listed = ", ".join(literal(x, "double") for x in sizes)
+            lines += _wrapped(
+                f"static const double size_{r.name}_{p.name}[{len(rows)}] = {{{listed}}};"
+            )
+        lines.append("")
+    return "\n".join([*lines, "#endif", ""])
+
+
+def _table(name: str, parameter: Parameter, rows: np.ndarray, scalar: str) -> list[str]:
+    lines = [f"static const {scalar} {name}[{len(rows)}][{parameter.extent}] = {{"]
+    for row in rows:
+        lines += _wrapped("    {" + ", ".join(literal(x, scalar) for x in row) + "},")
+    return [*lines, "};"]
+
+
+def _wrapped(line: str) -> list[str]:
+    return textwrap.wrap(
+        line, 99, subsequent_indent="     ", drop_whitespace=True, break_long_words=False
+    )
+
+
+_PROGRAM = """\
+/* {marker}: do not edit */
+/* Runs {name}.c on {name}_vectors.h; exit code 0 if every error is within its tolerance, else 1.
+ * cc -std=c99 -O2 {name}.c {name}_test.c -lm -o {name}_test && ./{name}_test
+ */
+#include <math.h>
+#include <stdio.h>
+#include "{name}.h"
+#include "{name}_vectors.h"
+
+static double worst = 0.0;
+static int failures = 0;
+
+/* The largest error over the size of the output, or that of before; infinite if not a number. */
+static double larger(
+    double before, int n, const {scalar} *found, const double *expected, double size)
+{{
+    double largest = 0.0;
+    for (int i = 0; i < n; i++) {{
+        const double error = fabs((double)found[i] - expected[i]);
+        if (!(error <= HUGE_VAL)) return HUGE_VAL;
+        largest = fmax(largest, error);
+    }}
+    return largest > 0.0 ? fmax(before, largest / size) : before;
+}}
+
+static void judge(const char *output, double error, double tolerance)
+{{
+    const int passed = error <= tolerance;
+    printf("%-{width}s  relative error %8.1e, at most %8.1e: %s\\n",
+        output, error, tolerance, passed ? "pass" : "FAIL");
+    worst = fmax(worst, error);
+    failures += !passed;
+}}
+{tests}
+int main(void)
+{{
+{calls}
+    printf("largest relative error %.1e, %d failed\\n", worst, failures);
+    return failures ? 1 : 0;
+}}
+"""
+
+
+def program_text(name: str, vectors: Sequence[Vectors], scalar: str) -> str:
+    """The program that runs the functions on the vectors and tells the largest relative errors."""
+    shown = [f"{v.routine.name} {p.name}" for v in vectors for p in v.routine.outputs]
+    return _PROGRAM.format(
+        marker=MARKER,
+        name=name,
+        scalar=scalar,
+        width=max(map(len, shown)),
+        tests="\n".join(_test(v, scalar) for v in vectors),
+        calls="\n".join(f"    test_{v.routine.name}();" for v in vectors),
+    )
+
+
+def _test(v: Vectors, scalar: str) -> str:
+    """The function that tests one routine."""
+    r = v.routine
+    values = [f"in_{r.name}_{p.name}[k]" for p in r.inputs] + [p.name for p in r.outputs]
+    lines = ["", f"static void test_{r.name}(void)", "{"]
+    lines += [f"    static {scalar} {p.name}[{p.extent}];" for p in r.outputs]
+    lines += [f"    double error_{p.name} = 0.0;" for p in r.outputs]
+    lines += [f"    for (int k = 0; k < {len(v.inputs[0])}; k++) {{"]
+    lines += [f"        {r.name}({', '.join(values)});"]
+    for p in r.outputs:
+        expected = f"out_{r.name}_{p.name}[k], size_{r.name}_{p.name}[k]"
+        lines.append(
+            f"        error_{p.name} = larger(error_{p.name}, {p.extent}, {p.name}, {expected});"
+        )
+    lines.append("    }")
+    for p, tolerance in zip(r.outputs, v.tolerances, strict=True):
+        lines.append(
+            f'    judge("{r.name} {p.name}", error_{p.name}, {literal(tolerance, "double")});'
+        )
+    return "\n".join([*lines, "}"])

@@ -1,0 +1,132 @@
+"""The conventions of the library and the coordinates of a model in words, for exported code."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from qddot.algorithms.catalogue import Argument
+from qddot.model import WORLD, Body, Model
+
+__all__ = ["argument_text", "convention_lines", "joint_lines", "option_lines"]
+
+_RATES = "m/s, rad/s"
+_EFFORTS = "N at a prismatic coordinate, N m at an angular one"
+_ACCELERATIONS = "m/s², rad/s²"
+_MEANINGS = {
+    "q:nq": "configuration; m, rad, quaternions (x, y, z, w)",
+    "q0:nq": "configuration to start from",
+    "q1:nq": "configuration to end at",
+    "v:nv": f"velocity; {_RATES}",
+    "a:nv": f"acceleration; {_ACCELERATIONS}",
+    "tau:nv": f"joint torques; {_EFFORTS}",
+    "g:nv": f"joint torques; {_EFFORTS}",
+    "h:nv": f"joint torques; {_EFFORTS}",
+    "f_ext:nw,6": "one wrench on the robot a row, [f; n]; N, N m",
+    "dv:nv": "step in the tangent space; m, rad",
+    "t:": "fraction of the way, 0 to 1",
+    "M:nv,nv": "mass matrix; kg, kg m, kg m²",
+    "dM:nv,nv": "rate of the mass matrix; SI units a second",
+    "Minv:nv,nv": "inverse mass matrix; SI units",
+    "C:nv,nv": "Coriolis matrix; SI units",
+    "T:": "energy; J",
+    "V:": "energy; J",
+    "X:nb,4,4": "a homogeneous matrix a body, body to world; m",
+    "X:nf,4,4": "a homogeneous matrix a frame, frame to world; m",
+    "X:4,4": "homogeneous matrix, frame to world; m",
+    "V:6": f"twist [v; ω]; {_RATES}",
+    "V:nb,6": f"a twist [v; ω] a body; {_RATES}",
+    "A:6": f"[linear; angular]; {_ACCELERATIONS}",
+    "A:nb,6": f"[linear; angular] a body; {_ACCELERATIONS}",
+    "J:6,nv": "Jacobian, linear rows first",
+    "dJ:6,nv": "rate of the Jacobian, linear rows first",
+    "c:3": "point in the world; m",
+    "J:3,nv": "Jacobian of a point in the world",
+    "A:6,nv": "[linear; angular] momentum by velocity",
+    "dA:6,nv": "rate of momentum by velocity",
+    "h:6": "momentum [linear; angular]; N s, N m s",
+}
+_JOINTS = {
+    "helical": "helical joint: q is the angle, the body advances by pitch * angle",
+    "planar": "planar joint: q = (x, y, angle) in its plane, v = (vx, vy, omega) in body axes",
+    "ball": "ball joint: q = unit quaternion (x, y, z, w), v = angular velocity in body axes",
+    "free": "free joint: q = position, then unit quaternion (x, y, z, w);"
+    " v = [v; omega] of the body in body axes",
+}
+_REFERENCES = {
+    "local": "axes and origin of the frame",
+    "world": "axes and origin of the world",
+    "local_world_aligned": "axes of the world, origin of the frame",
+}
+
+
+def argument_text(argument: Argument) -> str:
+    """Shape and meaning of an argument of a catalogue function, with units."""
+    key = f"{argument.name}:{','.join(argument.shape)}"
+    shape = f"({', '.join(argument.shape) or '1'})"
+    return f"{shape} {_MEANINGS.get(key, 'SI units')}"
+
+
+def option_lines(options: Mapping[str, object]) -> list[str]:
+    """What the options of a function fix."""
+    lines = []
+    for name, value in options.items():
+        if name == "reference":
+            lines.append(f"reference: {value}, {_REFERENCES[str(value)]}")
+        elif name == "forces" and isinstance(value, tuple):
+            rows = enumerate(value)
+            lines += [
+                f"f_ext row {i}: at frame {f}, in {r} ({_REFERENCES[r]})" for i, (f, r) in rows
+            ]
+        elif name == "friction":
+            lines.append("damping, Coulomb friction and springs of the joints included")
+        else:
+            lines.append(f"{name}: {value}")
+    return lines
+
+
+def convention_lines(model: Model) -> list[str]:
+    """What holds for all numbers of a model."""
+    g = ", ".join(f"{x:g}" for x in model.gravity)
+    kinds = dict.fromkeys(b.joint.kind.name for b in model.independent)
+    lines = [
+        f"units: SI, radians, kg; gravity ({g}) m/s² in world axes",
+        "twist, wrench: linear part first, [v; ω], [f; n]",
+        "mass matrix: full and symmetric, reflected (armature) inertia included",
+        "damping, friction, springs: their own function, in no other unless it says so",
+        "derivatives, rates: with respect to the tangent space, nv columns",
+        "inertial parameters of a body: m, m c, Ixx, Ixy, Iyy, Ixz, Iyz, Izz; I about its origin",
+        *(_JOINTS[kind] for kind in kinds if kind in _JOINTS),
+    ]
+    if model.loops:
+        names = ", ".join(loop.name for loop in model.loops)
+        lines.append(f"loop closures are left open, these functions are of the tree: {names}")
+    return lines
+
+
+def joint_lines(model: Model) -> list[str]:
+    """A table of the joints in the order of q and v, then those that follow another."""
+    rows: list[tuple[str, ...]] = [("q", "v", "joint", "kind", "body", "parent", "range")]
+    rows += [_joint_row(model, b) for b in model.bodies if b.joint.leader is None]
+    rows += [_joint_row(model, b) for b in model.bodies if b.joint.leader is not None]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(x.ljust(n) for x, n in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+
+
+def _joint_row(model: Model, body: Body) -> tuple[str, ...]:
+    joint, limits = body.joint, body.joint.limits
+    parent = "world" if body.parent == WORLD else model.bodies[body.parent].name
+    bounded = math.isfinite(limits.lower) or math.isfinite(limits.upper)
+    extent = f"{limits.lower:g} to {limits.upper:g}" if bounded else ""
+    if joint.leader is not None:
+        extent = f"= {joint.ratio:g} * {joint.leader} {joint.offset:+g}"
+    places = [
+        "" if joint.leader is not None else _span(s.start, s.stop) for s in (body.iq, body.iv)
+    ]
+    return (*places, joint.name, joint.kind.name, body.name, parent, extent)
+
+
+def _span(start: int, stop: int) -> str:
+    return f"{start}" if stop == start + 1 else f"{start}-{stop - 1}" if stop > start else ""

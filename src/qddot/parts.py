@@ -1,0 +1,193 @@
+"""The parts of which a model is assembled, and what makes a part sound.
+
+A description file gives links, each carried by a joint; couplings between joints; loop closures;
+frames. Nothing here knows a tree.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from qddot.errors import InvalidModel
+from qddot.joints import Joint
+from qddot.scalar import Scalar
+from qddot.spatial import Inertia, Transform
+
+__all__ = [
+    "Coupling",
+    "Finding",
+    "FrameDraft",
+    "Link",
+    "Loop",
+    "PolynomialCoupling",
+    "check_inertia",
+    "check_links",
+    "check_numbers",
+    "check_unique",
+    "inertia_defect",
+]
+
+_LARGEST = 1e12
+_MASSLESS = 1e-12
+
+
+@dataclass(frozen=True)
+class Finding:
+    """An entry of a model's health: how bad, what kind, about what, in words."""
+
+    severity: Literal["error", "warning", "info"]
+    kind: str
+    subject: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link as a description gives it: the joint that carries it, from which parent link, where.
+
+    `placement` is the pose of the joint frame in the parent link (the world when `parent` is None).
+    """
+
+    name: str
+    parent: str | None
+    placement: Transform
+    joint: Joint
+    inertia: Inertia = field(default_factory=Inertia.zero)
+
+
+@dataclass(frozen=True)
+class FrameDraft:
+    """A named frame fixed to a link (to the world when `link` is None)."""
+
+    name: str
+    link: str | None
+    placement: Transform
+
+
+@dataclass(frozen=True)
+class Coupling:
+    """An exact coupling: displacement of the follower = ratio · that of the leader + offset.
+
+    Without a leader the follower is held at `offset`.
+    """
+
+    follower: str
+    leader: str | None
+    ratio: float
+    offset: float
+
+
+@dataclass(frozen=True)
+class PolynomialCoupling:
+    """A coupling kept as a constraint: follower = Σ coefficients[k] leaderᵏ, of displacements."""
+
+    name: str
+    follower: str
+    leader: str
+    coefficients: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop closure between two frames of the model: what is held together ("point", "pose")."""
+
+    name: str
+    kind: Literal["point", "pose"]
+    frame1: str
+    frame2: str
+
+
+def inertia_defect(subject: str, inertia: Inertia) -> list[Finding]:
+    """What makes an inertia impossible: its pseudo-inertia is not positive semidefinite.
+
+    About the centre of mass that is: no principal moment exceeds the sum of the other two (and
+    none is negative). Nothing is said of inertias that are not plain finite numbers.
+    """
+    if not all(isinstance(x, float | int) and math.isfinite(x) for x in inertia):
+        return []
+    if inertia.mass <= _MASSLESS:
+        moment = max(abs(x) for x in (*inertia.h, *inertia.I))
+        if moment <= _MASSLESS:
+            return []
+        message = f"has rotational inertia or first moment ({moment:.3g}) but no mass"
+        return [Finding("error", "inertia", subject, f"impossible inertia: {message}")]
+    tensor = np.array([list(row) for row in inertia.tensor_at_com.rows], dtype=float)
+    moments = np.linalg.eigvalsh(tensor)
+    excess = float(moments[2] - moments[0] - moments[1])
+    # what rounding leaves of the moments when they are taken back to the centre of mass
+    rounding = 1e-12 * max(abs(x) for x in inertia.I)
+    tolerance = 1e-6 * float(np.abs(moments).sum()) + rounding
+    if excess <= tolerance and moments[0] >= -rounding:
+        return []
+    listed = ", ".join(f"{m:.4g}" for m in moments)
+    message = f"impossible inertia: principal moments {listed} kg m² about the centre of mass; " + (
+        "one is negative"
+        if moments[0] < -rounding
+        else f"the largest exceeds the other two by {excess:.3g}"
+    )
+    return [Finding("error", "inertia", subject, message)]
+
+
+def check_unique(kind: str, names: Iterable[str]) -> None:
+    """Refuse a name that is used twice."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise InvalidModel(f"{kind} {name!r}", "the name is used twice")
+        seen.add(name)
+
+
+def check_numbers(element: str, values: Iterable[Scalar]) -> None:
+    """Refuse numbers that are not finite or absurdly large; other scalars pass."""
+    for x in values:
+        if isinstance(x, float | int) and not abs(x) < _LARGEST:
+            reason = "is not a finite number" if not math.isfinite(x) else "is absurdly large"
+            raise InvalidModel(element, f"{x} {reason}")
+
+
+def check_inertia(element: str, inertia: Inertia) -> None:
+    """Refuse an inertia that is not finite, or a negative mass."""
+    check_numbers(element, inertia)
+    if isinstance(inertia.mass, float | int) and inertia.mass < 0:
+        raise InvalidModel(element, f"negative mass {inertia.mass}")
+
+
+def _check_joint(joint: Joint) -> None:
+    element = f"joint {joint.name!r}"
+    for axis in joint.axes:
+        check_numbers(element, axis)
+        if abs(axis.dot(axis) - 1.0) > 1e-9:
+            raise InvalidModel(element, "its axis is not a unit vector")
+    drive, limits = joint.drivetrain, joint.limits
+    losses = (drive.armature, drive.rotor_inertia, drive.damping, drive.friction, drive.stiffness)
+    check_numbers(element, (joint.pitch, joint.ratio, joint.offset, drive.gear_ratio, *losses))
+    check_numbers(element, drive.rest or ())
+    for label, value in zip(
+        ("armature", "rotor inertia", "damping", "friction"), losses, strict=False
+    ):
+        if isinstance(value, float | int) and value < 0:
+            raise InvalidModel(element, f"negative {label} {value}")
+    if math.isnan(limits.lower) or math.isnan(limits.upper) or limits.lower > limits.upper:
+        raise InvalidModel(element, f"limits [{limits.lower}, {limits.upper}] are empty")
+    if not (limits.velocity >= 0 and limits.effort >= 0):
+        raise InvalidModel(element, "negative velocity or effort limit")
+    if drive.reflected_inertia != 0 and joint.kind.name in ("free", "planar"):
+        raise InvalidModel(element, f"armature has no meaning on a {joint.kind.name} joint")
+
+
+def check_links(links: Sequence[Link]) -> None:
+    """Refuse links whose names are not unique or whose numbers are not sound."""
+    check_unique("link", (link.name for link in links))
+    check_unique("joint", (link.joint.name for link in links))
+    for link in links:
+        element = f"link {link.name!r}"
+        check_inertia(element, link.inertia)
+        check_numbers(element, link.placement.p)
+        for row in link.placement.R:
+            check_numbers(element, row)
+        _check_joint(link.joint)

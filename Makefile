@@ -1,9 +1,9 @@
-# `make demo` and `make test` do everything from a fresh clone: virtual environment, install, run.
+# `make demo`, `make test` and `make bench` do everything from a fresh clone: virtual environment, install, run.
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint bench clean
 
 demo: .venv/demo.stamp
 	$(BIN)/qddot check ur5e
@@ -15,6 +15,9 @@ lint: .venv/test.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+bench: .venv/test.stamp
+	$(BIN)/qddot bench --json bench.json --plot bench.png --page docs/performance.md
 
 clean:
 	rm -rf .venv build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

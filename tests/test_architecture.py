@@ -21,10 +21,11 @@ LAYERS = [
     {"assembly"},
     {"edit"},
     {"loaders", "algorithms", "compile"},
-    {"evaluate", "kernels"},
+    {"conventions", "evaluate", "kernels", "lazy"},
     {"health"},
     {"robot"},
-    {"verify"},
+    {"export"},
+    {"verify", "bench"},
     {"cli"},
 ]
 RANK = {name: i for i, layer in enumerate(LAYERS) for name in layer}
@@ -51,8 +52,8 @@ def imports(file: Path) -> set[str]:
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{file}: relative import"
-            found.add(node.module)
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in MODULES else node.module for name in names}
     return found & set(MODULES)
 
 

@@ -24,7 +24,7 @@ def test_readme_python_runs_from_top_to_bottom(tmp_path):
 
 
 def test_readme_commands_run(tmp_path):
-    commands = [line.split("#")[0].split() for line in blocks("sh")[0].splitlines() if line]
+    commands = [line.split("#")[0].split() for line in "".join(blocks("sh")).splitlines() if line]
     assert commands
     for command in commands:
         assert command[0] == "qddot"

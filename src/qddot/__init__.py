@@ -2,6 +2,7 @@
 
 from qddot.compile.threads import set_threads, threads
 from qddot.errors import QddotError
+from qddot.export import export_c
 from qddot.loaders import robot_names
 from qddot.robot import Robot, Terms, Wrench, load
 
@@ -11,6 +12,7 @@ __all__ = [
     "Terms",
     "Wrench",
     "__version__",
+    "export_c",
     "load",
     "robot_names",
     "set_threads",

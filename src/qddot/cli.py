@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -20,7 +21,11 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from qddot.errors import QddotError
+from qddot import bench as benchmarks
+from qddot.algorithms.catalogue import function as catalogue_function
+from qddot.compile.cache import Cache
+from qddot.errors import NotUnderstood, QddotError
+from qddot.export import ExportC, FunctionRequest, export_c
 from qddot.loaders import robot_names
 from qddot.model import WORLD, Model
 from qddot.robot import Robot, load
@@ -51,6 +56,21 @@ class CouplingsChoice(str, Enum):
 
     exact = "exact"
     free = "free"
+
+
+class DtypeChoice(str, Enum):
+    """The numbers that C code computes with."""
+
+    float64 = "float64"
+    float32 = "float32"
+
+
+class ReferenceChoice(str, Enum):
+    """From where the motion of a frame is seen."""
+
+    local = "local"
+    world = "world"
+    local_world_aligned = "local_world_aligned"
 
 
 RobotArgument = Annotated[
@@ -162,32 +182,45 @@ def _print_summary(m: Model) -> None:
         f"{m.nv} degrees of freedom (nq = {m.nq}), {len(m.frames)} frames",
         highlight=False,
     )
-    table = Table("body", "parent", "joint", "kind", "mass [kg]", "range", "effort", "drivetrain")
-    for b in m.bodies:
-        joint, limits = b.joint, b.joint.limits
-        kind = joint.kind.name
-        if joint.leader is not None:
-            kind += f" = {joint.ratio:g}·{joint.leader}" + (
-                f" {joint.offset:+g}" if joint.offset else ""
-            )
-        elif joint.offset:
-            kind += f", ref {-joint.offset:g}"
-        bounded = limits.lower > -math.inf or limits.upper < math.inf
-        table.add_row(
-            b.name,
-            m.bodies[b.parent].name if b.parent != WORLD else "world",
-            joint.name,
-            kind,
-            f"{b.inertia.mass:.4g}",
-            f"{limits.lower:.4g} … {limits.upper:.4g}" if bounded else "",
-            f"{limits.effort:.4g}" if limits.effort < math.inf else "",
-            _drivetrain(b.joint.drivetrain),
-        )
-    _out.print(table)
+    _out.print(_structure(m))
     for loop in m.loops:
         _out.print(f"loop {loop.name!r}: {loop.frame1} and {loop.frame2} share a {loop.kind}")
     if m.configurations:
         _out.print(f"named configurations: {', '.join(m.configurations)}")
+
+
+def _structure(m: Model) -> Table:
+    """A row a body; columns in which no body has anything are left out."""
+    heads = ("joint", "kind", "from → to", "mass, kg", "range", "effort", "drivetrain")
+    rows = []
+    for b in m.bodies:
+        joint, limits = b.joint, b.joint.limits
+        kind = joint.kind.name
+        if joint.leader is not None:
+            offset = f" {joint.offset:+g}" if joint.offset else ""
+            kind += f" = {joint.ratio:g} · {joint.leader}{offset}"
+        elif joint.offset:
+            kind += f", ref {-joint.offset:g}"
+        bounded = limits.lower > -math.inf or limits.upper < math.inf
+        parent = m.bodies[b.parent].name if b.parent != WORLD else "world"
+        rows.append(
+            (
+                joint.name,
+                kind,
+                f"{parent} → {b.name}",
+                f"{b.inertia.mass:.4g}",
+                f"{limits.lower:.4g} … {limits.upper:.4g}" if bounded else "",
+                f"{limits.effort:.4g}" if limits.effort < math.inf else "",
+                _drivetrain(joint.drivetrain),
+            )
+        )
+    shown = [k for k in range(len(heads)) if any(row[k] for row in rows)]
+    table = Table()
+    for k in shown:
+        table.add_column(heads[k], overflow="fold")
+    for row in rows:
+        table.add_row(*(row[k] for k in shown))
+    return table
 
 
 def _drivetrain(drive: Any) -> str:
@@ -262,6 +295,154 @@ def _print_checks(robot: Robot, results: list[Check], states: int, seed: int) ->
     for r in results:
         if r.detail and r.passed is not True:
             _out.print(f"[red]{r.name}[/]: {r.detail}", highlight=False)
+
+
+_EXPORTED = ["inverse_dynamics", "forward_dynamics", "mass_matrix"]
+
+
+@app.command()
+def export(
+    robot: RobotArgument = "ur5e",
+    base: BaseOption = None,
+    couplings: CouplingsOption = CouplingsChoice.exact,
+    strict: StrictOption = False,
+    functions: Annotated[
+        list[str] | None, typer.Option("--function", help="A function; may be repeated.")
+    ] = None,
+    frames: Annotated[
+        list[str] | None,
+        typer.Option("--frame", help="Where functions of a frame look; may be repeated."),
+    ] = None,
+    reference: Annotated[
+        ReferenceChoice | None, typer.Option(help="From where the motion of a frame is seen.")
+    ] = None,
+    friction: Annotated[bool, typer.Option("--friction", help="With losses and springs.")] = False,
+    dtype: Annotated[DtypeChoice, typer.Option(help="Numbers of the C code.")] = (
+        DtypeChoice.float64
+    ),
+    out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("export"),
+    as_json: JsonOption = False,
+) -> None:
+    """Write functions of a robot as C99 with header, tests and the accuracy of float32."""
+    with _errors_as_messages(), _err.status("tracing and measuring"):
+        loaded = _load(robot, base, couplings, strict)
+        given = {"reference": reference and reference.value, "friction": friction}
+        requests = _requests(functions or _EXPORTED, frames or [], given)
+        result = export_c(loaded, requests, out, dtype.value)
+    if as_json:
+        _print_json({**dataclasses.asdict(result), "folder": str(result.folder)})
+    else:
+        _print_export(result)
+
+
+def _requests(names: list[str], frames: list[str], given: dict[str, Any]) -> list[FunctionRequest]:
+    """Functions with the options that each of them takes; one for each frame."""
+    requests: list[FunctionRequest] = []
+    taken: set[str] = set()
+    for name in names:
+        known = {o.name for o in catalogue_function(name).options}
+        options = {k: v for k, v in given.items() if v and k in known}
+        places = [{"frame": frame} for frame in frames] if "frame" in known and frames else [{}]
+        requests += [(name, {**place, **options}) for place in places]
+        taken |= known
+    for option, value in {"frame": frames, **given}.items():
+        if value and option not in taken:
+            accepted = f"none of {', '.join(names)} takes a {option}"
+            raise NotUnderstood(f"--{option}", value, accepted)
+    return requests
+
+
+def _print_export(result: ExportC) -> None:
+    title = f"{result.robot}: float32 against float64, {result.states} random states"
+    table = Table("function", "output", "operations", "largest relative error", "rms", title=title)
+    for r in result.accuracy:
+        errors = (f"{r.largest:.1e}", f"{r.rms:.1e}")
+        table.add_row(r.function, r.output, str(r.operations), *errors)
+    _out.print(table)
+    _out.print(f"{result.folder}: {', '.join(result.files)}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def bench(
+    robots: Annotated[
+        list[str] | None,
+        typer.Argument(help="ur5, panda, anymal, talos, g1, or any other file or name; all five."),
+    ] = None,
+    function: Annotated[
+        list[str] | None, typer.Option(help="A function of the catalogue; again for several.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="UR5 and Talos, in a minute.")] = False,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write all figures to this file.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the ratios into this file.")] = None,
+    page: Annotated[Path | None, typer.Option(help="Write the page of the docs.")] = None,
+    figures: Annotated[
+        Path | None, typer.Option("--from", help="Show kept figures; measure nothing.")
+    ] = None,
+) -> None:
+    """Time every function beside other engines; exit code 1 if a pair of results disagrees."""
+    with _errors_as_messages():
+        data = benchmarks.read_figures(figures) if figures else _bench(robots, function, quick)
+        if json_file:
+            benchmarks.write_figures(data, json_file)
+        if page:
+            page.write_text(benchmarks.page(data))
+        _print_bench(data)
+        if plot:
+            benchmarks.plot(data, plot)
+    for line in benchmarks.disagreements(data):
+        _err.print(f"[red]DISAGREES[/] {line}", highlight=False, soft_wrap=True)
+    raise typer.Exit(1 if benchmarks.disagreements(data) else 0)
+
+
+def _bench(robots: list[str] | None, functions: list[str] | None, quick: bool) -> dict[str, Any]:
+    plan = benchmarks.Plan(
+        tuple(robots or (benchmarks.QUICK_ROBOTS if quick else benchmarks.SUITE)),
+        tuple(functions or (benchmarks.QUICK_FUNCTIONS if quick else benchmarks.FUNCTIONS)),
+        benchmarks.QUICK if quick else benchmarks.FULL,
+    )
+    with Progress(console=_err, transient=True) as progress:
+        task = progress.add_task("")
+
+        def on_step(name: str, done: int, of: int) -> None:
+            progress.update(task, description=name, completed=done, total=of)
+
+        return benchmarks.benchmark(plan, on_step)
+
+
+def _print_bench(data: dict[str, Any]) -> None:
+    for sheet in benchmarks.sheets(data):
+        table = Table(*sheet.columns, title=sheet.title, caption=sheet.text)
+        for row in sheet.rows:
+            table.add_row(*row)
+        _out.print(table)
+
+
+cache_app = typer.Typer(help="Compiled functions kept on disk.", no_args_is_help=True)
+app.add_typer(cache_app, name="cache")
+
+
+@cache_app.command("info")
+def cache_info(as_json: JsonOption = False) -> None:
+    """Show where compiled functions are kept, how many, and how large they are."""
+    cache = Cache()
+    files, size = len(cache.entries()), cache.size()
+    if as_json:
+        _print_json({"folder": str(cache.folder), "files": files, "bytes": size})
+    else:
+        room = f"{size / 2**20:.1f} of at most {cache.most_bytes / 2**20:.0f} MiB"
+        _out.print(f"{cache.folder}: {files} functions, {room}", highlight=False)
+
+
+@cache_app.command("clear")
+def cache_clear(as_json: JsonOption = False) -> None:
+    """Remove all compiled functions; they are compiled again when needed."""
+    removed = Cache().clear()
+    if as_json:
+        _print_json({"removed": removed})
+    else:
+        _out.print(f"removed {removed} files")
 
 
 def main() -> None:

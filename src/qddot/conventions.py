@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 
 from qddot.algorithms.catalogue import Argument
@@ -14,7 +15,7 @@ _RATES = "m/s, rad/s"
 _EFFORTS = "N at a prismatic coordinate, N m at an angular one"
 _ACCELERATIONS = "m/s², rad/s²"
 _MEANINGS = {
-    "q:nq": "configuration; m, rad, quaternions (x, y, z, w)",
+    "q:nq": "configuration, joint by joint as above; m, rad",
     "q0:nq": "configuration to start from",
     "q1:nq": "configuration to end at",
     "v:nv": f"velocity; {_RATES}",
@@ -64,7 +65,9 @@ def argument_text(argument: Argument) -> str:
     """Shape and meaning of an argument of a catalogue function, with units."""
     key = f"{argument.name}:{','.join(argument.shape)}"
     shape = f"({', '.join(argument.shape) or '1'})"
-    return f"{shape} {_MEANINGS.get(key, 'SI units')}"
+    derivative = re.fullmatch(r"d([^_]+)_d([^_]+)", argument.name)
+    other = f"∂{derivative[1]}/∂{derivative[2]}; SI units" if derivative else "SI units"
+    return f"{shape} {_MEANINGS.get(key, other)}"
 
 
 def option_lines(options: Mapping[str, object]) -> list[str]:

@@ -37,7 +37,8 @@ FunctionRequest = str | tuple[str, Mapping[str, Any]]
 """A catalogue function by name, or with its options: ("frame_pose", {"frame": "tool0"})."""
 
 _SCALARS = {"float64": "double", "float32": "float"}
-_STATES, _VECTORS, _SEED = 1000, 10, 0
+_STATES, _SEED = 1000, 0
+_VECTORS, _NUMBERS = 10, 20000
 _SYSTEM_HEADERS = ("math", "stdio")
 
 
@@ -137,14 +138,13 @@ class _Exported:
 
     def vectors(self, dtype: str) -> Vectors:
         """A few random states with the values of the interpreted text, the definition."""
-        inputs = self.random_inputs(_VECTORS)
+        n = max(2, min(_VECTORS, _NUMBERS // len(self.routine.tape.outputs)))
+        inputs = self.random_inputs(n)
         value = interpret(self.row, self.robot.model, inputs, self.options)
-        values = [
-            np.reshape(x, (_VECTORS, -1)) for x in (value if type(value) is tuple else [value])
-        ]
+        values = [np.reshape(x, (n, -1)) for x in (value if type(value) is tuple else [value])]
         return Vectors(
             self.routine,
-            tuple(x.reshape(_VECTORS, -1) for x in inputs),
+            tuple(x.reshape(n, -1) for x in inputs),
             tuple(values),
             tuple(map(output_sizes, values)),
             tuple(_tolerance(float(e.max()), dtype) for e in self.float32_errors),
@@ -217,8 +217,7 @@ def _understood(robot: Robot, request: Any) -> tuple[Function, dict[str, Any]]:
             raise UnknownName("option", str(option), known, name)
     missing = [o for o, default in known.items() if default is Parameter.empty and o not in given]
     if missing:
-        accepted = f"give it as ({name!r}, {{{', '.join(f'{o!r}: ...' for o in missing)}}})"
-        raise NotUnderstood("functions", name, f"it needs {' and '.join(missing)}: {accepted}")
+        raise NotUnderstood("functions", name, f"it needs the option {' and '.join(missing)}")
     options = {o: _plain(o, v) for o, v in given.items()}
     options = {o: v for o, v in options.items() if v != known[o]}
     if row.needs_inverse and (singular := singular_joints(robot.model)):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,8 @@ from qddot.compile.threads import SETTING, run_split
 from qddot.errors import NotUnderstood, SingularInertia
 from qddot.evaluate import checked, interpret, symbolic
 from qddot.health import dynamic_findings, random_configurations, singular_joints
-from qddot.kernels import kernel_of
+from qddot.kernels import kernel_of, source_of
+from qddot.lazy import apply_lazily, is_lazy
 from qddot.loaders import load_model
 from qddot.loaders.description import Base, Couplings
 from qddot.model import Model
@@ -86,6 +88,11 @@ class Robot:
 
     def __reduce__(self) -> tuple[type[Robot], tuple[Model, bool]]:
         return Robot, (self.model, self.native)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Callable[..., Any]:
+            """The methods of the catalogue are attached below."""
 
     def __repr__(self) -> str:
         m = self.model
@@ -167,19 +174,21 @@ class Robot:
         row = function(name)
         if row.needs_inverse and self._singular:
             raise SingularInertia(self.name, self._singular)
-        plain = all(isinstance(x, np.ndarray | Sequence | float | int | np.generic) for x in arrays)
-        if plain:
-            dims = sizes(self.model, len(options.get("forces", ())))
-            arrays = tuple(checked(row, arrays, dims)[0])
-            compilable = self.native and self.nv and all(x.dtype.kind == "f" for x in arrays)
-            if not compilable:
-                value = interpret(row, self.model, arrays, options)
-                return value if out is None else _copied(value, out)
+        if any(is_lazy(x) for x in arrays):
+            source = source_of(row, self.model, options)
+            again = partial(self.call, name, **options)
+            return apply_lazily(again, arrays, source.inputs, source.outputs)
+        dims = sizes(self.model, len(options.get("forces", ())))
+        checked_arrays, _ = checked(row, arrays, dims)
+        real = all(x.dtype.kind == "f" for x in checked_arrays)
+        if not (self.native and self.nv and real):
+            value = interpret(row, self.model, checked_arrays, options)
+            return value if out is None else _copied(value, out)
         source, gufunc = self._compiled(row, options)
-        if plain and SETTING.threads > 1:
+        if SETTING.threads > 1:
             cores = [len(shape) for shape in source.inputs]
-            return run_split(gufunc, arrays, cores, source.outputs, out)
-        return gufunc(*arrays) if out is None else gufunc(*arrays, out=out)
+            return run_split(gufunc, checked_arrays, cores, source.outputs, out)
+        return gufunc(*checked_arrays) if out is None else gufunc(*checked_arrays, out=out)
 
     def _general(
         self, name: str, arrays: tuple[Any, ...], options: dict[str, Any], out: Any
@@ -224,6 +233,13 @@ class Robot:
         for by `forces=[(frame, reference), …]` and become an input of one row a wrench.
         """
         return symbolic(function(name), self.model, options)
+
+    def export_c(
+        self, functions: Any, folder: str | os.PathLike[str], dtype: Any = "float64"
+    ) -> Any:
+        """Write functions as C99 with header, tests and accuracy report; see `qddot.export_c`."""
+        # export knows robots, so a robot knows it by name only
+        return importlib.import_module("qddot.export").export_c(self, functions, folder, dtype)
 
     def with_payload(
         self,

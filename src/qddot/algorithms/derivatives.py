@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from qddot.algorithms.forward_dynamics import forward_dynamics
 from qddot.algorithms.kinematics import Reference, seen_from
-from qddot.algorithms.linear import factorise, solve
+from qddot.algorithms.linear import factorise, inverse, solve
 from qddot.algorithms.recursion import (
     Matrix,
     Vector,
@@ -68,32 +68,25 @@ def inverse_dynamics_derivatives(
     I = [body.inertia for body in model.bodies]
     B = [body.inertia.coriolis(V[i]) for i, body in enumerate(model.bodies)]
     F = [body.inertia.newton_euler(V[i], A[i]) for i, body in enumerate(model.bodies)]
+    turns = [[d + V[i].cross(s) for s, d in zip(S[i], d1[i], strict=True)] for i in range(model.nb)]
     by_q, by_v, M = (zeros(model.nv, model.nv) for _ in range(3))
     for i, body in inward(model):
-        rates = [d + V[i].cross(s) for s, d in zip(S[i], d1[i], strict=True)]
-        groups = (
-            [I[i].apply(s) for s in S[i]],
-            [B[i].apply_transpose(s) * 2.0 for s in S[i]],
-            [
-                I[i].apply(b) + B[i].apply(a) * 2.0 + s.cross_force(F[i])
-                for s, a, b in zip(S[i], d1[i], d2[i], strict=True)
-            ],
-            [I[i].apply(r) + B[i].apply(s) * 2.0 for s, r in zip(S[i], rates, strict=True)],
-        )
-        for j, P, N, moved, driven in climb(model, X, i, *groups):
-            pairs = list(zip(P, N, strict=True))
-            turn = [d + V[j].cross(s) for s, d in zip(S[j], d1[j], strict=True)]
-            steps = list(zip(d1[j], d2[j], strict=True))
-            add_block(
-                model, by_q, i, j, [[b.dot(p) + a.dot(n) for a, b in steps] for p, n in pairs]
-            )
-            rows = list(zip(S[j], turn, strict=True))
-            add_block(model, by_v, i, j, [[r.dot(p) + s.dot(n) for s, r in rows] for p, n in pairs])
-            add_block(model, M, i, j, [[s.dot(p) for s in S[j]] for p in P])
+        own = list(zip(S[i], d1[i], d2[i], turns[i], strict=True))
+        P = [I[i].apply(s) for s in S[i]]
+        N = [B[i].apply_transpose(s) * 2.0 for s in S[i]]
+        Q = [I[i].apply(b) + B[i].apply(a) * 2.0 + s.cross_force(F[i]) for s, a, b, _ in own]
+        R = [I[i].apply(r) + B[i].apply(s) * 2.0 for s, _, _, r in own]
+        for j, p, n, moved, driven in climb(model, X, i, P, N, Q, R):
+            at = list(zip(S[j], d1[j], d2[j], turns[j], strict=True))
+            pairs = list(zip(p, n, strict=True))
+            rows = [[b.dot(f) + a.dot(g) for _, a, b, _ in at] for f, g in pairs]
+            add_block(model, by_q, i, j, rows)
+            rows = [[r.dot(f) + s.dot(g) for s, _, _, r in at] for f, g in pairs]
+            add_block(model, by_v, i, j, rows)
+            add_block(model, M, i, j, [[s.dot(f) for s in S[j]] for f in p])
             if j != i:
-                add_block(model, by_q, j, i, [[s.dot(f) for f in moved] for s in S[j]])
-                add_block(model, by_v, j, i, [[s.dot(f) for f in driven] for s in S[j]])
-                add_block(model, M, j, i, [[s.dot(p) for p in P] for s in S[j]])
+                for matrix, forces in ((by_q, moved), (by_v, driven), (M, p)):
+                    add_block(model, matrix, j, i, [[s.dot(f) for f in forces] for s in S[j]])
         for dof in body.dofs:
             M[dof][dof] = M[dof][dof] + body.armature
         if body.parent != WORLD:
@@ -116,13 +109,12 @@ def forward_dynamics_derivatives(
     a = forward_dynamics(model, q, v, tau)
     by_q, by_v, M = inverse_dynamics_derivatives(model, q, v, a)
     factor = factorise(M)
-    unit = [[1.0 if i == j else 0.0 for j in range(model.nv)] for i in range(model.nv)]
 
-    def solved(B: Matrix, sign: float) -> Matrix:
-        columns = [solve(factor, [x * sign for x in column]) for column in zip(*B, strict=True)]
+    def response(B: Matrix) -> Matrix:
+        columns = [solve(factor, [-x for x in column]) for column in zip(*B, strict=True)]
         return [list(row) for row in zip(*columns, strict=True)]
 
-    return solved(by_q, -1.0), solved(by_v, -1.0), solved(unit, 1.0)
+    return response(by_q), response(by_v), inverse(factor)
 
 
 def frame_velocity_derivatives(

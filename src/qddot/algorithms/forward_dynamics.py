@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from qddot.algorithms.friction import friction as joint_friction
 from qddot.algorithms.inverse_dynamics import inverse_dynamics
 from qddot.algorithms.kinematics import Reference, external_forces
-from qddot.algorithms.linear import Factor, factorise, solve, solve_upper
+from qddot.algorithms.linear import Factor, factorise, inverse, solve, solve_upper
 from qddot.algorithms.mass_matrix import mass_matrix
 from qddot.algorithms.recursion import (
     Matrix,
@@ -100,10 +100,4 @@ def _joint_inertia(S: Sequence[Motion], U: Sequence[Force], armature: Scalar) ->
 
 def inverse_mass_matrix(model: Model, q: Vector) -> Matrix:
     """Inverse M⁻¹ of the mass matrix (nv × nv), through its factorisation."""
-    factor = factorise(mass_matrix(model, q))
-    inverse: Matrix = zeros(model.nv, model.nv)
-    for i in range(model.nv):
-        unit = [1.0 if k == i else 0.0 for k in range(model.nv)]
-        for j, x in enumerate(solve(factor, unit)[: i + 1]):
-            inverse[i][j] = inverse[j][i] = x
-    return inverse
+    return inverse(factorise(mass_matrix(model, q)))

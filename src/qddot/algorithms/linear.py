@@ -7,7 +7,7 @@ from typing import Any
 
 from qddot.scalar import Scalar
 
-__all__ = ["Factor", "factorise", "solve", "solve_upper"]
+__all__ = ["Factor", "factorise", "inverse", "solve", "solve_upper"]
 
 Factor = tuple[list[list[Scalar]], list[Scalar]]
 
@@ -47,3 +47,14 @@ def solve(factor: Factor, b: Sequence[Scalar]) -> list[Scalar]:
         for j in range(i):
             x[i] = x[i] - L[i][j] * x[j]
     return x
+
+
+def inverse(factor: Factor) -> list[list[Scalar]]:
+    """A⁻¹, symmetric: column i down to the diagonal, and mirrored."""
+    n = len(factor[1])
+    result: list[list[Scalar]] = [[0.0] * n for _ in range(n)]
+    for i in range(n):
+        unit = [1.0 if k == i else 0.0 for k in range(n)]
+        for j, x in enumerate(solve(factor, unit)[: i + 1]):
+            result[i][j] = result[j][i] = x
+    return result

@@ -1,1 +1,33 @@
 """The benchmark: qddot and other engines side by side in one run."""
+
+from qddot.bench.measure import FULL, QUICK, Settings
+from qddot.bench.plot import plot
+from qddot.bench.report import Sheet, page, read_figures, sheets, write_figures
+from qddot.bench.run import (
+    FUNCTIONS,
+    QUICK_FUNCTIONS,
+    QUICK_ROBOTS,
+    Plan,
+    benchmark,
+    disagreements,
+)
+from qddot.bench.subjects import SUITE
+
+__all__ = [
+    "FULL",
+    "FUNCTIONS",
+    "QUICK",
+    "QUICK_FUNCTIONS",
+    "QUICK_ROBOTS",
+    "SUITE",
+    "Plan",
+    "Settings",
+    "Sheet",
+    "benchmark",
+    "disagreements",
+    "page",
+    "plot",
+    "read_figures",
+    "sheets",
+    "write_figures",
+]

@@ -15,7 +15,17 @@ from qddot.bench.subjects import Subject
 from qddot.errors import QddotError
 from qddot.robot import Robot
 
-__all__ = ["CHECKED", "Contender", "Job", "Skipped", "looped", "make_job", "ours", "ours_single", "stacked"]
+__all__ = [
+    "CHECKED",
+    "Contender",
+    "Job",
+    "Skipped",
+    "looped",
+    "make_job",
+    "ours",
+    "ours_single",
+    "stacked",
+]
 
 Arrays = tuple[np.ndarray, ...]
 
@@ -74,7 +84,7 @@ def make_job(subject: Subject, name: str, most_states: int, most_bytes: int, see
     arguments = [a for a in row.inputs if a.name != "f_ext"]
     shapes = [a.shape_in(dims) for a in (*arguments, *row.outputs)]
     size = 8 * sum(int(np.prod(s)) for s in shapes)
-    states = min(most_states, max(64, 1 << ((most_bytes // size).bit_length() - 1)))
+    states = min(most_states, 1 << (max(64, most_bytes // size).bit_length() - 1))
     rng = np.random.default_rng(seed)
     inputs = {a.name: _random(robot, a, dims, states, rng) for a in arguments}
     given = {"frame": _deepest_frame(robot), "reference": _REFERENCE}
@@ -104,13 +114,12 @@ def looped(call: Callable[..., Any], *columns: Iterable[Any]) -> Callable[[], An
 
 
 def ours(job: Job, dtype: str = "float64") -> Contender:
-    """The compiled function on the whole batch, into arrays that are used again."""
+    """The gufunc of the function on the whole batch, into arrays that are used again."""
     row, robot = function(job.function), job.robot
     dims = sizes(robot.model)
     arrays = [x.astype(dtype) for x in job.inputs.values()]
     outputs = tuple(np.empty((job.states, *o.shape_in(dims)), dtype) for o in row.outputs)
-    out: Any = outputs if len(outputs) > 1 else outputs[0]
-    run = partial(getattr(robot, job.function), *arrays, **job.options, out=out)
+    run = partial(robot.compile(job.function, **job.options), *arrays, out=outputs)
 
     def values() -> Arrays:
         run()

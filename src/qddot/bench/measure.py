@@ -39,7 +39,7 @@ class Settings:
     its turn; `bytes` what a batch may take up, inputs and outputs; `states` the most it may have.
     """
 
-    rounds: int = 12
+    rounds: int = 25
     sample: float = 0.004
     bytes: int = 768 * 1024
     states: int = 4096

@@ -208,14 +208,17 @@ def _threads(subject: Subject, settings: Settings) -> dict[str, Any]:
     if (available or 1) < 2:
         return {**row, "status": "NOT MEASURED", "reason": "one core is available to this process"}
     job = make_job(subject, "inverse_dynamics", 10**6, settings.threaded_bytes)
-    one = ours(job)
+    method, out = subject.robot.inverse_dynamics, np.empty((job.states, subject.robot.nv))
 
-    def split() -> None:
-        with threads(2):
-            one.run()
+    def split(n: int) -> None:
+        with threads(n):
+            method(*job.inputs.values(), out=out)
 
-    two = Contender(one.engine, "2 threads", one.states, split, one.values)
-    first, second = (1e6 * t for t in interleaved([one, two], settings))
+    turns = [
+        Contender("qddot", f"{n} threads", job.states, partial(split, n), lambda: (out,))
+        for n in (1, 2)
+    ]
+    first, second = (1e6 * t for t in interleaved(turns, settings))
     return {**row, "states": job.states, "us": first, "two_us": second, "ratio": first / second}
 
 
@@ -248,7 +251,7 @@ def disagreements(data: dict[str, Any]) -> list[str]:
 def _machine() -> dict[str, Any]:
     """What the figures depend on."""
     target = native.host()
-    versions = {}
+    versions: dict[str, str | None] = {}
     for package in _PACKAGES:
         try:
             versions[package] = metadata.version(package)
@@ -263,7 +266,7 @@ def _machine() -> dict[str, Any]:
         "system": platform.platform(),
         "python": platform.python_version(),
         "versions": versions,
-        "load": list(np.round(os.getloadavg(), 2)) if hasattr(os, "getloadavg") else None,
+        "load": [round(x, 2) for x in os.getloadavg()] if hasattr(os, "getloadavg") else None,
     }
 
 

@@ -91,9 +91,7 @@ def chain(joints: int, seed: int = 0) -> Robot:
     links = []
     for i in range(joints):
         axis, turn = rng.normal(size=3), rng.normal(size=4)
-        joint = Joint(
-            f"j{i}", JOINTS["revolute"], (Vec3(*(axis / np.linalg.norm(axis)).tolist()),)
-        )
+        joint = Joint(f"j{i}", JOINTS["revolute"], (Vec3(*(axis / np.linalg.norm(axis)).tolist()),))
         R = rotation_from_quaternion(*(turn / np.linalg.norm(turn)).tolist())
         placement = Transform(R, Vec3(*rng.uniform(-0.5, 0.5, 3).tolist()))
         parent = f"b{i - 1}" if i else None

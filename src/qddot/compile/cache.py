@@ -7,6 +7,7 @@ warning and the time to compile.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -35,7 +36,10 @@ def cache_folder() -> Path:
     given = os.environ.get("QDDOT_CACHE_DIR")
     if given:
         return Path(given)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "qddot"
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "qddot"
+    except RuntimeError:  # a user without a home
+        return Path(tempfile.gettempdir()) / f"qddot-{getattr(os, 'getuid', int)()}"
 
 
 class Cache:
@@ -56,12 +60,14 @@ class Cache:
                 self._warn(f"{path} can be changed by others and is not used")
                 return None
             content = path.read_bytes()
-            os.utime(path)
         except FileNotFoundError:
             return None
         except OSError as error:
             self._warn(f"{path} cannot be read ({error.strerror})")
             return None
+        with contextlib.suppress(OSError):
+            # a folder that cannot be written is still good to read
+            os.utime(path)
         entry = _unpacked(content, key)
         if entry is None:
             self._warn(f"{path} is damaged or foreign and is built again")
@@ -85,15 +91,19 @@ class Cache:
 
     def entries(self) -> list[Path]:
         """The files, longest unused first."""
-        try:
-            found = [(p.stat().st_mtime, p) for p in self.folder.glob("*.qddot")]
-        except OSError:
-            return []
-        return [p for _, p in sorted(found)]
+        return [path for path, _ in self._files()]
+
+    def _files(self) -> list[tuple[Path, os.stat_result]]:
+        """The files and what is known of them; another process may remove one meanwhile."""
+        found = []
+        for path in self.folder.glob("*.qddot"):
+            with contextlib.suppress(OSError):
+                found.append((path, path.stat()))
+        return sorted(found, key=lambda x: x[1].st_mtime_ns)
 
     def size(self) -> int:
         """Bytes on disk."""
-        return sum(p.stat().st_size for p in self.entries() if p.exists())
+        return sum(status.st_size for _, status in self._files())
 
     def clear(self) -> int:
         """Remove everything; how many files that were."""
@@ -103,13 +113,13 @@ class Cache:
         return len(files)
 
     def _prune(self) -> None:
-        sizes = {p: p.stat().st_size for p in self.entries() if p.exists()}
-        excess = sum(sizes.values()) - self.most_bytes
-        for path, size in sizes.items():
+        files = self._files()
+        excess = sum(status.st_size for _, status in files) - self.most_bytes
+        for path, status in files:
             if excess <= 0:
                 break
             path.unlink(missing_ok=True)
-            excess -= size
+            excess -= status.st_size
 
     def _warn(self, message: str) -> None:
         warnings.warn(f"qddot cache: {message}", RuntimeWarning, stacklevel=6)
@@ -138,5 +148,8 @@ def _unpacked(content: bytes, key: str) -> Entry | None:
     ):
         return None
     length = int.from_bytes(body[:8], "little")
-    header = json.loads(body[8 : 8 + length])
-    return Entry(header["facts"], body[8 + length :]) if header["key"] == key else None
+    try:
+        header = json.loads(body[8 : 8 + length])
+        return Entry(header["facts"], body[8 + length :]) if header["key"] == key else None
+    except (ValueError, KeyError, TypeError):
+        return None

@@ -44,7 +44,7 @@ _OWN_NAMES = re.compile(r"w|k|r\d+")
 _SYMBOLS = {
     "q̈": "qdd", "q̇": "qd", "Ṁ": "Mdot", "J̇": "Jdot", "Ȧ": "Adot", "⁻¹": "^-1", "ᵀ": "^T", "²": "^2",
     "½": "1/2", "⊕": "(+)", "−": "-", "–": "-", "·": "*", "×": "x", "τ": "tau", "ω": "omega",
-    "π": "pi",
+    "π": "pi", "∂": "d",
 }  # fmt: skip
 
 
@@ -101,9 +101,13 @@ def ascii_text(text: str) -> str:
 
 def comment(lines: Iterable[str]) -> str:
     """Lines as a C comment; nothing in them can end it."""
-    safe = [re.sub(r"[^\x20-\x7e]", " ", ascii_text(line)) for line in lines]
-    safe = [re.sub(r"(?<=[*/?])(?=[*/?])", " ", line) for line in safe]
-    return "\n".join(["/*", *(f" * {line}".rstrip() for line in safe), " */"])
+    return "\n".join(["/*", *(f" * {_harmless(line)}".rstrip() for line in lines), " */"])
+
+
+def _harmless(text: str) -> str:
+    """Text for a comment: printable ASCII without the marks of comments and trigraphs."""
+    printable = re.sub(r"[^\x20-\x7e]", " ", ascii_text(text))
+    return re.sub(r"(?<=[*/?])(?=[*/?])", " ", printable)
 
 
 def string(text: str) -> str:
@@ -151,17 +155,11 @@ def header(
     lines += [f"#ifndef {guard}", f"#define {guard}", ""]
     width = max((len(key) for key in constants), default=0)
     for key, (value, meaning) in constants.items():
-        lines.append(f"#define {key:{width}} {value:<4} {_one_line(meaning)}")
+        lines.append(f"#define {key:{width}} {value:<4} /* {_harmless(meaning)} */")
     lines += ["", "#ifdef __cplusplus", 'extern "C" {', "#endif", "", *declarations]
     for routine in routines:
         lines += ["", comment(_described(routine)), prototype(routine, scalar) + ";"]
     return "\n".join([*lines, "", "#ifdef __cplusplus", "}", "#endif", "", "#endif", ""])
-
-
-def _one_line(text: str) -> str:
-    return " ".join(part.strip(" *") for part in comment([text]).splitlines()[1:-1]).join(
-        ("/* ", " */")
-    )
 
 
 def _described(routine: Routine) -> list[str]:

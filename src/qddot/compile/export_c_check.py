@@ -54,8 +54,9 @@ def _table(name: str, parameter: Parameter, rows: np.ndarray, scalar: str) -> li
 
 
 def _wrapped(line: str) -> list[str]:
+    indent = " " * (len(line) - len(line.lstrip()) + 4)
     return textwrap.wrap(
-        line, 99, subsequent_indent="     ", drop_whitespace=True, break_long_words=False
+        line, 99, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
 
 
@@ -124,12 +125,10 @@ def _test(v: Vectors, scalar: str) -> str:
     lines += [f"    static {scalar} {p.name}[{p.extent}];" for p in r.outputs]
     lines += [f"    double error_{p.name} = 0.0;" for p in r.outputs]
     lines += [f"    for (int k = 0; k < {len(v.inputs[0])}; k++) {{"]
-    lines += [f"        {r.name}({', '.join(values)});"]
+    lines += _wrapped(f"        {r.name}({', '.join(values)});")
     for p in r.outputs:
-        expected = f"out_{r.name}_{p.name}[k], size_{r.name}_{p.name}[k]"
-        lines.append(
-            f"        error_{p.name} = larger(error_{p.name}, {p.extent}, {p.name}, {expected});"
-        )
+        vector = f"{p.extent}, {p.name}, out_{r.name}_{p.name}[k], size_{r.name}_{p.name}[k]"
+        lines += _wrapped(f"        error_{p.name} = larger(error_{p.name}, {vector});")
     lines.append("    }")
     for p, tolerance in zip(r.outputs, v.tolerances, strict=True):
         lines.append(

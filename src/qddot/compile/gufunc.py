@@ -15,7 +15,10 @@ __all__ = ["Loops", "make_gufunc"]
 _FROM_FUNC_AND_DATA_AND_SIGNATURE = 31
 _NO_IDENTITY = -1
 
-# NumPy keeps pointers into these arrays for as long as a gufunc lives
+# offsets in PyUFuncObject: the table of loops, the name, and two fields that are null at first,
+# the second of which NumPy releases with the gufunc
+_FUNCTIONS, _NAME, _POINTER, _OBJECT = 32, 56, 80, 88
+# what gufuncs of another build of NumPy, whose objects look otherwise, point into
 _kept: list[Any] = []
 
 
@@ -67,9 +70,30 @@ class Loops:
 def make_gufunc(loops: Loops, name: str, doc: str, signature: str) -> np.ufunc:
     """The gufunc of a table of loops."""
     texts = (name.encode(), doc.encode(), signature.encode())
-    _kept.append((loops, texts))
-    return _constructor()(
+    gufunc = _constructor()(
         *loops.pointers(),
         *(len(loops.dtypes), loops.inputs, loops.outputs, _NO_IDENTITY),
         *(texts[0], texts[1], 0, texts[2]),
     )
+    _tie(gufunc, loops, texts)
+    return gufunc
+
+
+def _tie(gufunc: np.ufunc, loops: Loops, texts: tuple[bytes, ...]) -> None:
+    """Let what a gufunc points into live as long as it does, and no longer."""
+    kept = (loops, texts)
+    field = {
+        offset: ctypes.c_void_p.from_address(id(gufunc) + offset)
+        for offset in (_FUNCTIONS, _NAME, _POINTER, _OBJECT)
+    }
+    expected = {
+        _FUNCTIONS: loops.pointers()[0].value,
+        _NAME: ctypes.cast(texts[0], ctypes.c_void_p).value,
+        _POINTER: None,
+        _OBJECT: None,
+    }
+    if any(field[offset].value != value for offset, value in expected.items()):
+        _kept.append(kept)
+        return
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+    field[_OBJECT].value = id(kept)

@@ -7,6 +7,7 @@ import hashlib
 import itertools
 import json
 import math
+import os
 import threading
 import time
 import warnings
@@ -32,6 +33,16 @@ __all__ = ["Kernel", "Source", "compile_kernel"]
 Shape = tuple[int, ...]
 _LOOP = "qddot_loop"
 _lock = threading.RLock()
+
+
+def _renew_lock() -> None:
+    """A child process must not wait for a thread that only its parent has."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 _numbers = itertools.count()
 
 
@@ -166,9 +177,10 @@ def compile_kernel(source: Source, cache: Cache | None = None) -> Kernel:
     with _lock:
         entry, cached = _object_code(source, "float64", cache)
         library, addresses = _linked(entry, source, "float64")
-        loops = Loops(("float32", "float64"), len(source.inputs), len(source.outputs))
-        loops.set(1, addresses[_LOOP], library)
-        loops.set(0, *_later(source, cache, loops))
+        # NumPy takes float32 where all are float32, else the first loop that loses nothing
+        loops = Loops(("float64", "float32"), len(source.inputs), len(source.outputs))
+        loops.set(0, addresses[_LOOP], library)
+        loops.set(1, *_later(source, cache, loops))
         gufunc = make_gufunc(loops, source.name, source.doc, source.signature)
         call = _single(addresses.get(SINGLE), source, gufunc)
     facts = {
@@ -195,6 +207,21 @@ def _single(address: int | None, source: Source, gufunc: np.ufunc) -> Callable[.
 _LOOP_TYPE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)
 
 
+def _fill_with_nan(source: Source, args: int, dims: int, steps: int) -> None:
+    """Float32 outputs that cannot be computed, number by number as a gufunc describes them."""
+    shapes = (*source.inputs, *source.outputs)
+    n, count = ctypes.c_ssize_t.from_address(dims).value, len(shapes)
+    bases = (ctypes.c_size_t * count).from_address(args)
+    strides = (ctypes.c_ssize_t * (count + sum(map(len, shapes)))).from_address(steps)
+    core = count + sum(map(len, source.inputs))
+    for k, shape in enumerate(source.outputs, start=len(source.inputs)):
+        along = (strides[k], *strides[core : core + len(shape)])
+        core += len(shape)
+        for index in np.ndindex(n, *shape):
+            place = bases[k] + sum(i * s for i, s in zip(index, along, strict=True))
+            ctypes.c_float.from_address(place).value = math.nan
+
+
 def _later(source: Source, cache: Cache, loops: Loops) -> tuple[int, Any]:
     """A loop that, when first called, makes the float32 loop, puts it in its place and runs it."""
 
@@ -204,10 +231,11 @@ def _later(source: Source, cache: Cache, loops: Loops) -> tuple[int, Any]:
                 if not loops.ready:
                     entry, _ = _object_code(source, "float32", cache)
                     library, addresses = _linked(entry, source, "float32")
-                    loops.set(0, addresses[_LOOP], library)
+                    loops.set(1, addresses[_LOOP], library)
                     loops.ready = True
-                run = _LOOP_TYPE(loops.address(0))
+                run = _LOOP_TYPE(loops.address(1))
             except Exception as error:  # nothing may pass through native code
+                _fill_with_nan(source, args, dims, steps)
                 warnings.warn(
                     f"{source.name}: no float32 loop: {error}", RuntimeWarning, stacklevel=2
                 )

@@ -23,14 +23,15 @@ _NUMPY: dict[str, Callable[..., Any]] = {
     "atan2": np.arctan2,
     "select": lambda x, y, a, b: np.where(x < y, a, b),
 }
-_CHUNK = 250
+_NUMBERS_AT_ONCE = 4_000_000
 
 
 def evaluate(tape: Tape, values: np.ndarray, dtype: str) -> np.ndarray:
     """The outputs, shape (n, outputs), at n rows of inputs; every operation rounds to the dtype."""
-    chunks = range(0, len(values), _CHUNK)
+    step = max(1, _NUMBERS_AT_ONCE // len(tape.code))
+    parts = [values[k : k + step] for k in range(0, len(values), step)]
     with np.errstate(all="ignore"):
-        return np.concatenate([_rows(tape, values[k : k + _CHUNK], dtype) for k in chunks])
+        return np.concatenate([_rows(tape, part, dtype) for part in parts])
 
 
 def _rows(tape: Tape, values: np.ndarray, dtype: str) -> np.ndarray:

@@ -35,7 +35,9 @@ def single_ir(inputs: Sequence[Shape], outputs: Sequence[Shape], loop: str) -> s
     n_in, n_out = len(inputs), len(outputs)
     arrays, axes = n_in + n_out, sum(map(len, (*inputs, *outputs)))
     lines = [
-        "declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)",
+        "declare ptr @PyObject_CallObject(ptr, ptr)",
+        "declare void @Py_IncRef(ptr)",
+        "declare void @Py_DecRef(ptr)",
         "declare ptr @PyTuple_New(i64)",
         "declare i32 @PyTuple_SetItem(ptr, i64, ptr)",
         f"define ptr @{SINGLE}(ptr %self, ptr %given, i64 %count) {{",
@@ -57,9 +59,7 @@ def single_ir(inputs: Sequence[Shape], outputs: Sequence[Shape], loop: str) -> s
         f"make{n_out}:",
         f"  call void @{loop}(ptr %arrays, ptr %dims, ptr %steps, ptr null)",
         *_returned(n_out),
-        "general:",
-        "  %result = call ptr @PyObject_Vectorcall(ptr %gufunc, ptr %given, i64 %count, ptr null)",
-        "  ret ptr %result",
+        *_handed_on(),
         "failed:",
         "  ret ptr null",
         "}",
@@ -131,7 +131,8 @@ def _strides(inputs: Sequence[Shape], outputs: Sequence[Shape]) -> list[str]:
     """Strides of contiguous cores behind those of the batch, which one state does not use."""
     values = [0] * (len(inputs) + len(outputs))
     for shape in (*inputs, *outputs):
-        stride, found = 8, []
+        stride = 8
+        found: list[int] = []
         for size in reversed(shape):
             found.insert(0, stride)
             stride *= size
@@ -185,6 +186,31 @@ def _returned(outputs: int) -> list[str]:
     return [*lines, "  ret ptr %tuple"]
 
 
+def _handed_on() -> list[str]:
+    """Call the gufunc with the arguments as they came."""
+    return [
+        "general:",
+        "  %all = call ptr @PyTuple_New(i64 %count)",
+        "  %no_all = icmp eq ptr %all, null",
+        "  br i1 %no_all, label %failed, label %each",
+        "each:",
+        "  %k = phi i64 [0, %general], [%k1, %pass]",
+        "  %left = icmp slt i64 %k, %count",
+        "  br i1 %left, label %pass, label %run",
+        "pass:",
+        "  %source = getelementptr ptr, ptr %given, i64 %k",
+        "  %argument = load ptr, ptr %source",
+        "  call void @Py_IncRef(ptr %argument)",
+        "  %taken = call i32 @PyTuple_SetItem(ptr %all, i64 %k, ptr %argument)",
+        "  %k1 = add i64 %k, 1",
+        "  br label %each",
+        "run:",
+        "  %result = call ptr @PyObject_CallObject(ptr %gufunc, ptr %all)",
+        "  call void @Py_DecRef(ptr %all)",
+        "  ret ptr %result",
+    ]
+
+
 class _MethodDef(ctypes.Structure):
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -195,8 +221,14 @@ class _MethodDef(ctypes.Structure):
 
 
 _METH_FASTCALL = 0x0080
-# a built-in function keeps pointers into these for as long as it lives
+# a built-in function points into its definition to its very end
 _kept: list[Any] = []
+
+
+class _Context(bytes):
+    """The four addresses, and the gufunc, in which the code of the built-in function lives too."""
+
+    gufunc: np.ufunc
 
 
 @cache
@@ -237,9 +269,10 @@ def make_single(address: int, gufunc: np.ufunc, name: str, doc: str) -> Callable
     known = _addresses()
     if known is None:
         return None
-    context = struct.pack("4Q", *known, id(gufunc))
+    context = _Context(struct.pack("4Q", *known, id(gufunc)))
+    context.gufunc = gufunc
     definition = _MethodDef(name.encode(), address, _METH_FASTCALL, doc.encode())
-    _kept.append((definition, context, gufunc, np.dtype(np.float64)))
+    _kept.append(definition)
     create = ctypes.pythonapi.PyCFunction_NewEx
     create.restype = ctypes.py_object
     create.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]

@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 __all__ = [
@@ -97,7 +98,7 @@ class Recorder:
     def __init__(self) -> None:
         self.code: list[tuple[Any, ...]] = []
         self.symbols: list[Symbol] = []
-        self.known: dict[tuple[Any, ...], Symbol] = {}
+        self.known: dict[Any, Symbol] = {}
         self.count = 0
 
     def inputs(self, n: int) -> list[Symbol]:
@@ -107,8 +108,9 @@ class Recorder:
 
     def emit(self, *entry: Any) -> Symbol:
         """The symbol of an operation, recorded unless it was before."""
-        # 2 (an index) and 2.0 (a constant) are equal keys to a dict, so types are part of the key
-        key = (*entry, *map(type, entry))
+        # 2 (an index) and 2.0 (a constant) are equal keys to a dict, so types are part of the key;
+        # so are 0.0 and -0.0, which text tells apart
+        key = repr(entry) if 0.0 in entry else (*entry, *map(type, entry))
         symbol = self.known.get(key)
         if symbol is None:
             symbol = self.known[key] = Symbol(self, len(self.code), entry[0])
@@ -167,6 +169,8 @@ class Symbol:
 
     def __add__(self, other: Any) -> Any:
         if type(other) is not Symbol:
+            if not isinstance(other, Real):
+                return NotImplemented
             return self if other == 0.0 else self.recorder.emit("add", self.index, float(other))
         if other.name == "neg":
             return self - other._operand(1)
@@ -178,6 +182,8 @@ class Symbol:
 
     def __sub__(self, other: Any) -> Any:
         if type(other) is not Symbol:
+            if not isinstance(other, Real):
+                return NotImplemented
             return self if other == 0.0 else self.recorder.emit("add", self.index, -float(other))
         if other is self:
             return 0.0
@@ -194,7 +200,7 @@ class Symbol:
 
     def __mul__(self, other: Any) -> Any:
         if type(other) is not Symbol:
-            return self._scaled(float(other))
+            return self._scaled(float(other)) if isinstance(other, Real) else NotImplemented
         if self.name == "neg":
             return -(self._operand(1) * other)
         if other.name == "neg":
@@ -235,6 +241,9 @@ class Comparison:
     a: Any
     b: Any
 
+    def __bool__(self) -> bool:
+        raise TypeError("a comparison of symbols has no truth yet; choose with scalar.where")
+
 
 def _unary(name: str) -> Callable[[Symbol], Symbol]:
     def operation(x: Symbol) -> Symbol:
@@ -272,5 +281,5 @@ def if_else(condition: Comparison, a: Any, b: Any) -> Any:
 
 
 def sign(x: Symbol) -> Any:
-    """Record the sign: -1, 0 or 1."""
-    return if_else(x < 0.0, -1.0, if_else(x > 0.0, 1.0, 0.0))
+    """Record the sign: -1, 0 or 1; that of NaN is NaN."""
+    return if_else(x < 0.0, -1.0, if_else(x > 0.0, 1.0, x))

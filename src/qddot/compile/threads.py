@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -54,6 +56,11 @@ def _pool(n: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(n, thread_name_prefix="qddot")
 
 
+if hasattr(os, "register_at_fork"):
+    # threads do not follow into a child process
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
 def run_split(
     gufunc: np.ufunc,
     arrays: Sequence[Any],
@@ -74,8 +81,11 @@ def run_split(
     if parts < 2:
         return gufunc(*arrays, out=out)
     axis = int(np.argmax(batch)) - len(batch)
-    dtype = np.float32 if all(x.dtype == np.float32 for x in arrays) else np.float64
+    dtype = np.float32 if all(x.dtype.char == "f" for x in arrays) else np.float64
     given = out if isinstance(out, tuple) else (out,) * len(outputs) if out is None else (out,)
+    wanted = [batch + s for s in outputs]
+    if not _splittable(arrays, given, wanted):
+        return gufunc(*arrays, out=out)
     results = [
         np.empty(batch + s, dtype) if o is None else o for s, o in zip(outputs, given, strict=True)
     ]
@@ -87,8 +97,33 @@ def run_split(
         targets = tuple(_part(x, axis - n, part) for x, n in zip(results, sizes, strict=True))
         gufunc(*pieces, out=targets)
 
-    list(_pool(parts).map(work, [slice(a, b) for a, b in pairwise(bounds)]))
+    # what np.errstate says holds in the threads too
+    contexts = [copy_context() for _ in range(parts)]
+    slices = [slice(a, b) for a, b in pairwise(bounds)]
+    list(_pool(parts).map(lambda c, part: c.run(work, part), contexts, slices))
     return results[0] if len(results) == 1 else tuple(results)
+
+
+def _splittable(
+    arrays: Sequence[np.ndarray], given: Sequence[Any], wanted: Sequence[tuple[int, ...]]
+) -> bool:
+    """Whether results have just the shapes wanted, and no thread writes what another one reads."""
+    targets = [o for o in given if o is not None]
+    return (
+        len(given) == len(wanted)
+        and all(isinstance(o, np.ndarray) for o in targets)
+        and all(o is None or o.shape == s for o, s in zip(given, wanted, strict=True))
+        and not any(
+            np.may_share_memory(o, x) and not _same_place(o, x) for o in targets for x in arrays
+        )
+    )
+
+
+def _same_place(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays are one: their parts then overlap part by part."""
+    return a.__array_interface__["data"] == b.__array_interface__["data"] and (
+        (a.shape, a.strides, a.dtype) == (b.shape, b.strides, b.dtype)
+    )
 
 
 def _part(x: np.ndarray, axis: int, part: slice) -> np.ndarray:

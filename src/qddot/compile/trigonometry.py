@@ -7,6 +7,8 @@ those of fdlibm (double) and Cephes (single).
 
 from __future__ import annotations
 
+import math
+
 from qddot.compile.types import Vector
 
 __all__ = ["sincos_ir"]
@@ -34,62 +36,14 @@ _COS = {
 
 def sincos_ir(v: Vector) -> str:
     """The function @sincos from a vector to the pair of its sines and cosines."""
-    t, w, i = v.type, v.lanes, f"<{v.lanes} x {v.integer}>"
-    lines: list[str] = []
-
-    def line(name: str, text: str) -> str:
-        lines.append(f"  %{name} = {text}")
-        return f"%{name}"
-
-    def fma(name: str, a: str, b: str, c: str) -> str:
-        return line(name, f"call {t} @llvm.fma.{v.suffix}({t} {a}, {t} {b}, {t} {c})")
-
-    def polynomial(name: str, coefficients: tuple[float, ...]) -> str:
-        value = v.constant(coefficients[-1])
-        for k, c in enumerate(reversed(coefficients[:-1])):
-            value = fma(f"{name}{k}", value, "%r2", v.constant(c))
-        return value
-
-    line("scaled", f"fmul {t} %x, {v.constant(2 / 3.141592653589793)}")
-    line("n", f"call {t} @llvm.rint.{v.suffix}({t} %scaled)")
-    line("minus", f"fneg {t} %n")
-    r = "%x"
-    for k, part in enumerate(_HALF_PI[v.scalar]):
-        r = fma(f"r_{k}", "%minus", v.constant(part), r)
-    line("r2", f"fmul {t} {r}, {r}")
-    line("r3", f"fmul {t} %r2, {r}")
-    line("r4", f"fmul {t} %r2, %r2")
-    s = fma("s", polynomial("sp", _SIN[v.scalar]), "%r3", r)
-    # -0 has no multiple of π/2 to lose and keeps its sign through r
-    half = fma("half", v.constant(-0.5), "%r2", v.constant(1.0))
-    c = fma("c", polynomial("cp", _COS[v.scalar]), "%r4", half)
-    # beyond the range the quadrant is poison; those lanes are replaced below
-    line("magnitude", f"call {t} @llvm.fabs.{v.suffix}({t} %x)")
-    line("inside", f"fcmp ole {t} %magnitude, {v.constant(_LARGEST)}")
-    line("safe", f"select <{w} x i1> %inside, {t} %n, {t} zeroinitializer")
-    line("quadrant", f"fptosi {t} %safe to {i}")
-    one, two = (v.integers(k) for k in (1, 2))
-    line("odd", f"and {i} %quadrant, {one}")
-    line("swap", f"icmp ne {i} %odd, zeroinitializer")
-    line("sbit", f"and {i} %quadrant, {two}")
-    line("sneg", f"icmp ne {i} %sbit, zeroinitializer")
-    line("next", f"add {i} %quadrant, {one}")
-    line("cbit", f"and {i} %next, {two}")
-    line("cneg", f"icmp ne {i} %cbit, zeroinitializer")
-    line("s1", f"select <{w} x i1> %swap, {t} {c}, {t} {s}")
-    line("c1", f"select <{w} x i1> %swap, {t} {s}, {t} {c}")
-    line("s2", f"fneg {t} %s1")
-    line("c2", f"fneg {t} %c1")
-    line("sine", f"select <{w} x i1> %sneg, {t} %s2, {t} %s1")
-    line("cosine", f"select <{w} x i1> %cneg, {t} %c2, {t} %c1")
+    t, w = v.type, v.lanes
     pair = f"{{ {t}, {t} }}"
-    body = "\n".join(lines)
-    mask = f"i{w}"
+    body = "\n".join([*_reduction(v), *_quadrants(v)])
     return f"""
 define internal {pair} @sincos({t} %x) noinline {{
 {body}
-  %mask = bitcast <{w} x i1> %inside to {mask}
-  %all = icmp eq {mask} %mask, -1
+  %mask = bitcast <{w} x i1> %inside to i{w}
+  %all = icmp eq i{w} %mask, -1
   br i1 %all, label %done, label %slow
 done:
   %p0 = insertvalue {pair} undef, {t} %sine, 0
@@ -99,6 +53,65 @@ slow:
 {_slow_lanes(v)}
 }}
 """
+
+
+def _reduction(v: Vector) -> list[str]:
+    """%n, the nearest multiple of π/2, and %s, %c, the sine and cosine of what is left of x."""
+    t, lines = v.type, []
+
+    def fma(name: str, a: str, b: str, c: str) -> str:
+        lines.append(f"  %{name} = call {t} @llvm.fma.{v.suffix}({t} {a}, {t} {b}, {t} {c})")
+        return f"%{name}"
+
+    def polynomial(name: str, coefficients: tuple[float, ...]) -> str:
+        value = v.constant(coefficients[-1])
+        for k, c in enumerate(reversed(coefficients[:-1])):
+            value = fma(f"{name}{k}", value, "%r2", v.constant(c))
+        return value
+
+    lines += [
+        f"  %scaled = fmul {t} %x, {v.constant(2 / math.pi)}",
+        f"  %n = call {t} @llvm.rint.{v.suffix}({t} %scaled)",
+        f"  %minus = fneg {t} %n",
+    ]
+    r = "%x"
+    for k, part in enumerate(_HALF_PI[v.scalar]):
+        r = fma(f"r_{k}", "%minus", v.constant(part), r)
+    lines += [
+        f"  %r2 = fmul {t} {r}, {r}",
+        f"  %r3 = fmul {t} %r2, {r}",
+        f"  %r4 = fmul {t} %r2, %r2",
+    ]
+    fma("s", polynomial("sp", _SIN[v.scalar]), "%r3", r)
+    half = fma("half", v.constant(-0.5), "%r2", v.constant(1.0))
+    fma("c", polynomial("cp", _COS[v.scalar]), "%r4", half)
+    return lines
+
+
+def _quadrants(v: Vector) -> list[str]:
+    """%sine and %cosine of x from those of the rest, and %inside, the lanes they are right for."""
+    t, w, i = v.type, v.lanes, f"<{v.lanes} x {v.integer}>"
+    one, two = (v.integers(k) for k in (1, 2))
+    return [
+        f"  %magnitude = call {t} @llvm.fabs.{v.suffix}({t} %x)",
+        f"  %inside = fcmp ole {t} %magnitude, {v.constant(_LARGEST)}",
+        # a multiple that no integer holds would be poison
+        f"  %safe = select <{w} x i1> %inside, {t} %n, {t} zeroinitializer",
+        f"  %quadrant = fptosi {t} %safe to {i}",
+        f"  %odd = and {i} %quadrant, {one}",
+        f"  %swap = icmp ne {i} %odd, zeroinitializer",
+        f"  %sbit = and {i} %quadrant, {two}",
+        f"  %sneg = icmp ne {i} %sbit, zeroinitializer",
+        f"  %next = add {i} %quadrant, {one}",
+        f"  %cbit = and {i} %next, {two}",
+        f"  %cneg = icmp ne {i} %cbit, zeroinitializer",
+        f"  %s1 = select <{w} x i1> %swap, {t} %c, {t} %s",
+        f"  %c1 = select <{w} x i1> %swap, {t} %s, {t} %c",
+        f"  %s2 = fneg {t} %s1",
+        f"  %c2 = fneg {t} %c1",
+        f"  %sine = select <{w} x i1> %sneg, {t} %s2, {t} %s1",
+        f"  %cosine = select <{w} x i1> %cneg, {t} %c2, {t} %c1",
+    ]
 
 
 def _slow_lanes(v: Vector) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+import numpy as np
+
 __all__ = ["Vector", "vector_type"]
 
 
@@ -43,7 +45,8 @@ class Vector:
     def constant(self, x: float) -> str:
         """A vector of one constant; IR writes floats as the bits of a double."""
         if self.scalar == "float":
-            x = struct.unpack("f", struct.pack("f", x))[0]
+            with np.errstate(over="ignore"):
+                x = float(np.float32(x))
         bits = struct.pack(">d", x).hex().upper()
         return "<" + ", ".join([f"{self.scalar} 0x{bits}"] * self.lanes) + ">"
 

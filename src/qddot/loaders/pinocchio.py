@@ -145,8 +145,8 @@ def _steps(model: pinocchio.Model, name: str, joint: Any, X: Transform) -> Itera
             yield from _steps(model, f"{name}.{k}", part, X @ _transform(placement))
             X = Transform.identity()
         return
-    if kind in _CHAINS:
-        row, parts = _CHAINS[kind]
+    if kind in _CHAINS or kind == "Universal":
+        row, parts = _CHAINS.get(kind) or ("revolute", _universal_axes(joint))
         for k, (suffix, axis) in enumerate(parts):
             limits = _limits(model, iq + k, iv + k)
             drive = _drivetrain(model, f"{name}.{suffix}", iv + k, 1)
@@ -157,6 +157,12 @@ def _steps(model: pinocchio.Model, name: str, joint: Any, X: Transform) -> Itera
     yield _Step(X, _joint(model, name, joint, kind), iq, iv)
 
 
+def _universal_axes(joint: Any) -> tuple[tuple[str, Vec3], ...]:
+    """The two axes of a universal joint, by the suffix of their names."""
+    whole = joint.extract()
+    return (("1", _vector(whole.axis1)), ("2", _vector(whole.axis2)))
+
+
 def _joint(model: pinocchio.Model, name: str, joint: Any, kind: str) -> Joint:
     iq, iv = joint.idx_q, joint.idx_v
     drive = _drivetrain(model, name, iv, joint.nv)
@@ -164,10 +170,6 @@ def _joint(model: pinocchio.Model, name: str, joint: Any, kind: str) -> Joint:
         return Joint(name, JOINTS[_WHOLE[kind]], drivetrain=drive)
     if kind == "Planar":
         return Joint(name, JOINTS["planar"], plane_basis(_Z), drivetrain=drive)
-    if kind == "Universal":
-        whole = joint.extract()
-        axes = _vector(whole.axis1), _vector(whole.axis2)
-        return Joint(name, JOINTS["universal"], axes, drivetrain=drive)
     if kind not in _ONE_AXIS:
         known = ", ".join((*_ONE_AXIS, *_WHOLE, *_CHAINS, "Planar", "Universal", "Composite"))
         raise InvalidModel(f"joint {name!r}", f"type {kind} is not one of {known}, Mimic")

@@ -17,15 +17,15 @@ _MOST_STATES = 64
 def contenders(job: Job) -> list[Contender]:
     """A serial map over states, on buffers that are used again."""
     states = min(job.states, _MOST_STATES)
-    mapped = job.robot.casadi(job.function, **job.options).map(states)
+    mapped: Any = job.robot.casadi(job.function, **job.options).map(states)
     # CasADi stores by columns: one column of a mapped input is one state
     arrays = [np.ascontiguousarray(x) for x in job.first(states).values()]
     results = [np.zeros(max(1, mapped.nnz_out(k))) for k in range(mapped.n_out())]
     buffer, evaluate = mapped.buffer()
     for k, x in enumerate(arrays):
-        buffer.set_arg(k, memoryview(x))
+        buffer.set_arg(k, x.data)
     for k, x in enumerate(results):
-        buffer.set_res(k, memoryview(x))
+        buffer.set_res(k, x.data)
 
     # the evaluator keeps neither its buffer nor the arrays alive
     def run(_kept: Any = (buffer, arrays, results)) -> None:

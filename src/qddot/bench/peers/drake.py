@@ -69,9 +69,7 @@ def contenders(job: Job) -> list[Contender]:
     return [Contender("Drake", _CALLS[job.function], len(q), looped(call, *columns), values)]
 
 
-def _states(
-    job: Job, plant: Any, inputs: dict[str, np.ndarray]
-) -> tuple[np.ndarray, VelocityMap]:
+def _states(job: Job, plant: Any, inputs: dict[str, np.ndarray]) -> tuple[np.ndarray, VelocityMap]:
     """Positions with a free body's quaternion (w, x, y, z) first, and the map of velocities."""
     robot, q = job.robot, inputs["q"]
     v = inputs.get("v", np.zeros((len(q), robot.nv)))

@@ -74,9 +74,7 @@ def contenders(job: Job) -> list[Contender]:
     return [Contender("MuJoCo", _CALLS[job.function], len(q), looped(call, *columns), values)]
 
 
-def _states(
-    job: Job, model: Any, inputs: dict[str, np.ndarray]
-) -> tuple[np.ndarray, VelocityMap]:
+def _states(job: Job, model: Any, inputs: dict[str, np.ndarray]) -> tuple[np.ndarray, VelocityMap]:
     """Positions with quaternions (w, x, y, z), and the map of velocities."""
     robot, q = job.robot, inputs["q"]
     v = inputs.get("v", np.zeros((len(q), robot.nv)))

@@ -50,7 +50,7 @@ def contenders(job: Job) -> list[Contender]:
     model, order = _loaded(job.subject)
     name, data = _CALLS[job.function], model.createData()
     call = partial(getattr(pin, name), model, data)
-    columns = [_moved(order, n, x) for n, x in job.first().items()]
+    columns: list[Any] = [_moved(order, n, x) for n, x in job.first().items()]
     if job.function == "frame_jacobian":
         frame = model.getFrameId(job.options["frame"])
         columns += [[frame] * len(columns[0]), [pin.LOCAL_WORLD_ALIGNED] * len(columns[0])]

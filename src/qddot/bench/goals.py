@@ -1,0 +1,159 @@
+"""The goals of the project for one core, held against what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["GOALS", "Goal", "Verdict", "judged"]
+
+Figures = Iterator[tuple[str, float]]
+_COMPARED = ("UR5", "Panda", "ANYmal C", "Talos")
+_FIRST_DERIVATIVES = ("inverse_dynamics_derivatives", "forward_dynamics_derivatives")
+_DYNAMICS = ("inverse_dynamics", "forward_dynamics")
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A claim, the figures it is about, and the bound that they must reach or must not pass."""
+
+    claim: str
+    bound: float
+    figures: Callable[[dict[str, Any]], Figures]
+    least: bool = True
+    unit: str = "×"
+
+    def met(self, figure: float) -> bool:
+        """Whether a figure keeps the bound."""
+        return figure >= self.bound if self.least else figure <= self.bound
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A goal, its worst figure, and the figures that miss it."""
+
+    goal: Goal
+    worst: tuple[str, float]
+    missed: tuple[tuple[str, float], ...]
+
+
+def judged(data: dict[str, Any]) -> list[Verdict]:
+    """The goals for which there are figures."""
+    verdicts = []
+    for goal in GOALS:
+        figures = list(goal.figures(data))
+        if figures:
+            worst = (min if goal.least else max)(figures, key=lambda f: f[1])
+            missed = tuple(f for f in figures if not goal.met(f[1]))
+            verdicts.append(Verdict(goal, worst, missed))
+    return verdicts
+
+
+def _rows(
+    data: dict[str, Any], functions: Collection[str], robots: Collection[str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Rows of functions (all if none are named) of robots by title or kind (all if none)."""
+    for row in data["rows"]:
+        named = not robots or row["robot"] in robots or row["kind"] in robots
+        if named and (not functions or row["function"] in functions):
+            yield f"{row['robot']} {row['function']}", row
+
+
+def _ratio(
+    engine: str, functions: Collection[str], robots: Collection[str]
+) -> Callable[[dict[str, Any]], Figures]:
+    """How many times as long an engine takes."""
+
+    def figures(data: dict[str, Any]) -> Figures:
+        for label, row in _rows(data, functions, robots):
+            for peer in row["peers"]:
+                if peer["engine"] == engine and peer["ratio"] is not None:
+                    yield label, peer["ratio"]
+
+    return figures
+
+
+def _field(
+    part: str, field: str, functions: Collection[str] = (), robots: Collection[str] = ()
+) -> Callable[[dict[str, Any]], Figures]:
+    """A figure of the rows."""
+
+    def figures(data: dict[str, Any]) -> Figures:
+        for label, row in _rows(data, functions, robots):
+            if row[part][field] is not None:
+                yield label, row[part][field]
+
+    return figures
+
+
+def _threads(data: dict[str, Any]) -> Figures:
+    for row in data["threads"]:
+        if row["status"] == "ok":
+            yield row["robot"], row["ratio"]
+
+
+def _spread(data: dict[str, Any]) -> Figures:
+    costs = [row["ns_per_operation"] for row in data["scaling"]]
+    if len(costs) > 1:
+        yield "slowest ÷ fastest", max(costs) / min(costs)
+
+
+def _cold(
+    functions: Collection[str], robots: Collection[str]
+) -> Callable[[dict[str, Any]], Figures]:
+    return _field("compile", "cold_s", functions, robots)
+
+
+GOALS = (
+    Goal(
+        "inverse and forward dynamics, Pinocchio's fastest",
+        20.0,
+        _ratio("Pinocchio", _DYNAMICS, _COMPARED),
+    ),
+    Goal("mass matrix of arms, Pinocchio", 20.0, _ratio("Pinocchio", ["mass_matrix"], ["arm"])),
+    Goal("mass matrix of Talos, Pinocchio", 12.0, _ratio("Pinocchio", ["mass_matrix"], ["Talos"])),
+    Goal(
+        "first derivatives of arms, Pinocchio",
+        20.0,
+        _ratio("Pinocchio", _FIRST_DERIVATIVES, ["arm"]),
+    ),
+    Goal(
+        "first derivatives of Talos, Pinocchio",
+        10.0,
+        _ratio("Pinocchio", _FIRST_DERIVATIVES, ["Talos"]),
+    ),
+    Goal(
+        "Coriolis matrix and regressor, Pinocchio",
+        15.0,
+        _ratio("Pinocchio", ["coriolis_matrix", "torque_regressor"], _COMPARED),
+    ),
+    Goal("arms, MuJoCo", 30.0, _ratio("MuJoCo", [], ["arm"])),
+    Goal("humanoids, MuJoCo", 15.0, _ratio("MuJoCo", [], ["humanoid"])),
+    Goal("single call, Pinocchio's Python call", 1.0, _field("single", "ratio")),
+    Goal(
+        "share of the multiply-add bound, inverse dynamics of UR5 and Talos",
+        0.4,
+        _field("ours", "bound_share", ["inverse_dynamics"], ["UR5", "Talos"]),
+        unit="",
+    ),
+    Goal("float32, float64", 1.5, _field("ours", "float32_ratio")),
+    Goal("two threads, one", 1.8, _threads),
+    Goal("time per operation on chains", 2.0, _spread, least=False),
+    Goal("cold compile, UR5", 0.5, _cold([], ["UR5"]), least=False, unit=" s"),
+    Goal(
+        "cold compile, Talos inverse, forward, mass",
+        3.0,
+        _cold([*_DYNAMICS, "mass_matrix"], ["Talos"]),
+        least=False,
+        unit=" s",
+    ),
+    Goal(
+        "cold compile, Talos derivatives",
+        15.0,
+        _cold(_FIRST_DERIVATIVES, ["Talos"]),
+        least=False,
+        unit=" s",
+    ),
+    Goal("warm start", 0.03, _field("compile", "warm_s"), least=False, unit=" s"),
+)

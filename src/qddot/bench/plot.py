@@ -1,0 +1,79 @@
+"""The figures as a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from qddot.errors import MissingPackage
+
+__all__ = ["plot"]
+
+_COLOURS = {"Pinocchio": "#3b6fb6", "MuJoCo": "#d98032", "Drake": "#5a9e52", "CasADi": "#8a6fb0"}
+
+_COLUMNS = 3
+
+
+def plot(data: dict[str, Any], file: Path) -> None:
+    """Ratios of each robot as bars on a logarithmic axis, and the cost of long chains."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingPackage("matplotlib", "the plot of the benchmark") from error
+    robots = list(dict.fromkeys(row["robot"] for row in data["rows"]))
+    panels = len(robots) + bool(data["scaling"])
+    columns = min(panels, _COLUMNS)
+    lines = -(-panels // columns)
+    figure = Figure(figsize=(5.5 * columns, 5.5 * lines), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(lines, columns, squeeze=False).ravel()
+    engines = _engines(data["rows"])
+    for ax, robot in zip(axes, robots, strict=False):
+        _ratios(ax, [row for row in data["rows"] if row["robot"] == robot], engines)
+        ax.set_title(robot)
+    if data["scaling"]:
+        _chains(axes[len(robots)], data["scaling"])
+    for ax in axes[panels:]:
+        ax.set_axis_off()
+    machine = data["machine"]
+    figure.suptitle(f"peer's time ÷ qddot's, one core of {machine['cpu']}, {machine['date'][:10]}")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=6)
+    figure.savefig(file, dpi=110)
+
+
+def _engines(rows: list[dict[str, Any]]) -> list[str]:
+    """Engines that were timed at least once."""
+    return list(dict.fromkeys(p["engine"] for row in rows for p in row["peers"] if p["ratio"]))
+
+
+def _ratios(ax: Any, rows: list[dict[str, Any]], engines: list[str]) -> None:
+    """Bars of one robot: a group a function, a bar an engine, with its ratio."""
+    height = 0.84 / max(len(engines), 1)
+    for k, engine in enumerate(engines):
+        ratios = [
+            next((p["ratio"] for p in row["peers"] if p["engine"] == engine and p["ratio"]), 0.0)
+            for row in rows
+        ]
+        places = [i + k * height for i in range(len(rows))]
+        colour = _COLOURS.get(engine, "#888888")
+        bars = ax.barh(places, ratios, height, label=engine, color=colour)
+        ax.bar_label(bars, [f" {x:.0f}" if x else "" for x in ratios], fontsize=6)
+    ax.set_yticks([i + 0.42 - height / 2 for i in range(len(rows))], [r["function"] for r in rows])
+    ax.invert_yaxis()
+    ax.set_xscale("log")
+    timed = [p["ratio"] for row in rows for p in row["peers"] if p["ratio"]] or [1.0]
+    ax.set_xlim(0.9 * min(1.0, *timed), 1.8 * max(1.0, *timed))
+    ax.axvline(1.0, color="black", linewidth=0.8)
+
+
+def _chains(ax: Any, rows: list[dict[str, Any]]) -> None:
+    """Time a state against the number of joints."""
+    ax.plot([r["joints"] for r in rows], [r["us"] for r in rows], "o-", color="#3b6fb6")
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.minorticks_off()
+    ax.set_xticks([r["joints"] for r in rows], [str(r["joints"]) for r in rows])
+    ax.set_xlabel("joints")
+    ax.set_ylabel("µs a state")
+    ax.set_title("inverse dynamics of chains")

@@ -1,0 +1,230 @@
+"""The figures as tables: for the terminal, and as a page of the documentation."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from qddot.bench.goals import Verdict, judged
+from qddot.errors import DescriptionError
+
+__all__ = ["Sheet", "page", "read_figures", "sheets", "write_figures"]
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table with the words that say what its figures are."""
+
+    title: str
+    text: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def markdown(self) -> str:
+        """The table as Markdown."""
+        lines = [self.columns, ("---",) * len(self.columns), *self.rows]
+        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        return f"## {self.title}\n\n{self.text}\n\n{table}\n"
+
+
+def write_figures(data: dict[str, Any], file: Path) -> None:
+    """Keep the figures as JSON."""
+    file.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+
+
+def read_figures(file: Path) -> dict[str, Any]:
+    """Figures that were kept."""
+    try:
+        data = json.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        raise DescriptionError(file, f"no figures of a benchmark ({error})") from error
+    if not isinstance(data, dict) or not {"machine", "rows", "scaling"} <= set(data):
+        raise DescriptionError(file, "no figures of a benchmark")
+    return data
+
+
+def sheets(data: dict[str, Any]) -> list[Sheet]:
+    """All tables that have rows."""
+    made = (_batch(data), _single(data), _bound(data), _threads(data), _compile(data))
+    return [s for s in (*made, _scaling(data), _goals(judged(data)), _notes(data)) if s.rows]
+
+
+def page(data: dict[str, Any]) -> str:
+    """The page of the documentation."""
+    m, used = data["machine"], data["machine"]["versions"]
+    versions = ", ".join(f"{name} {v}" for name, v in used.items() if v)
+    facts = (
+        f"Measured {m['date']} on {m['cpu']} ({m['cores']} cores, {m['llvm_cpu']}, vectors of "
+        f"{m['vector_bytes']} bytes), Python {m['python']}, {versions}."
+    )
+    head = (
+        "# Performance\n\nWritten by `qddot bench --page`. Repeat it with `make bench`."
+        f"\n\n{facts}\n\nAll contenders of a row run in one process, in turns, and the best of "
+        f"{data['settings']['rounds']} rounds counts. Before a pair is timed, its results must "
+        "agree to 1e-8 of the largest entry. Mimic joints are independent, so that all engines "
+        "have the same degrees of freedom. A ratio is the peer's time over ours.\n"
+    )
+    return "\n".join([head, *(s.markdown() for s in sheets(data))])
+
+
+def _number(x: float | None) -> str:
+    """Three significant digits without an exponent."""
+    if x is None:
+        return "–"
+    digits = 2 - math.floor(math.log10(abs(x))) if x else 0
+    return f"{x:.{min(max(digits, 0), 6)}f}"
+
+
+def _engines(data: dict[str, Any]) -> list[str]:
+    return list(dict.fromkeys(p["engine"] for row in data["rows"] for p in row["peers"]))
+
+
+def _batch(data: dict[str, Any]) -> Sheet:
+    engines = _engines(data)
+    rows = []
+    for row in data["rows"]:
+        cells: dict[str, str] = {}
+        for p in row["peers"]:
+            shown = f"{_number(p['us'])} ({p['ratio']:.1f}×)" if p["ratio"] else p["status"]
+            cells.setdefault(p["engine"], shown)
+        ours = _number(row["ours"]["us"])
+        listed = (cells.get(engine, "–") for engine in engines)
+        rows.append((row["robot"], row["function"], str(row["states"]), ours, *listed))
+    text = (
+        "µs a state, and in brackets the ratio. qddot runs the gufunc on a batch that stays in the "
+        "cache, on one core, in float64, into arrays that are used again. Pinocchio's figure is "
+        "the faster of a Python call a state and its own loop over a batch on one thread; MuJoCo "
+        "and Drake take Python calls; CasADi runs the same text in its own virtual machine. A "
+        "dash: that engine is not asked for it."
+    )
+    columns = ("robot", "function", "states", "qddot", *engines)
+    return Sheet("A batch on one core", text, columns, tuple(rows))
+
+
+def _single(data: dict[str, Any]) -> Sheet:
+    rows = tuple(
+        (
+            row["robot"],
+            row["function"],
+            _number(row["single"]["us"]),
+            _number(row["single"]["pinocchio_us"]),
+            _times(row["single"]["ratio"]),
+        )
+        for row in data["rows"]
+    )
+    columns = ("robot", "function", "qddot", "Pinocchio", "ratio")
+    text = "µs of one Python call with one state: a method of `Robot`, and the call of Pinocchio."
+    return Sheet("A single call", text, columns, rows)
+
+
+def _times(x: float | None) -> str:
+    return "–" if x is None else f"{x:.2f}×"
+
+
+def _bound(data: dict[str, Any]) -> Sheet:
+    peak = data["peak"]
+    text = (
+        "Operations of the tape over (time × peak). The peak is that of a compiled loop of "
+        f"independent fused multiply-adds on full vectors: {peak['float64'] / 1e9:.1f} billion a "
+        f"second on one core in float64, {peak['float32'] / 1e9:.1f} in float32, where one fused "
+        "multiply-add on one lane is one operation. An operation of the tape is one addition, "
+        "multiplication, sine …: a product and a sum that fuse count as two, a sine as one."
+    )
+    rows = tuple(
+        (
+            row["robot"],
+            row["function"],
+            str(row["compile"]["operations"]),
+            f"{100 * row['ours']['bound_share']:.0f} %",
+            _number(row["ours"]["float32_us"]),
+            _times(row["ours"]["float32_ratio"]),
+        )
+        for row in data["rows"]
+    )
+    columns = ("robot", "function", "operations", "share of bound", "float32 µs", "float32 gain")
+    return Sheet("The bound of the machine, and float32", text, columns, rows)
+
+
+def _threads(data: dict[str, Any]) -> Sheet:
+    rows = []
+    for row in data["threads"]:
+        if row["status"] != "ok":
+            rows.append((row["robot"], row["status"], row["reason"], "", ""))
+            continue
+        times = (_number(row["us"]), _number(row["two_us"]))
+        rows.append((row["robot"], str(row["states"]), *times, _times(row["ratio"])))
+    columns = ("robot", "states", "one thread", "two threads", "gain")
+    text = "Inverse dynamics of a batch much larger than the cache, µs a state."
+    return Sheet("Two threads", text, columns, tuple(rows))
+
+
+def _compile(data: dict[str, Any]) -> Sheet:
+    rows = tuple(
+        (
+            row["robot"],
+            row["function"],
+            f"{row['compile']['cold_s']:.2f}",
+            f"{1e3 * row['compile']['warm_s']:.1f}",
+            f"{row['compile']['code_bytes'] / 1024:.0f}",
+        )
+        for row in data["rows"]
+    )
+    columns = ("robot", "function", "cold s", "warm ms", "code KiB")
+    text = (
+        "Until a function of a loaded robot is ready for float64: with an empty cache, and from "
+        "the cache. Imports are not counted."
+    )
+    return Sheet("Compiling", text, columns, rows)
+
+
+def _scaling(data: dict[str, Any]) -> Sheet:
+    rows = tuple(
+        (
+            str(row["joints"]),
+            str(row["operations"]),
+            _number(row["us"]),
+            _number(1e3 * row["ns_per_operation"]),
+        )
+        for row in data["scaling"]
+    )
+    columns = ("joints", "operations", "µs a state", "ps an operation")
+    text = "Inverse dynamics of chains of revolute joints with random axes and inertias."
+    return Sheet("Long chains", text, columns, rows)
+
+
+def _goals(verdicts: list[Verdict]) -> Sheet:
+    rows = []
+    for v in verdicts:
+        sense, unit = ("≥" if v.goal.least else "≤"), v.goal.unit
+        label, figure = v.worst
+        missed = "; ".join(f"{name} {_number(x)}{unit}" for name, x in v.missed)
+        rows.append(
+            (
+                v.goal.claim,
+                f"{sense} {v.goal.bound:g}{unit}",
+                f"{_number(figure)}{unit} ({label})",
+                f"MISSED: {missed}" if missed else "met",
+            )
+        )
+    return Sheet("Goals", "What the project asks of itself.", _GOAL_COLUMNS, tuple(rows))
+
+
+_GOAL_COLUMNS = ("figure", "goal", "worst", "verdict")
+
+
+def _notes(data: dict[str, Any]) -> Sheet:
+    """Why an engine is absent, each reason once for a robot and engine."""
+    said: dict[tuple[str, str, str, str], list[str]] = {}
+    for row in data["rows"]:
+        for p in row["peers"]:
+            if p["status"] != "ok":
+                key = (p["engine"], row["robot"], p["status"], p["reason"])
+                said.setdefault(key, []).append(row["function"])
+    label: Callable[[str], str] = lambda text: text.replace("|", "/")  # noqa: E731
+    rows = tuple((e, r, s, label(why), ", ".join(f)) for (e, r, s, why), f in said.items())
+    columns = ("engine", "robot", "status", "reason", "functions")
+    return Sheet("Engines that were not measured", "By robot.", columns, rows)

@@ -31,22 +31,21 @@ class Goal:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A goal, its worst figure, and the figures that miss it."""
+    """A goal, its worst figure (None if there is none), and the figures that miss it."""
 
     goal: Goal
-    worst: tuple[str, float]
+    worst: tuple[str, float] | None
     missed: tuple[tuple[str, float], ...]
 
 
 def judged(data: dict[str, Any]) -> list[Verdict]:
-    """The goals for which there are figures."""
+    """All goals, with what was measured."""
     verdicts = []
     for goal in GOALS:
         figures = list(goal.figures(data))
-        if figures:
-            worst = (min if goal.least else max)(figures, key=lambda f: f[1])
-            missed = tuple(f for f in figures if not goal.met(f[1]))
-            verdicts.append(Verdict(goal, worst, missed))
+        worst = (min if goal.least else max)(figures, key=lambda f: f[1], default=None)
+        missed = tuple(f for f in figures if not goal.met(f[1]))
+        verdicts.append(Verdict(goal, worst, missed))
     return verdicts
 
 

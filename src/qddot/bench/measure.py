@@ -25,6 +25,7 @@ __all__ = [
     "difference",
     "fresh_cache",
     "interleaved",
+    "one_core",
 ]
 
 TOLERANCE = 1e-8
@@ -89,6 +90,20 @@ def _no_collection() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+@contextmanager
+def one_core() -> Iterator[None]:
+    """This thread, and those that it starts, on one core where the system allows to say so."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(allowed)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
 
 
 def difference(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> float:

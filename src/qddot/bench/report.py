@@ -61,13 +61,14 @@ def page(data: dict[str, Any]) -> str:
         f"Measured {m['date']} on {m['cpu']} ({m['cores']} cores, {m['llvm_cpu']}, vectors of "
         f"{m['vector_bytes']} bytes), Python {m['python']}, {versions}."
     )
-    head = (
-        "# Performance\n\nWritten by `qddot bench --page`. Repeat it with `make bench`."
-        f"\n\n{facts}\n\nAll contenders of a row run in one process, in turns, and the best of "
+    method = (
+        "All contenders of a row run in one process on one core, in turns, and the best of "
         f"{data['settings']['rounds']} rounds counts. Before a pair is timed, its results must "
         "agree to 1e-8 of the largest entry. Mimic joints are independent, so that all engines "
-        "have the same degrees of freedom. A ratio is the peer's time over ours.\n"
+        "have the same degrees of freedom. A ratio is the peer's time over ours."
     )
+    origin = "Written by `qddot bench --page`. Repeat it with `make bench`."
+    head = "\n\n".join(["# Performance", origin, facts, method]) + "\n"
     return "\n".join([head, *(s.markdown() for s in sheets(data))])
 
 
@@ -200,16 +201,12 @@ def _goals(verdicts: list[Verdict]) -> Sheet:
     rows = []
     for v in verdicts:
         sense, unit = ("≥" if v.goal.least else "≤"), v.goal.unit
-        label, figure = v.worst
-        missed = "; ".join(f"{name} {_number(x)}{unit}" for name, x in v.missed)
-        rows.append(
-            (
-                v.goal.claim,
-                f"{sense} {v.goal.bound:g}{unit}",
-                f"{_number(figure)}{unit} ({label})",
-                f"MISSED: {missed}" if missed else "met",
-            )
-        )
+        worst, verdict = "", "NOT MEASURED"
+        if v.worst is not None:
+            worst = f"{_number(v.worst[1])}{unit} ({v.worst[0]})"
+            missed = "; ".join(f"{name} {_number(x)}{unit}" for name, x in v.missed)
+            verdict = f"MISSED: {missed}" if missed else "met"
+        rows.append((v.goal.claim, f"{sense} {v.goal.bound:g}{unit}", worst, verdict))
     return Sheet("Goals", "What the project asks of itself.", _GOAL_COLUMNS, tuple(rows))
 
 

@@ -23,6 +23,7 @@ from qddot.bench.measure import (
     difference,
     fresh_cache,
     interleaved,
+    one_core,
 )
 from qddot.bench.peak import multiply_add_peak
 from qddot.bench.peers import ENGINES
@@ -111,10 +112,13 @@ def _add(data: dict[str, Any], key: str, measure: Callable[..., Any], *args: Any
     data[key].append(measure(*args))
 
 
+@one_core()
 def _peak() -> dict[str, float]:
+    """Operations a second of each kind of number."""
     return {dtype: multiply_add_peak(dtype) for dtype in ("float64", "float32")}
 
 
+@one_core()
 def _row(subject: Subject, name: str, settings: Settings, peak: dict[str, float]) -> dict[str, Any]:
     """The figures of one function of one robot."""
     job = make_job(subject, name, settings.states, settings.bytes)
@@ -222,6 +226,7 @@ def _threads(subject: Subject, settings: Settings) -> dict[str, Any]:
     return {**row, "states": job.states, "us": first, "two_us": second, "ratio": first / second}
 
 
+@one_core()
 def _scaling(joints: int, settings: Settings) -> dict[str, Any]:
     """Inverse dynamics of a chain of so many joints."""
     robot = chain(joints)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -31,7 +33,10 @@ def _loaded(subject: Subject) -> Any:
         raise Skipped("not a URDF")
     plant = MultibodyPlant(0.0)
     try:
-        (instance,) = Parser(plant).AddModelsFromString(bare_urdf(subject.file), "urdf")
+        with _warnings() as heard:
+            (instance,) = Parser(plant).AddModelsFromString(bare_urdf(subject.file), "urdf")
+        if any("inertia" in text for text in heard):
+            raise Skipped("Drake replaces an inertia of the file that no body can have")
         if not subject.free:
             joints = [plant.get_joint(j) for j in plant.GetJointIndices(instance)]
             held = {j.child_body().index() for j in joints}
@@ -47,6 +52,22 @@ def _loaded(subject: Subject) -> Any:
     if plant.num_velocities() != subject.robot.nv:
         raise Skipped(f"{plant.num_velocities()} degrees of freedom there")
     return plant
+
+
+@contextmanager
+def _warnings() -> Iterator[list[str]]:
+    """What Drake says while it loads a file, kept from the terminal."""
+    logger, heard = logging.getLogger("drake"), []
+
+    def keep(record: logging.LogRecord) -> bool:
+        heard.append(record.getMessage())
+        return False
+
+    logger.addFilter(keep)
+    try:
+        yield heard
+    finally:
+        logger.removeFilter(keep)
 
 
 def contenders(job: Job) -> list[Contender]:

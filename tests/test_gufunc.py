@@ -1,0 +1,292 @@
+"""The border of native code: memory of any layout, batches of any length, nothing out of bounds."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from native_cases import (
+    LAYOUTS,
+    WIDTHS,
+    assert_close,
+    batches,
+    cold_cache,  # noqa: F401
+    inputs_of,
+    moved,
+    mover,
+    mover_inputs,
+    results,
+    robots,
+    same_bits,
+)
+
+from qddot.compile import native
+from qddot.compile.kernel import compile_kernel
+
+TYPES = (np.float64, np.float32)
+TESTS = Path(__file__).parent
+
+
+@pytest.fixture(params=WIDTHS)
+def move(request, monkeypatch):
+    """The mover for vectors of each width, whatever this processor would choose."""
+    target = dataclasses.replace(native.host(), register_bytes=request.param)
+    monkeypatch.setattr(native, "host", lambda: target)
+    kernel = compile_kernel(mover())
+    # the loop of a dtype is made for the width of its first call
+    kernel.gufunc(*mover_inputs(dtype=np.float32))
+    assert kernel.facts["lanes"] == request.param // 8
+    return kernel.gufunc
+
+
+def exact(found, expected) -> None:
+    for a, b in zip(results(found), results(expected), strict=True):
+        assert np.asarray(a).dtype == b.dtype
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_batches_of_every_length(move, dtype):
+    for batch in batches():
+        arrays = mover_inputs(batch, dtype)
+        exact(move(*arrays), moved(*arrays))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", TYPES)
+def test_inputs_of_any_layout(move, dtype, layout):
+    for batch in ((1,), (3,), (11,), (3, 5)):
+        plain = mover_inputs(batch, dtype)
+        arrays = [LAYOUTS[layout](x) for x in plain]
+        before = [x.copy() for x in arrays]
+        exact(move(*arrays), moved(*plain))
+        for k in range(4):
+            mixed = [arrays[j] if j == k else plain[j] for j in range(4)]
+            exact(move(*mixed), moved(*plain))
+        exact(tuple(arrays), tuple(before))
+
+
+@pytest.mark.parametrize("layout", [x for x in LAYOUTS if x != "read-only"])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_outputs_of_any_layout(move, dtype, layout):
+    for batch in ((1,), (3,), (11,), (3, 5)):
+        arrays = mover_inputs(batch, dtype)
+        expected = moved(*arrays)
+        out = tuple(LAYOUTS[layout](np.full(x.shape, np.nan, dtype)) for x in expected)
+        found = move(*arrays, out=out)
+        assert all(a is b for a, b in zip(found, out, strict=True))
+        for a, b in zip(out, expected, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_what_lies_between_strided_outputs_stays(move):
+    arrays = mover_inputs((7,))
+    expected = moved(*arrays)
+    wide = [np.full((15, *(2 * n + 1 for n in x.shape[1:])), -7.0) for x in expected]
+    views = tuple(w[tuple(slice(1, None, 2) for _ in w.shape)] for w in wide)
+    move(*arrays, out=views)
+    for w, view, x in zip(wide, views, expected, strict=True):
+        np.testing.assert_array_equal(view, x)
+        view[...] = -7.0
+        assert (w == -7.0).all()
+
+
+def test_broadcasting(move):
+    x, A, t, long = mover_inputs((3, 1)), mover_inputs((4,)), mover_inputs(()), mover_inputs((3, 4))
+    arrays = (x[0], A[1], t[2], long[3])
+    exact(move(*arrays), moved(*arrays))
+    spread = [np.broadcast_to(a, (5, *a.shape)) for a in mover_inputs()]
+    assert spread[0].strides[0] == 0
+    exact(move(*spread), moved(*spread))
+    # one number for a whole core: strides of zero inside
+    inner = [np.broadcast_to(np.float64(k), (9, *s)) for k, s in enumerate(mover().inputs)]
+    exact(move(*inner), moved(*inner))
+
+
+def test_outputs_that_overlap_inputs(move):
+    plain = mover_inputs((11,))
+    expected = moved(*plain)
+    for shift in (0, 1, -1):
+        store = np.zeros(13 * 5)
+        inside = store[5:60].reshape(11, 5)
+        inside[...] = plain[0]
+        target = store[5 + 5 * shift : 60 + 5 * shift].reshape(11, 5)
+        others = tuple(np.empty(x.shape) for x in expected[1:])
+        move(inside, *plain[1:], out=(target, *others))
+        np.testing.assert_array_equal(target, expected[0])
+        exact(others, expected[1:])
+
+
+def test_the_signature_and_errors_are_those_of_numpy(move):
+    assert move.signature == "(5),(2,3),(),(37)->(5),(3,2),(2,3,4),(),(117)"
+    assert move.types == ["dddd->ddddd", "ffff->fffff"]
+    arrays = mover_inputs((2,))
+    with pytest.raises(ValueError, match="core dimension"):
+        move(arrays[0][:, :4], *arrays[1:])
+    with pytest.raises(ValueError, match="does not have enough dimensions"):
+        move(arrays[0], arrays[1][0, 0], *arrays[2:])
+    with pytest.raises(ValueError, match="could not be broadcast"):
+        move(*arrays[:3], mover_inputs((3,))[3])
+    with pytest.raises(TypeError, match="could not be safely coerced"):
+        move(arrays[0] * 1j, *arrays[1:])
+    with pytest.raises(TypeError, match="positional arguments"):
+        move(*arrays[:3])
+    with pytest.raises(ValueError, match="read-only"):
+        move(*arrays, out=(LAYOUTS["read-only"](np.empty((2, 5))), *[None] * 4))
+
+
+# the functions of a robot
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("name", ["inverse_dynamics", "mass_matrix", "difference", "frame_pose"])
+def test_results_do_not_depend_on_where_a_state_stands(name, dtype):
+    robot, _ = robots("everything")
+    arrays, options = inputs_of(robot, name, (20,))
+    arrays = [x.astype(dtype) for x in arrays]
+    whole = robot.call(name, *arrays, **options)
+    for start, stop in [(0, n) for n in range(21)] + [(n, 20) for n in range(20)] + [(3, 8)]:
+        part = robot.call(name, *(x[start:stop] for x in arrays), **options)
+        assert same_bits(part, whole[start:stop])
+    for k in range(20):
+        assert same_bits(robot.call(name, *(x[k] for x in arrays), **options), whole[k])
+        odd = [LAYOUTS["strided"](x[k]) for x in arrays]
+        assert same_bits(robot.call(name, *odd, **options), whole[k])
+    folded = robot.call(name, *(x.reshape(4, 5, *x.shape[1:]) for x in arrays), **options)
+    assert same_bits(folded.reshape(whole.shape), whole)
+
+
+@pytest.mark.parametrize("spoiler", [np.nan, np.inf, -np.inf, 1e22])
+@pytest.mark.parametrize("name", ["inverse_dynamics", "forward_dynamics", "frame_pose"])
+def test_a_bad_number_stays_in_its_row(name, spoiler):
+    robot, definition = robots("everything")
+    arrays, options = inputs_of(robot, name, (13,))
+    whole = robot.call(name, *arrays, **options)
+    for row in (0, 5, 12):
+        spoiled = [x.copy() for x in arrays]
+        # an angle: the only way from there is through sin and cos
+        spoiled[0][row, 7] = spoiler
+        with np.errstate(all="ignore"):
+            found = robot.call(name, *spoiled, **options)
+            expected = definition.call(name, *spoiled, **options)
+        others = np.arange(13) != row
+        assert same_bits(found[others], whole[others])
+        if np.isfinite(spoiler):
+            assert_close(found[row], expected[row], 1e-9)
+        else:
+            assert np.isnan(found[row]).any()
+            assert (np.isnan(found[row]) <= np.isnan(expected[row])).all()
+
+
+def test_the_sign_of_nan_is_nan():
+    robot, definition = robots("everything")
+    q, v = robot.random(0), np.full(robot.nv, np.nan)
+    assert np.isnan(robot.friction(q, v)).tolist() == np.isnan(definition.friction(q, v)).tolist()
+
+
+@pytest.mark.parametrize("name", ["integrate", "difference", "interpolate", "friction", "bias"])
+def test_no_floating_point_warnings_at_rest(name):
+    """Branches that are not taken raise no flags: zero steps, zero angles, zero velocities."""
+    robot, definition = robots("everything")
+    (q, *rest), options = inputs_of(robot, name, (3,))
+    q[1:] = robot.neutral()
+    rest = [q if x.shape == q.shape else np.zeros_like(x) for x in rest]
+    with np.errstate(all="raise"):
+        found = robot.call(name, q, *rest, **options)
+    expected = definition.call(name, q, *rest, **options)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+GUARD = """
+import ctypes, mmap, os, sys
+import numpy as np
+from native_cases import mover, moved, mover_inputs, robots, inputs_of
+from test_gufunc import exact
+from qddot.compile import native
+from qddot.compile.kernel import compile_kernel
+import dataclasses
+
+libc, page, kept = ctypes.CDLL(None, use_errno=True), mmap.PAGESIZE, []
+libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+
+def guarded(shape, dtype, end):
+    "An array whose end (or beginning) is next to a page that must not be touched."
+    size = int(np.prod(shape, dtype=int)) * np.dtype(dtype).itemsize
+    inner = -(-max(size, 1) // page) * page
+    store = mmap.mmap(-1, inner + 2 * page)
+    kept.append(store)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(store))
+    for forbidden in (start, start + page + inner):
+        assert libc.mprotect(forbidden, page, 0) == 0
+    offset = page + inner - size if end else page
+    count = int(np.prod(shape, dtype=int))
+    if not count:
+        return np.empty(shape, dtype)
+    return np.frombuffer(store, dtype, count, offset).reshape(shape)
+
+def like(x, end, style):
+    "The numbers of an array in guarded memory, dense or every other one, the last at the border."
+    pick = slice(1, None, 2) if end else slice(None, None, 2)
+    if style == "dense":
+        y = guarded(x.shape, x.dtype, end)
+    elif style == "rows":
+        y = guarded((2 * len(x), *x.shape[1:]), x.dtype, end)[pick]
+    elif style == "backwards":
+        y = guarded(x.shape, x.dtype, end)[::-1]
+    else:
+        wide = guarded((*x.shape[:-1], 2 * x.shape[-1]), x.dtype, end)
+        y = wide[..., pick]
+    y[...] = x
+    return y
+
+probe = guarded((3,), float, True)
+if os.fork() == 0:
+    ctypes.c_double.from_address(probe.ctypes.data + probe.nbytes).value
+    os._exit(0)
+assert os.WTERMSIG(os.wait()[1]) == 11, "the guard page does not guard"
+
+def check(function, expected, arrays, end, style):
+    given = [like(x, end, style) for x in arrays]
+    out = tuple(like(np.zeros_like(x), end, style) for x in expected)
+    exact(function(*given, out=out), expected)
+    exact(function(*given), expected)
+
+host = native.host()
+for width in (16, 32, 64):
+    native.host = lambda: dataclasses.replace(host, register_bytes=width)
+    move = compile_kernel(mover()).gufunc
+    for dtype in (np.float64, np.float32):
+        for n in range(1, 10):
+            arrays = mover_inputs((n,), dtype)
+            expected = tuple(map(np.ascontiguousarray, moved(*arrays)))
+            for end in (True, False):
+                for style in ("dense", "rows", "backwards", "inner"):
+                    check(move, expected, arrays, end, style)
+native.host = lambda: host
+robot, _ = robots("delta")
+for name in ("inverse_dynamics", "mass_matrix", "frame_pose"):
+    for n in range(1, 10):
+        arrays, options = inputs_of(robot, name, (n,))
+        expected = robot.call(name, *arrays, **options)
+        gufunc = robot.explain(name, **options).gufunc
+        for end in (True, False):
+            check(gufunc, (expected,), arrays, end, "dense")
+        single = robot.explain(name, **options).call
+        for end in (True, False):
+            given = [like(x[0], end, "dense") for x in arrays]
+            assert single(*given).tobytes() == expected[0].tobytes()
+print("guarded")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="page protection through libc")
+def test_nothing_is_read_or_written_out_of_bounds():
+    run = subprocess.run(
+        [sys.executable, "-c", GUARD], cwd=TESTS, capture_output=True, text=True, timeout=100
+    )
+    assert run.returncode == 0, run.stderr[-2000:]
+    assert run.stdout.strip() == "guarded"

@@ -110,3 +110,37 @@ def test_poses_and_jacobians(file, free):
             dJ = pin.getFrameJacobianTimeVariation(m, d, index, theirs)[:, p.order]
             mine = r.frame_jacobian_rate(p.q, p.v, name, ours)
             assert_agree(f"J̇ of {name}, {ours}", mine, dJ, TOLERANCE)
+
+
+# fixed and free, chains and trees, with joints that turn without end and joints that slide
+DIFFERENTIATED = (
+    "ur5_robot", "panda", "solo12", "go2", "talos_reduced", "double_pendulum_continuous",
+    "tiago", "kinova", "hyq_no_sensors", "romeo", "iris", "z1",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("file", "free"), [c for c in CASES if Path(c.values[0]).stem in DIFFERENTIATED]
+)
+def test_first_derivatives(file, free):
+    p = Pair(file, free)
+    r, m, d, q, v, a = p.r, p.m, p.d, p.q, p.v, p.a
+    pin.computeRNEADerivatives(m, d, p.qp, p.vp, p.ap)
+    ours = r.inverse_dynamics_derivatives(q, v, a)
+    for name, x, y in zip(("∂τ/∂q", "∂τ/∂v"), ours, (d.dtau_dq, d.dtau_dv), strict=False):
+        assert_agree(name, x, p.square(y), TOLERANCE)
+    gravity = pin.computeGeneralizedGravityDerivatives(m, d, p.qp)
+    assert_agree("∂g/∂q", r.gravity_derivatives(q), p.square(gravity), TOLERANCE)
+    if r._singular:
+        return
+    bound = max(TOLERANCE, 10 * np.finfo(float).eps * float(np.linalg.cond(ours[2])))
+    pin.computeABADerivatives(m, d, p.qp, p.vp, p.ap)
+    theirs = (d.ddq_dq, d.ddq_dv, np.triu(d.Minv) + np.triu(d.Minv, 1).T)
+    found = r.forward_dynamics_derivatives(q, v, a)
+    for name, x, y in zip(("∂q̈/∂q", "∂q̈/∂v", "M⁻¹"), found, theirs, strict=True):
+        assert_agree(name, x, p.square(y), bound)
+
+
+def test_derivatives_are_compared_on_many_robots():
+    chosen = {Path(c.values[0]).stem for c in CASES} & set(DIFFERENTIATED)
+    assert chosen == set(DIFFERENTIATED)

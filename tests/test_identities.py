@@ -285,6 +285,81 @@ def test_configuration_manifold(tree):
     agree(r.difference(c.q, c.q), 0 * c.v)
 
 
+def by_tangent(c: Case, function) -> tuple[np.ndarray, ...]:
+    """Derivatives of a function of the configuration, along a last axis, by the complex step."""
+    moved = c.robot.integrate(c.q[:, None].astype(complex), 1j * STEP * np.eye(c.robot.nv))
+    return stepped(function(moved))
+
+
+def by_vector(c: Case, x: np.ndarray, function) -> tuple[np.ndarray, ...]:
+    """The same of a function of a vector."""
+    return stepped(function(x[:, None] + 1j * STEP * np.eye(c.robot.nv)))
+
+
+def stepped(value) -> tuple[np.ndarray, ...]:
+    values = value if isinstance(value, tuple) else (value,)
+    return tuple(np.moveaxis(x.imag / STEP, 1, -1) for x in values)
+
+
+@many
+@given(trees(most=8))
+def test_derivatives_of_inverse_dynamics(tree):
+    c = Case(tree)
+    r, q, v, a = c.robot, c.q[:, None], c.v[:, None], c.a[:, None]
+    dq, dv, M = r.inverse_dynamics_derivatives(c.q, c.v, c.a)
+    agree(dq, *by_tangent(c, lambda x: r.inverse_dynamics(x, v, a)))
+    agree(dv, *by_vector(c, c.v, lambda x: r.inverse_dynamics(q, x, a)))
+    agree(M, r.mass_matrix(c.q))
+    agree(r.gravity_derivatives(c.q), *by_tangent(c, r.gravity))
+
+
+@many
+@given(trees(most=8))
+def test_derivatives_of_forward_dynamics(tree):
+    c = Case(tree)
+    r, q, v = c.robot, c.q[:, None], c.v[:, None]
+    tau = r.inverse_dynamics(c.q, c.v, c.a)
+    dq, dv, inverse = r.forward_dynamics_derivatives(c.q, c.v, tau)
+    condition = float(np.linalg.cond(r.mass_matrix(c.q)).max()) if r.nv else 1.0
+    tolerance = max(RELATIVE, 1e-14 * condition)
+    by_q = by_tangent(c, lambda x: r.forward_dynamics(x, v, tau[:, None]))
+    by_v = by_vector(c, c.v, lambda x: r.forward_dynamics(q, x, tau[:, None]))
+    agree(dq, *by_q, tolerance=tolerance)
+    agree(dv, *by_v, tolerance=tolerance)
+    by_tau = by_vector(c, tau, lambda x: r.forward_dynamics(q, v, x))
+    agree(inverse, *by_tau, tolerance=tolerance)
+
+
+@many
+@given(trees(most=8))
+def test_derivatives_of_frame_velocities_and_momentum(tree):
+    c = Case(tree)
+    r, f, q, v = c.robot, c.frame, c.q[:, None], c.v[:, None]
+    for reference in REFERENCES:
+        dq, J = r.frame_velocity_derivatives(c.q, c.v, f, reference)
+        agree(dq, *by_tangent(c, lambda x, o=reference: r.frame_velocity(x, v, f, o)))
+        agree(J, *by_vector(c, c.v, lambda x, o=reference: r.frame_velocity(q, x, f, o)))
+        agree(J, r.frame_jacobian(c.q, f, reference))
+    if sum(b.inertia.mass for b in c.model.bodies):
+        dq, A = r.centroidal_momentum_derivatives(c.q, c.v)
+        agree(dq, *by_tangent(c, lambda x: r.centroidal_momentum(x, v)))
+        agree(A, r.centroidal_map(c.q))
+
+
+@many
+@given(trees(most=4))
+def test_second_derivatives_of_inverse_dynamics(tree):
+    c = Case(tree)
+    r, q, v, a = c.robot, c.q[:, None], c.v[:, None], c.a[:, None]
+    qq, vq, vv, Mq = r.inverse_dynamics_second_derivatives(c.q, c.v, c.a)
+    by_q = by_tangent(c, lambda x: r.inverse_dynamics_derivatives(x, v, a))
+    for ours, theirs in zip((qq, vq, Mq), by_q, strict=True):
+        agree(ours, theirs)
+    agree(vv, by_vector(c, c.v, lambda x: r.inverse_dynamics_derivatives(q, x, a))[1])
+    agree(vv, vv.swapaxes(-1, -2))
+    agree(Mq, Mq.swapaxes(1, 2))
+
+
 @many
 @given(trees(most=8))
 def test_a_coupled_model_is_the_free_one_seen_through_a_constant_map(tree):

@@ -63,10 +63,17 @@ class SingularInertia(QddotError):
 class UnknownName(QddotError):
     """A name that does not exist, with the names that do."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str], owner: str = "") -> None:
+    def __init__(
+        self, kind: str, name: object, known: Iterable[str], owner: str = "", hint: str = ""
+    ) -> None:
         self.kind, self.name, self.known = kind, name, tuple(known)
-        close = difflib.get_close_matches(name, self.known, n=3, cutoff=0.5)
-        if close:
+        named = isinstance(name, str)
+        close = difflib.get_close_matches(str(name), self.known, n=3, cutoff=0.5) if named else []
+        if hint:
+            pass
+        elif not named:
+            hint = f"a {kind} is given by its name, a string"
+        elif close:
             hint = "closest: " + ", ".join(repr(c) for c in close)
         elif len(self.known) <= 12:
             hint = "known: " + (", ".join(repr(k) for k in self.known) or "none")

@@ -40,7 +40,13 @@ def interpret(
                 target[(..., *index)] = leaf
 
     if dtype.kind != "O":
-        evaluate([_scalars(x, n) for x, n in zip(inputs, cores, strict=True)], results)
+        try:
+            evaluate([_scalars(x, n) for x, n in zip(inputs, cores, strict=True)], results)
+        except ZeroDivisionError:
+            # Python floats raise where arrays give inf or NaN: one state is a batch of one
+            with np.errstate(all="ignore"):
+                spread = [_scalars(x[None], n) for x, n in zip(inputs, cores, strict=True)]
+                evaluate(spread, [r[None] for r in results])
     else:
         # Python objects (mpmath) know no batches: state by state
         spread = [

@@ -9,11 +9,11 @@ from typing import Any
 from qddot.algorithms.catalogue import Function, sizes
 from qddot.compile.kernel import Kernel, Source, compile_kernel
 from qddot.edit import with_parameters
-from qddot.errors import UnknownName
+from qddot.errors import NotUnderstood, UnknownName
 from qddot.model import Model
 from qddot.spatial import Vec3
 
-__all__ = ["PARAMETERS", "kernel_of", "source_of"]
+__all__ = ["PARAMETERS", "kernel_of", "parameter_names", "source_of"]
 
 
 def _with_drivetrain(model: Model, rows: Sequence[Any], fields: Sequence[str]) -> Model:
@@ -25,6 +25,15 @@ def _with_drivetrain(model: Model, rows: Sequence[Any], fields: Sequence[str]) -
     return dataclasses.replace(model, bodies=tuple(bodies))
 
 
+def _with_armature(model: Model, rows: Sequence[Any]) -> Model:
+    """Other reflected inertias, rotors included; free and planar joints have none."""
+    given = [
+        (0.0 if body.joint.kind.name in ("free", "planar") else armature, 0.0)
+        for body, (armature,) in zip(model.bodies, rows, strict=True)
+    ]
+    return _with_drivetrain(model, given, ("armature", "rotor_inertia"))
+
+
 PARAMETERS: dict[str, tuple[tuple[str, ...], Callable[[Model, Any], Model]]] = {
     "inertia": (("nb", "10"), with_parameters),
     "gravity": (("3",), lambda model, x: dataclasses.replace(model, gravity=Vec3(*x))),
@@ -32,22 +41,37 @@ PARAMETERS: dict[str, tuple[tuple[str, ...], Callable[[Model, Any], Model]]] = {
         ("nb", "3"),
         lambda model, x: _with_drivetrain(model, x, ("damping", "friction", "stiffness")),
     ),
-    "armature": (("nb", "1"), lambda model, x: _with_drivetrain(model, x, ("armature",))),
+    "armature": (("nb", "1"), _with_armature),
 }
 """Constants of a model that can be inputs: shape, and how a model takes them.
 
 `inertia` has the ten parameters of each body, `friction` its joint's damping, Coulomb friction and
-stiffness, `armature` its joint's reflected inertia.
+stiffness, `armature` its joint's reflected inertia, that of a rotor included (free and planar
+joints have none, whatever is given).
 """
+
+
+def parameter_names(row: Function, options: Mapping[str, Any], given: Any) -> tuple[str, ...]:
+    """The parameters asked for, each known, once, and of use to the function."""
+    names = (given,) if isinstance(given, str) else given
+    if not isinstance(names, Sequence):
+        raise NotUnderstood("parameters", given, f"a list of {', '.join(PARAMETERS)} is accepted")
+    for name in names:
+        if not isinstance(name, str) or name not in PARAMETERS:
+            raise UnknownName("parameter", name, PARAMETERS)
+        if names.count(name) > 1:
+            raise NotUnderstood("parameters", given, f"{name!r} is named twice")
+    if "friction" in names and row.name != "friction" and not options.get("friction"):
+        option = any(o.name == "friction" for o in row.options)
+        reason = "depends on friction only with friction=True" if option else "has no friction"
+        raise NotUnderstood("parameters", given, f"{row.name} {reason}")
+    return tuple(names)
 
 
 def source_of(
     row: Function, model: Model, options: Mapping[str, Any], parameters: Sequence[str] = ()
 ) -> Source:
     """What the compiler needs of a catalogue function; `parameters` become further inputs."""
-    for name in parameters:
-        if name not in PARAMETERS:
-            raise UnknownName("parameter", name, PARAMETERS)
     dims = sizes(model, len(options.get("forces", ())))
     arguments = [a for a in row.inputs if a.shape[:1] != ("nw",) or dims["nw"]]
     shapes = [a.shape_in(dims) for a in arguments]

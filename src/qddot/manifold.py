@@ -129,13 +129,13 @@ def tangent_planar(q: Sequence[Scalar]) -> list[list[Scalar]]:
 
 
 def integrate_quaternion(q: Sequence[Scalar], w: Sequence[Scalar]) -> list[Scalar]:
-    """q ⊗ exp(w), w in body coordinates."""
+    """q ⊗ exp(w), w in body coordinates; of unit length whatever that of q."""
     return normalised(_multiply(q, _exponential(Vec3(*w))))
 
 
 def difference_quaternion(q0: Sequence[Scalar], q1: Sequence[Scalar]) -> list[Scalar]:
     """The w with q0 ⊗ exp(w) = q1."""
-    return list(_logarithm(_multiply(_conjugate(q0), q1)))
+    return list(_logarithm(normalised(_multiply(_conjugate(q0), q1))))
 
 
 def integrate_pose(q: Sequence[Scalar], dv: Sequence[Scalar]) -> list[Scalar]:
@@ -145,12 +145,15 @@ def integrate_pose(q: Sequence[Scalar], dv: Sequence[Scalar]) -> list[Scalar]:
     half = _sinc(angle2 * 0.25)
     wv = w.cross(v)
     step = v + wv * (0.5 * half * half) + w.cross(wv) * _sin_rest(angle2)
-    return [*(Vec3(*q[:3]) + _rotate(q[3:], step)), *integrate_quaternion(q[3:], list(w))]
+    return [
+        *(Vec3(*q[:3]) + _rotate(normalised(q[3:]), step)),
+        *integrate_quaternion(q[3:], list(w)),
+    ]
 
 
 def difference_pose(q0: Sequence[Scalar], q1: Sequence[Scalar]) -> list[Scalar]:
     """The twist whose exponential takes pose q0 to pose q1."""
-    step = _rotate(_conjugate(q0[3:]), Vec3(*q1[:3]) - Vec3(*q0[:3]))
+    step = _rotate(_conjugate(normalised(q0[3:])), Vec3(*q1[:3]) - Vec3(*q0[:3]))
     w = Vec3(*difference_quaternion(q0[3:], q1[3:]))
     ws = w.cross(step)
     v = step - ws * 0.5 + w.cross(ws) * _cot_rest(w.dot(w))
@@ -173,8 +176,9 @@ def integrate_planar(q: Sequence[Scalar], dv: Sequence[Scalar]) -> list[Scalar]:
 
 
 def difference_planar(q0: Sequence[Scalar], q1: Sequence[Scalar]) -> list[Scalar]:
-    """The planar twist whose exponential takes planar pose q0 to q1."""
-    x, y, w = (b - a for a, b in zip(q0, q1, strict=True))
+    """The planar twist whose exponential takes planar pose q0 to q1, at most half a turn."""
+    x, y, turn = (b - a for a, b in zip(q0, q1, strict=True))
+    w = atan2(sin(turn), cos(turn))
     c, s = cos(q0[2]), sin(q0[2])
     dx, dy = c * x + s * y, c * y - s * x
     f, g = _planar_factors(w)

@@ -163,13 +163,13 @@ class Model:
         """The frame of this name."""
         try:
             return self._frame_index[name]
-        except KeyError:
+        except (KeyError, TypeError):
             raise UnknownName("frame", name, self._frame_index, self.name) from None
 
     def body_of_joint(self, name: str) -> Body:
         """The body that the joint of this name carries."""
         for body in self.bodies:
-            if body.joint.name == name:
+            if isinstance(name, str) and body.joint.name == name:
                 return body
         raise UnknownName("joint", name, (b.joint.name for b in self.bodies), self.name)
 

@@ -30,6 +30,7 @@ __all__ = [
     "check_numbers",
     "check_unique",
     "inertia_defect",
+    "open_loops",
 ]
 
 _LARGEST = 1e12
@@ -131,6 +132,14 @@ def inertia_defect(subject: str, inertia: Inertia) -> list[Finding]:
         else f"the largest exceeds the other two by {excess:.3g}"
     )
     return [Finding("error", "inertia", subject, message)]
+
+
+def open_loops(loops: Sequence[Loop]) -> list[Finding]:
+    """That the dynamics are those of the tree, where loop closures are kept."""
+    if not loops:
+        return []
+    message = "not part of the dynamics: results are those of the open tree"
+    return [Finding("warning", "loop", "loops", f"{len(loops)} loop closure(s) are {message}")]
 
 
 def check_unique(kind: str, names: Iterable[str]) -> None:

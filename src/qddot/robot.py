@@ -84,6 +84,7 @@ class Robot:
         self.model = model
         self.native = os.environ.get("QDDOT_NATIVE") != "0" if native is None else native
         self._fast: dict[Any, Callable[..., Any]] = {}
+        self._gufuncs: dict[Any, np.ufunc] = {}
         self._kernels: dict[tuple[Any, ...], Kernel] = {}
 
     def __reduce__(self) -> tuple[type[Robot], tuple[Model, bool]]:
@@ -208,7 +209,8 @@ class Robot:
             kernel = self._kernels[key] = kernel_of(row, self.model, given)
             if "forces" not in given and "friction" not in given:
                 settings = tuple(given[o.name] for o in row.options if o.name in given)
-                self._fast[(row.name, *settings) if settings else row.name] = kernel.call
+                place = (row.name, *settings) if settings else row.name
+                self._fast[place], self._gufuncs[place] = kernel.call, kernel.gufunc
         return kernel.source, kernel.gufunc
 
     def explain(self, name: str, **options: Any) -> Kernel:
@@ -305,9 +307,11 @@ def _copied(value: Any, out: Any) -> Any:
 
 _METHOD = """
 def {name}(self, {arguments}):
-    if {plain}out is None and SETTING.threads == 1:
+    if {plain}SETTING.threads == 1:
         try:
-            return self._fast[{key}]({arrays})
+            if out is None:
+                return self._fast[{key}]({arrays})
+            return self._gufuncs[{key}]({arrays}, out=out)
         except (KeyError, TypeError, ValueError):
             pass  # not compiled yet, other numbers than floats, or wrong shapes
     return self._general({name!r}, ({arrays},), {options}, out)

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from qddot.scalar import Scalar, cos, sin
 
 __all__ = [
+    "AccelerationField",
     "ArticulatedInertia",
     "CoriolisOperator",
     "Force",
@@ -128,6 +129,10 @@ class Mat3(_Linear):
         """Sum of the diagonal."""
         return self.a.x + self.b.y + self.c.z
 
+    def axial(self) -> Vec3:
+        """The vector ∫ r × (M r) of a map M with ∫ r rᵀ taken in: (M_zy − M_yz, …)."""
+        return Vec3(self.c.y - self.b.z, self.a.z - self.c.x, self.b.x - self.a.y)
+
     def symmetric(self) -> Sym3:
         """The lower triangle of a matrix that is symmetric."""
         return Sym3(self.a.x, self.b.x, self.b.y, self.c.x, self.c.y, self.c.z)
@@ -190,11 +195,14 @@ def rotation_about(axis: Vec3, angle: Scalar) -> Mat3:
 
 
 def rotation_from_quaternion(x: Scalar, y: Scalar, z: Scalar, w: Scalar) -> Mat3:
-    """Rotation matrix of a unit quaternion (x, y, z, w)."""
+    """Rotation matrix of a quaternion (x, y, z, w) of any length."""
+    xx, yy, zz, ww = x * x, y * y, z * z, w * w
+    s = 2.0 / (xx + yy + zz + ww)
+    xy, xz, yz, xw, yw, zw = x * y, x * z, y * z, x * w, y * w, z * w
     return Mat3(
-        Vec3(1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - z * w), 2.0 * (x * z + y * w)),
-        Vec3(2.0 * (x * y + z * w), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - x * w)),
-        Vec3(2.0 * (x * z - y * w), 2.0 * (y * z + x * w), 1.0 - 2.0 * (x * x + y * y)),
+        Vec3(1.0 - s * (yy + zz), s * (xy - zw), s * (xz + yw)),
+        Vec3(s * (xy + zw), 1.0 - s * (xx + zz), s * (yz - xw)),
+        Vec3(s * (xz - yw), s * (yz + xw), 1.0 - s * (xx + yy)),
     )
 
 
@@ -253,6 +261,30 @@ class Motion(_Linear):
         """The same motion in coordinates of the parent frame of X."""
         ang = X.R.apply(self.ang)
         return Motion(X.R.apply(self.lin) + X.p.cross(ang), ang)
+
+
+@dataclass(frozen=True, slots=True)
+class AccelerationField:
+    """The acceleration of every point of a rigid body: a + K r, with K = [α]x + [ω]x²."""
+
+    a: Vec3
+    K: Mat3
+
+    @staticmethod
+    def of(a: Vec3, w: Vec3, alpha: Vec3) -> AccelerationField:
+        """From the acceleration of the origin, angular velocity and angular acceleration."""
+        xx, yy, zz = w.x * w.x, w.y * w.y, w.z * w.z
+        xy, xz, yz = w.x * w.y, w.x * w.z, w.y * w.z
+        K = Mat3(
+            Vec3(-(yy + zz), xy - alpha.z, xz + alpha.y),
+            Vec3(xy + alpha.z, -(xx + zz), yz - alpha.x),
+            Vec3(xz - alpha.y, yz + alpha.x, -(xx + yy)),
+        )
+        return AccelerationField(a, K)
+
+    def at(self, r: Vec3) -> Vec3:
+        """The acceleration of the point r."""
+        return self.a + self.K.apply(r)
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,12 +369,17 @@ class Inertia(_Linear):
             V.lin * self.mass + V.ang.cross(self.h), self.I.apply(V.ang) + self.h.cross(V.lin)
         )
 
-    def newton_euler(self, V: Motion, A: Motion) -> Force:
-        """Net force F = I A + V ×* I V, with the common factor d = a + ω × v taken out."""
-        d = A.lin + V.ang.cross(V.lin)
+    @property
+    def spread(self) -> Sym3:
+        """The second moment ∫ r rᵀ dm = ½ tr(I) 1 − I about the origin."""
+        half = 0.5 * self.I.trace()
+        return Sym3.diagonal(half, half, half) - self.I
+
+    def newton_euler(self, field: AccelerationField) -> Force:
+        """Net force ∫ a dm and moment ∫ r × a dm of an acceleration field a(r) = a + K r."""
+        turned = field.K @ self.spread.rows
         return Force(
-            d * self.mass + A.ang.cross(self.h) + V.ang.cross(V.ang.cross(self.h)),
-            self.I.apply(A.ang) + V.ang.cross(self.I.apply(V.ang)) + self.h.cross(d),
+            field.a * self.mass + field.K.apply(self.h), turned.axial() + self.h.cross(field.a)
         )
 
     def kinetic_energy(self, V: Motion) -> Scalar:
@@ -370,9 +407,7 @@ class Inertia(_Linear):
 
     def coriolis(self, V: Motion) -> CoriolisOperator:
         """The Coriolis operator of a body that moves with V."""
-        half = 0.5 * self.I.trace()
-        spread = Sym3.diagonal(half, half, half) - self.I
-        G = V.lin.outer(self.h) + V.ang.skew() @ spread.rows
+        G = V.lin.outer(self.h) + V.ang.skew() @ self.spread.rows
         return CoriolisOperator(V.lin * self.mass + V.ang.cross(self.h), G)
 
 

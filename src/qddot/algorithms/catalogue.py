@@ -156,12 +156,39 @@ CATALOGUE: dict[str, Function] = {
 }
 
 
+_ELSEWHERE = {
+    "rnea": "inverse_dynamics",
+    "id": "inverse_dynamics",
+    "aba": "forward_dynamics",
+    "fd": "forward_dynamics",
+    "crba": "mass_matrix",
+    "inertia_matrix": "mass_matrix",
+    "minv": "inverse_mass_matrix",
+    "computeminverse": "inverse_mass_matrix",
+    "nle": "bias",
+    "nonlinear_effects": "bias",
+    "nonlineareffects": "bias",
+    "coriolis": "coriolis_matrix",
+    "com": "center_of_mass",
+    "ccrba": "centroidal_map",
+    "fk": "frame_pose",
+    "forward_kinematics": "frame_pose",
+    "jacobian": "frame_jacobian",
+    "regressor": "torque_regressor",
+    "rnea_derivatives": "inverse_dynamics_derivatives",
+    "aba_derivatives": "forward_dynamics_derivatives",
+}
+"""What functions are called elsewhere."""
+
+
 def function(name: str) -> Function:
     """The row of this name."""
     try:
         return CATALOGUE[name]
-    except KeyError:
-        raise UnknownName("function", name, CATALOGUE) from None
+    except (KeyError, TypeError):
+        ours = _ELSEWHERE.get(name.lower()) if isinstance(name, str) else None
+        hint = f"it is called {ours!r}" if ours else ""
+        raise UnknownName("function", name, CATALOGUE, hint=hint) from None
 
 
 def sizes(model: Model, wrenches: int = 0) -> dict[str, int]:

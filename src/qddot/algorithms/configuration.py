@@ -18,7 +18,7 @@ def integrate(model: Model, q: Vector, dv: Vector) -> list[Scalar]:
 
 
 def difference(model: Model, q0: Vector, q1: Vector) -> list[Scalar]:
-    """Tangent dv with q0 ⊕ dv = q1, the shorter way round for rotations."""
+    """Tangent dv with q0 ⊕ dv = q1; the shorter way round for ball, free and planar joints."""
     result = zeros(model.nv)
     for body in model.independent:
         result[body.iv] = body.joint.kind.difference(q0[body.iq], q1[body.iq])

@@ -16,6 +16,7 @@ from qddot.algorithms.linear import factorise, inverse, solve
 from qddot.algorithms.recursion import (
     Matrix,
     Vector,
+    acceleration_fields,
     accelerations,
     add_block,
     assembled,
@@ -67,7 +68,8 @@ def inverse_dynamics_derivatives(
     d1, d2 = _steps(model, X, S, V, A)
     I = [body.inertia for body in model.bodies]
     B = [body.inertia.coriolis(V[i]) for i, body in enumerate(model.bodies)]
-    F = [body.inertia.newton_euler(V[i], A[i]) for i, body in enumerate(model.bodies)]
+    fields = acceleration_fields(model, X, S, v, a, -model.gravity)
+    F = [body.inertia.newton_euler(fields[i]) for i, body in enumerate(model.bodies)]
     turns = [[d + V[i].cross(s) for s, d in zip(S[i], d1[i], strict=True)] for i in range(model.nb)]
     by_q, by_v, M = (zeros(model.nv, model.nv) for _ in range(3))
     for i, body in inward(model):

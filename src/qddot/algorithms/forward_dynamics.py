@@ -37,18 +37,24 @@ def forward_dynamics(
     forces: Forces = (),
     friction: bool = False,
 ) -> list[Scalar]:
-    """Joint accelerations q̈ = M⁻¹ (τ + Jᵀ F − C v − g) (ABA).
+    """Joint accelerations q̈ = M⁻¹ (τ + Jᵀ F − C v − g) (ABA, or M factorised where that is less).
 
     `f_ext` holds one wrench on the robot for each (frame, reference) in `forces`; with `friction`
-    the joint losses are subtracted. A model with coupled joints is no tree of free joints; there
-    the mass matrix is factorised.
+    the joint losses are subtracted. Deep trees take the articulated-body algorithm; where joints
+    have few others before them, or follow others, factorising M costs fewer operations.
     """
     if friction:
         tau = [t - f for t, f in zip(tau, joint_friction(model, q, v), strict=True)]
-    if model.coupled:
+    if model.coupled or _shallow(model):
         h = inverse_dynamics(model, q, v, zeros(model.nv), f_ext, forces=forces)
         return solve(factorise(mass_matrix(model, q)), [t - b for t, b in zip(tau, h, strict=True)])
     return _articulated_body(model, q, v, tau, external_forces(model, q, forces, f_ext))
+
+
+def _shallow(model: Model) -> bool:
+    """Whether factorising M costs less than articulated bodies, by operations counted on chains."""
+    before = [len(model.ancestors(i)) for i in range(model.nb)]
+    return sum(before) < 7.5 * model.nb
 
 
 def _articulated_body(

@@ -6,10 +6,17 @@ from collections.abc import Sequence
 
 from qddot.algorithms.friction import friction as joint_friction
 from qddot.algorithms.kinematics import Reference, external_forces
-from qddot.algorithms.recursion import Vector, inward, joint_kinematics, per_body, zeros
+from qddot.algorithms.recursion import (
+    Vector,
+    acceleration_fields,
+    inward,
+    joint_kinematics,
+    per_body,
+    zeros,
+)
 from qddot.model import Model
 from qddot.scalar import Scalar
-from qddot.spatial import Force, Motion, Vec3
+from qddot.spatial import Force
 
 __all__ = ["bias", "gravity", "inverse_dynamics"]
 
@@ -26,21 +33,18 @@ def inverse_dynamics(
 ) -> list[Scalar]:
     """Joint torques τ = M a + C v + g − Jᵀ F of a motion (RNEA).
 
-    Featherstone 2008, table 5.1, in body coordinates. `f_ext` holds one wrench on the robot for
+    Luh, Walker & Paul 1980, in body coordinates: each body's acceleration field from the root to
+    the leaves, then forces from the leaves to the root. `f_ext` holds one wrench on the robot for
     each (frame, reference) in `forces`; with `friction` the joint losses are added.
     """
     X, S = joint_kinematics(model, q)
-    V = per_body(model, Motion.zero())
-    A = per_body(model, Motion(-model.gravity, Vec3.zero()))
-    F = per_body(model, Force.zero())
+    fields = acceleration_fields(model, X, S, v, a, -model.gravity)
     pushes = external_forces(model, q, forces, f_ext)
+    F = per_body(model, Force.zero())
     tau = joint_friction(model, q, v) if friction else zeros(model.nv)
-    # root to leaves: velocity, acceleration, net force
+    # the net force that each body needs
     for i, body in enumerate(model.bodies):
-        vJ = S[i] * v[body.iv]
-        V[i] = X[i].to_child(V[body.parent]) + vJ
-        A[i] = X[i].to_child(A[body.parent]) + S[i] * a[body.iv] + V[i].cross(vJ)
-        F[i] = body.inertia.newton_euler(V[i], A[i]) - pushes[i]
+        F[i] = body.inertia.newton_euler(fields[i]) - pushes[i]
     # leaves to root: project on the joint, hand the rest to the parent
     for i, body in inward(model):
         for dof, torque in zip(body.dofs, S[i].project(F[i]), strict=True):

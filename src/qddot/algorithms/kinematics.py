@@ -119,11 +119,18 @@ def frame_acceleration(
 def frame_classical_acceleration(
     model: Model, q: Vector, v: Vector, a: Vector, *, frame: str, reference: Reference
 ) -> Motion:
-    """Acceleration of the frame's own origin, gravity not included: a spatial one plus ω × v."""
+    """Classical acceleration of a frame: of the point that the reference names, gravity left out.
+
+    That point of the body is the frame's origin ("local", "local_world_aligned") or the one at the
+    world's origin ("world"); its acceleration is the spatial one plus ω × v.
+    """
     at = model.frame(frame)
-    V, A = (x[at.body].to_child(at.placement) for x in accelerations(model, q, v, a, Vec3.zero()))
-    classical = Motion(A.lin + V.ang.cross(V.lin), A.ang)
-    return seen_from(model, q, at, reference).to_parent(classical)
+    seen = seen_from(model, q, at, reference)
+    V, A = (
+        seen.to_parent(x[at.body].to_child(at.placement))
+        for x in accelerations(model, q, v, a, Vec3.zero())
+    )
+    return Motion(A.lin + V.ang.cross(V.lin), A.ang)
 
 
 def frame_jacobian(model: Model, q: Vector, *, frame: str, reference: Reference) -> Matrix:

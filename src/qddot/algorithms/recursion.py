@@ -7,11 +7,12 @@ from typing import Any, TypeVar
 
 from qddot.model import WORLD, Body, Model
 from qddot.scalar import Scalar
-from qddot.spatial import Force, Motion, Subspace, Transform, Vec3
+from qddot.spatial import AccelerationField, Force, Motion, Subspace, Transform, Vec3
 
 __all__ = [
     "Matrix",
     "Vector",
+    "acceleration_fields",
     "accelerations",
     "add_block",
     "assembled",
@@ -74,6 +75,33 @@ def accelerations(
         A[i] = X[i].to_child(A[body.parent]) + S[i] * a[body.iv]
         A[i] = A[i] + V[i].cross(S[i] * v[body.iv])
     return V, A
+
+
+def acceleration_fields(
+    model: Model,
+    X: Sequence[Transform],
+    S: Sequence[Subspace],
+    v: Vector,
+    a: Vector,
+    base: Vec3,
+) -> list[AccelerationField]:
+    """The acceleration field of each body in body coordinates, the world's last.
+
+    Only angular velocities are needed on the way, no linear ones (Luh, Walker & Paul 1980). `base`
+    is the acceleration of the world: minus gravity where weight is to be felt.
+    """
+    still = AccelerationField.of(base, Vec3.zero(), Vec3.zero())
+    w, alpha = per_body(model, Vec3.zero()), per_body(model, Vec3.zero())
+    fields = per_body(model, still)
+    for i, body in enumerate(model.bodies):
+        R, vJ, aJ = X[i].R, S[i] * v[body.iv], S[i] * a[body.iv]
+        carried = R.apply_transpose(w[body.parent])
+        w[i] = carried + vJ.ang
+        alpha[i] = R.apply_transpose(alpha[body.parent]) + aJ.ang + carried.cross(vJ.ang)
+        origin = R.apply_transpose(fields[body.parent].at(X[i].p))
+        origin = origin + aJ.lin + (carried + w[i]).cross(vJ.lin)
+        fields[i] = AccelerationField.of(origin, w[i], alpha[i])
+    return fields
 
 
 def subspace_rates(S: Sequence[Subspace], V: Sequence[Motion]) -> list[Subspace]:

@@ -12,7 +12,7 @@ from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.recursion import (
     Matrix,
     Vector,
-    accelerations,
+    acceleration_fields,
     climb,
     joint_kinematics,
     velocities,
@@ -49,8 +49,8 @@ def torque_regressor(model: Model, q: Vector, v: Vector, a: Vector) -> Matrix:
 
     The forward pass of RNEA with unit parameters in place of the inertia (Atkeson et al. 1986).
     """
-    V, A = accelerations(model, q, v, a, -model.gravity)
-    return _projected(model, q, lambda i, unit: unit.newton_euler(V[i], A[i]))
+    fields = acceleration_fields(model, *joint_kinematics(model, q), v, a, -model.gravity)
+    return _projected(model, q, lambda i, unit: unit.newton_euler(fields[i]))
 
 
 def momentum_regressor(model: Model, q: Vector, v: Vector) -> Matrix:

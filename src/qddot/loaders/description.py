@@ -20,6 +20,7 @@ from qddot.parts import (
     Loop,
     PolynomialCoupling,
     inertia_defect,
+    open_loops,
 )
 from qddot.spatial import Mat3, Transform, Vec3
 
@@ -81,7 +82,7 @@ def to_model(description: Description, base: Base, couplings: Couplings, strict:
             gravity=description.gravity,
             loops=description.loops,
             polynomial_couplings=description.polynomial_couplings,
-            health=(*defects, *description.findings),
+            health=(*defects, *open_loops(description.loops), *description.findings),
         )
     except InvalidModel as error:
         if not description.file:

@@ -374,7 +374,8 @@ def _couplings(
         name = _equality_name(m, e)
         polynomials.append(PolynomialCoupling(name, follower, leader, coefficients))
         reason = "couples joints that are coupled already" if straight else "is not linear"
-        message = f"joint equality {name!r} {reason}: kept as a constraint"
+        kept = "kept as a constraint, not part of the dynamics"
+        message = f"joint equality {name!r} {reason}: {kept}"
         findings.append(Finding("warning", "coupling", f"joint {follower!r}", message))
     return tuple(linear.values()), tuple(polynomials), findings
 

@@ -1,0 +1,298 @@
+"""Batches on several threads, callers on several threads, and constants of a robot as inputs."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from native_cases import assert_close, cold_cache, inputs_of, robots, same_bits  # noqa: F401
+
+import qddot
+from qddot.compile.threads import SETTING, set_threads, threads
+from qddot.kernels import PARAMETERS
+from qddot.robot import Robot
+
+MANY = 100_000
+
+
+@pytest.fixture(autouse=True)
+def one_thread_after():
+    yield
+    set_threads(1)
+
+
+def states(n=MANY, seed=0):
+    robot, _ = robots("planar_2r")
+    rng = np.random.default_rng(seed)
+    return robot, [rng.normal(size=(n, 2)) for _ in range(3)]
+
+
+@pytest.mark.parametrize("n", [2, 3, 7])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, ">f4"])
+def test_threads_give_the_same_bits(n, dtype):
+    robot, arrays = states()
+    arrays = [x.astype(dtype) for x in arrays]
+    expected = robot.inverse_dynamics(*arrays)
+    with threads(n):
+        assert SETTING.threads == n
+        found = robot.inverse_dynamics(*arrays)
+        several = robot.inverse_dynamics_derivatives(*arrays)
+    assert SETTING.threads == 1
+    assert same_bits(found, expected)
+    assert isinstance(several, tuple)
+    for a, b in zip(several, robot.inverse_dynamics_derivatives(*arrays), strict=True):
+        assert same_bits(a, b)
+
+
+def test_threads_are_really_used(monkeypatch):
+    robot, arrays = states()
+    robot.bias(*arrays[:2])
+    seen = []
+    from qddot.compile import threads as module
+
+    real = module._part
+
+    def spy(*arguments):
+        seen.append(threading.current_thread().name)
+        return real(*arguments)
+
+    monkeypatch.setattr(module, "_part", spy)
+    with threads(2):
+        robot.bias(*arrays[:2])
+    assert {name.split("_")[0] for name in seen} == {"qddot"}
+    seen.clear()
+    with threads(2):
+        robot.bias(arrays[0][:100], arrays[1][:100])
+    assert not seen
+
+
+def test_broadcasting_over_threads():
+    robot, (q, v, a) = states(60_000)
+    shapes = [
+        (q, v[0], a[:1]),
+        (q.reshape(2, 30_000, 2), v[:30_000], a[0]),
+        (q[:300, None], v[:200], a[0]),
+        (q.reshape(20_000, 3, 2), v[:3], a[0]),
+        (q[0], np.broadcast_to(v[0], (50_000, 2)), a[0]),
+        (q[::2], v[::-2], a[:30_000]),
+        (np.asfortranarray(q), v, a),
+        (q[:0], v[:0], a[0]),
+    ]
+    for given in shapes:
+        expected = robot.inverse_dynamics(*given)
+        with threads(3):
+            assert same_bits(robot.inverse_dynamics(*given), expected)
+
+
+def test_out_over_threads():
+    robot, arrays = states()
+    expected = robot.inverse_dynamics(*arrays)
+    with threads(3):
+        for out in (np.empty((MANY, 2)), np.empty((2, MANY)).T, np.empty((2 * MANY, 4))[::2, ::2]):
+            out[...] = np.nan
+            assert robot.inverse_dynamics(*arrays, out=out) is out
+            np.testing.assert_array_equal(out, expected)
+        out = tuple(np.empty((MANY, 2, 2)) for _ in range(3))
+        found = robot.inverse_dynamics_derivatives(*arrays, out=out)
+        assert all(a is b for a, b in zip(found, out, strict=True))
+        wider = np.full((3, MANY, 2), np.nan)
+        robot.inverse_dynamics(*arrays, out=wider)
+        np.testing.assert_array_equal(wider, np.broadcast_to(expected, wider.shape))
+    for a, b in zip(out, robot.inverse_dynamics_derivatives(*arrays), strict=True):
+        assert same_bits(a, b)
+
+
+def test_an_out_of_the_wrong_shape_is_refused_with_and_without_threads():
+    robot, arrays = states(20_000)
+    for n in (1, 3):
+        with threads(n):
+            for shape in ((20_001, 2), (19_999, 2), (20_000, 3), (2,)):
+                with pytest.raises((ValueError, qddot.QddotError)):
+                    robot.inverse_dynamics(*arrays, out=np.zeros(shape))
+
+
+@pytest.mark.parametrize("n", [1, 4])
+def test_an_out_that_overlaps_inputs(n):
+    """No thread may write what another one has yet to read."""
+    robot, (q, dv, _) = states(40_000)
+    expected, from_one = robot.integrate(q, dv), robot.integrate(q[0], dv)
+    robot.integrate(q, dv)
+    with threads(n):
+        for _ in range(5):
+            same = q.copy()
+            robot.integrate(same, dv, out=same)
+            assert same_bits(same, expected)
+            first = q.copy()
+            robot.integrate(first[0], dv, out=first)
+            assert same_bits(first, from_one)
+            last = q.copy()
+            robot.integrate(last[::-1], dv, out=last)
+            assert same_bits(last, robot.integrate(q[::-1].copy(), dv))
+            store = np.zeros((40_001, 2))
+            store[1:] = q
+            robot.integrate(store[1:], dv, out=store[:-1])
+            assert same_bits(store[:-1], expected)
+
+
+def test_error_state_holds_in_the_threads():
+    robot, arrays = states(20_000)
+    arrays[0][12_345, 0] = np.inf
+    robot.bias(arrays[0][:2], arrays[1][:2])
+    for n in (1, 3):
+        with threads(n):
+            with np.errstate(invalid="raise"), pytest.raises(FloatingPointError):
+                robot.bias(*arrays[:2])
+            with np.errstate(all="ignore"):
+                assert np.isnan(robot.bias(*arrays[:2])).any(axis=1).sum() == 1
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, "2", None])
+def test_a_number_of_threads_that_cannot_be(wrong):
+    with pytest.raises(qddot.QddotError, match="needs a whole number from 1"):
+        set_threads(wrong)
+    with pytest.raises(qddot.QddotError), threads(wrong):
+        pass
+    assert SETTING.threads == 1
+
+
+def test_the_setting_comes_back_after_an_error():
+    with pytest.raises(KeyError), threads(3):
+        raise KeyError
+    assert SETTING.threads == 1
+
+
+def raced(work, n=8):
+    """What n threads find that start together."""
+    barrier = threading.Barrier(n)
+
+    def start(k):
+        barrier.wait()
+        return work(k)
+
+    with ThreadPoolExecutor(n) as pool:
+        return list(pool.map(start, range(n)))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_first_call_by_many_threads_at_once(dtype):
+    robot, _ = robots("planar_2r")
+    payload = {np.float64: 0.123, np.float32: 0.321}[dtype]
+    fresh = Robot(robot.with_payload(robot.frame_names[-1], payload).model, native=True)
+    _, arrays = states(1000)
+    arrays = [x.astype(dtype) for x in arrays]
+    found = raced(lambda _: fresh.inverse_dynamics(*arrays))
+    assert all(same_bits(x, found[0]) for x in found)
+    definition = Robot(fresh.model, native=False)
+    tolerance = 1e-4 if dtype is np.float32 else 1e-12
+    assert_close(found[0], definition.inverse_dynamics(*arrays), tolerance)
+
+
+@pytest.mark.parametrize("split", [1, 2])
+def test_many_threads_on_one_robot(split):
+    robot, _ = robots("planar_2r")
+    cases = [states(12_000, seed)[1] for seed in range(8)]
+    expected = [robot.inverse_dynamics(*c) for c in cases]
+    with threads(split):
+
+        def work(k):
+            for _ in range(20):
+                if not same_bits(robot.inverse_dynamics(*cases[k]), expected[k]):
+                    return False
+                one = robot.inverse_dynamics(*(x[5] for x in cases[k]))
+                if not same_bits(one, expected[k][5]):
+                    return False
+            return True
+
+        assert all(raced(work))
+
+
+# parameters
+
+
+def perturbed(robot, n, seed=0):
+    """Inertial parameters of n robots like this one."""
+    rng = np.random.default_rng(seed)
+    spread = rng.uniform(0.95, 1.05, size=(n, robot.model.nb, 10))
+    return robot.inertial_parameters * spread
+
+
+@pytest.mark.parametrize("name", ["short", "panda"])
+def test_inertia_and_gravity_as_inputs(name):
+    robot, definition = robots(name)
+    n, rng = 6, np.random.default_rng(1)
+    arrays, _ = inputs_of(robot, "bias", (n,))
+    arrays.append(rng.normal(size=(n, robot.nv)))
+    inertia, gravity = perturbed(robot, n), rng.normal(size=(n, 3))
+    function = robot.compile("inverse_dynamics", parameters=["inertia", "gravity"])
+    nq, nv, nb = robot.nq, robot.nv, robot.model.nb
+    assert function.signature == f"({nq}),({nv}),({nv}),({nb},10),(3)->({nv})"
+    found = function(*arrays, inertia, gravity)
+    for k in range(n):
+        other = definition.with_parameters(inertia[k]).model
+        other = dataclasses.replace(other, gravity=type(other.gravity)(*gravity[k]))
+        one = Robot(other, native=False).inverse_dynamics(*(x[k] for x in arrays))
+        assert_close(found[k], one, 1e-12)
+    # the robot's own constants give the robot, and one robot is broadcast over many states
+    own = function(*arrays, robot.inertial_parameters, np.array(list(robot.model.gravity)))
+    assert_close(own, robot.inverse_dynamics(*arrays), 1e-12)
+    # in the other order
+    turned = robot.compile("inverse_dynamics", parameters=["gravity", "inertia"])
+    assert_close(turned(*arrays, gravity, inertia), found, 1e-13)
+
+
+def drives(model, **columns):
+    """A model whose drivetrains have other values."""
+    bodies = tuple(
+        dataclasses.replace(
+            body,
+            joint=dataclasses.replace(
+                body.joint,
+                drivetrain=dataclasses.replace(
+                    body.joint.drivetrain, **{f: float(x[i]) for f, x in columns.items()}
+                ),
+            ),
+        )
+        for i, body in enumerate(model.bodies)
+    )
+    return Robot(dataclasses.replace(model, bodies=bodies), native=False)
+
+
+def test_friction_as_input():
+    robot, definition = robots("short")
+    n, rng = 4, np.random.default_rng(2)
+    arrays = [robot.random(rng, n), *rng.normal(size=(2, n, robot.nv))]
+    values = rng.uniform(0.0, 1.0, size=(n, robot.model.nb, 3))
+    function = robot.compile("inverse_dynamics", parameters=["friction"], friction=True)
+    found = function(*arrays, values)
+    for k in range(n):
+        damping, friction, stiffness = values[k].T
+        other = drives(definition.model, damping=damping, friction=friction, stiffness=stiffness)
+        one = other.inverse_dynamics(*(x[k] for x in arrays), friction=True)
+        assert_close(found[k], one, 1e-12)
+    assert not np.allclose(found, robot.inverse_dynamics(*arrays))
+
+
+@pytest.mark.parametrize("name", ["mass_matrix", "forward_dynamics"])
+def test_armature_as_input(name):
+    robot, definition = robots("short")
+    n, rng = 4, np.random.default_rng(3)
+    arrays = [robot.random(rng, n)]
+    if name == "forward_dynamics":
+        arrays += list(rng.normal(size=(2, n, robot.nv)))
+    values = rng.uniform(0.1, 0.5, size=(n, robot.model.nb, 1))
+    found = robot.compile(name, parameters=["armature"])(*arrays, values)
+    for k in range(n):
+        other = drives(definition.model, armature=values[k, :, 0])
+        assert_close(found[k], other.call(name, *(x[k] for x in arrays)), 1e-12)
+
+
+def test_unknown_parameters_are_named():
+    robot, _ = robots("planar_2r")
+    with pytest.raises(qddot.QddotError, match="no parameter 'inertias'; closest: 'inertia'"):
+        robot.compile("gravity", parameters=["inertias"])
+    with pytest.raises(qddot.QddotError, match="no parameter 'mass'"):
+        robot.compile("gravity", parameters=["gravity", "mass"])
+    assert set(PARAMETERS) == {"inertia", "gravity", "friction", "armature"}

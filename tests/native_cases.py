@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import os
 from functools import cache
 
@@ -13,6 +12,7 @@ from random_models import Part, build
 from test_backends import everything_robot
 
 import qddot
+from qddot import scalar
 from qddot.algorithms.catalogue import CATALOGUE
 from qddot.compile.kernel import Source
 from qddot.model import WORLD
@@ -20,6 +20,7 @@ from qddot.robot import Robot
 
 SECOND = "inverse_dynamics_second_derivatives"
 WIDTHS = (16, 32, 64)
+DETOURS = 1500
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -84,14 +85,17 @@ def same_bits(a, b) -> bool:
     return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
 
 
-def mover(tag: str = "") -> Source:
+def mover(tag: str = "", detours: int = 0) -> Source:
     """Moves numbers about, with products of two powers only: its results are exact.
 
     Cores shorter and longer than any vector, of zero to three axes; outputs with equal entries,
-    with blocks of one constant, and constants whose values look like indices.
+    with blocks of one constant, and constants whose values look like indices. Detours, choices
+    between a number and itself, make it so long that it is cut into pieces.
     """
 
     def function(x, A, t, long):
+        for k in range(detours):
+            t = scalar.where(scalar.less(t, float(k)), t, t)
         twice = [2.0 * c for c in x]
         turned = [A[i][j] for j in range(3) for i in range(2)]
         cube = [t * 0.5 if (i + j + k) % 2 else 2.0 for i, j, k in np.ndindex(2, 3, 4)]
@@ -99,7 +103,7 @@ def mover(tag: str = "") -> Source:
         return [*twice, *turned, *cube, t, *ends]
 
     shapes = ((5,), (2, 3), (), (37,)), ((5,), (3, 2), (2, 3, 4), (), (117,))
-    return Source("mover", "Move numbers.", function, *shapes, f"mover {tag}")
+    return Source("mover", "Move numbers.", function, *shapes, f"mover {tag} {detours}")
 
 
 def moved(x, A, t, long) -> tuple[np.ndarray, ...]:
@@ -169,9 +173,5 @@ LAYOUTS = {
 
 def batches():
     """Batch shapes with every tail of every vector width."""
-    return itertools.chain(((n,) for n in range(21)), ((3, 4), (2, 0, 3), ()))
-
-
-def count(shape) -> int:
-    """Number of entries."""
-    return math.prod(shape)
+    lengths = (*range(21), *range(31, 34), *range(63, 66), *range(127, 130), 300)
+    return itertools.chain(((n,) for n in lengths), ((3, 4), (2, 0, 3), ()))

@@ -163,7 +163,7 @@ def test_an_impossible_payload_is_an_error_of_health(load):
         ("tool", 1.0, 3.0),
         ("tool", 1.0, (0, 0, math.nan)),
         ("tool", 1.0, (0, 0, 0), (1, 1, 1)),
-        ("tool", 1.0, (0, 0, 0), np.eye(3)),
+        ("tool", 1.0, (0, 0, 0), np.eye(4)),
         ("tol", 1.0),
     ],
 )
@@ -272,8 +272,8 @@ def test_a_locked_reference_position_and_keyframes(tmp_path):
     robot = qddot.load(file)
     locked = robot.without_joint("k", 0.6)
     assert locked.mass_matrix([0.3])[0, 0] == pytest.approx(robot.mass_matrix([0.3, 0.6])[0, 0])
-    assert locked.model.configurations == {"home": (1.0,)}
-    assert robot.without_joint("j").model.configurations == {"home": (2.0,)}
+    assert locked.model.configurations == {"qpos0": (math.radians(30),), "home": (1.0,)}
+    assert robot.without_joint("j").model.configurations["home"] == (2.0,)
     np.testing.assert_allclose(
         robot.without_joint("j", 0.3).gravity([0.6]), robot.gravity([0.3, 0.6])[1:]
     )
@@ -419,7 +419,7 @@ def test_bad_attachments(load):
     with pytest.raises(UnknownName, match="no frame 'tol'"):
         arm.attach(arm, "tol", prefix="x")
     with pytest.raises(NotUnderstood, match="needs a Transform"):
-        arm.attach(arm, "tool", np.eye(4), prefix="x")
+        arm.attach(arm, "tool", np.eye(3), prefix="x")
 
 
 def test_a_joint_without_inertia_beyond_it_is_named(load):

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from native_cases import (
+    DETOURS,
     LAYOUTS,
     WIDTHS,
     assert_close,
@@ -31,15 +32,17 @@ TYPES = (np.float64, np.float32)
 TESTS = Path(__file__).parent
 
 
-@pytest.fixture(params=WIDTHS)
+@pytest.fixture(params=[(w, d) for w in WIDTHS for d in (0, DETOURS)], ids=str)
 def move(request, monkeypatch):
-    """The mover for vectors of each width, whatever this processor would choose."""
-    target = dataclasses.replace(native.host(), register_bytes=request.param)
+    """The mover in one piece and in several, for vectors of each width."""
+    width, detours = request.param
+    target = dataclasses.replace(native.host(), register_bytes=width)
     monkeypatch.setattr(native, "host", lambda: target)
-    kernel = compile_kernel(mover())
+    kernel = compile_kernel(mover(detours=detours))
+    assert (kernel.facts["pieces"] > 1) == (detours > 0)
     # the loop of a dtype is made for the width of its first call
     kernel.gufunc(*mover_inputs(dtype=np.float32))
-    assert kernel.facts["lanes"] == request.param // 8
+    assert kernel.facts["lanes"] == width // 8
     return kernel.gufunc
 
 
@@ -59,7 +62,7 @@ def test_batches_of_every_length(move, dtype):
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", TYPES)
 def test_inputs_of_any_layout(move, dtype, layout):
-    for batch in ((1,), (3,), (11,), (3, 5)):
+    for batch in ((1,), (3,), (11,), (3, 5), (70,)):
         plain = mover_inputs(batch, dtype)
         arrays = [LAYOUTS[layout](x) for x in plain]
         before = [x.copy() for x in arrays]
@@ -73,7 +76,7 @@ def test_inputs_of_any_layout(move, dtype, layout):
 @pytest.mark.parametrize("layout", [x for x in LAYOUTS if x != "read-only"])
 @pytest.mark.parametrize("dtype", TYPES)
 def test_outputs_of_any_layout(move, dtype, layout):
-    for batch in ((1,), (3,), (11,), (3, 5)):
+    for batch in ((1,), (3,), (11,), (3, 5), (70,)):
         arrays = mover_inputs(batch, dtype)
         expected = moved(*arrays)
         out = tuple(LAYOUTS[layout](np.full(x.shape, np.nan, dtype)) for x in expected)
@@ -105,6 +108,17 @@ def test_broadcasting(move):
     # one number for a whole core: strides of zero inside
     inner = [np.broadcast_to(np.float64(k), (9, *s)) for k, s in enumerate(mover().inputs)]
     exact(move(*inner), moved(*inner))
+
+
+def test_inputs_that_overlap_themselves(move):
+    """Windows that slide by one number: rows whose strides look like those of dense cores."""
+    row = np.arange(40.0)
+    slide = np.lib.stride_tricks.as_strided
+    windows = [
+        slide(row[3:], (9, *s), (8,) * (1 + len(s)), writeable=False) for s in mover().inputs[:3]
+    ]
+    long = np.arange(9 * 37.0).reshape(9, 37)
+    exact(move(*windows, long), moved(*(w.copy() for w in windows), long))
 
 
 def test_outputs_that_overlap_inputs(move):
@@ -146,17 +160,18 @@ def test_the_signature_and_errors_are_those_of_numpy(move):
 @pytest.mark.parametrize("name", ["inverse_dynamics", "mass_matrix", "difference", "frame_pose"])
 def test_results_do_not_depend_on_where_a_state_stands(name, dtype):
     robot, _ = robots("everything")
-    arrays, options = inputs_of(robot, name, (20,))
+    arrays, options = inputs_of(robot, name, (140,))
     arrays = [x.astype(dtype) for x in arrays]
     whole = robot.call(name, *arrays, **options)
-    for start, stop in [(0, n) for n in range(21)] + [(n, 20) for n in range(20)] + [(3, 8)]:
+    ranges = [(0, n) for n in range(21)] + [(n, 20) for n in range(20)]
+    for start, stop in [*ranges, (3, 8), (1, 34), (5, 70), (7, 139), (0, 129)]:
         part = robot.call(name, *(x[start:stop] for x in arrays), **options)
         assert same_bits(part, whole[start:stop])
     for k in range(20):
         assert same_bits(robot.call(name, *(x[k] for x in arrays), **options), whole[k])
         odd = [LAYOUTS["strided"](x[k]) for x in arrays]
         assert same_bits(robot.call(name, *odd, **options), whole[k])
-    folded = robot.call(name, *(x.reshape(4, 5, *x.shape[1:]) for x in arrays), **options)
+    folded = robot.call(name, *(x.reshape(4, 35, *x.shape[1:]) for x in arrays), **options)
     assert same_bits(folded.reshape(whole.shape), whole)
 
 
@@ -164,16 +179,16 @@ def test_results_do_not_depend_on_where_a_state_stands(name, dtype):
 @pytest.mark.parametrize("name", ["inverse_dynamics", "forward_dynamics", "frame_pose"])
 def test_a_bad_number_stays_in_its_row(name, spoiler):
     robot, definition = robots("everything")
-    arrays, options = inputs_of(robot, name, (13,))
+    arrays, options = inputs_of(robot, name, (45,))
     whole = robot.call(name, *arrays, **options)
-    for row in (0, 5, 12):
+    for row in (0, 21, 44):
         spoiled = [x.copy() for x in arrays]
         # an angle: the only way from there is through sin and cos
         spoiled[0][row, 7] = spoiler
         with np.errstate(all="ignore"):
             found = robot.call(name, *spoiled, **options)
             expected = definition.call(name, *spoiled, **options)
-        others = np.arange(13) != row
+        others = np.arange(45) != row
         assert same_bits(found[others], whole[others])
         if np.isfinite(spoiler):
             assert_close(found[row], expected[row], 1e-9)
@@ -204,7 +219,7 @@ def test_no_floating_point_warnings_at_rest(name):
 GUARD = """
 import ctypes, mmap, os, sys
 import numpy as np
-from native_cases import mover, moved, mover_inputs, robots, inputs_of
+from native_cases import DETOURS, mover, moved, mover_inputs, robots, inputs_of
 from test_gufunc import exact
 from qddot.compile import native
 from qddot.compile.kernel import compile_kernel
@@ -256,11 +271,11 @@ def check(function, expected, arrays, end, style):
     exact(function(*given), expected)
 
 host = native.host()
-for width in (16, 32, 64):
+for width, detours in [(w, d) for w in (16, 32, 64) for d in (0, DETOURS)]:
     native.host = lambda: dataclasses.replace(host, register_bytes=width)
-    move = compile_kernel(mover()).gufunc
+    move = compile_kernel(mover(detours=detours)).gufunc
     for dtype in (np.float64, np.float32):
-        for n in range(1, 10):
+        for n in (*range(1, 10), 33):
             arrays = mover_inputs((n,), dtype)
             expected = tuple(map(np.ascontiguousarray, moved(*arrays)))
             for end in (True, False):

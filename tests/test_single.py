@@ -231,7 +231,7 @@ def test_pickle_round_trip():
 
 
 FORK = """
-import os
+import os, signal
 import numpy as np
 from native_cases import robots
 from qddot.compile.threads import threads
@@ -258,6 +258,7 @@ children = []
 for _ in range(4):
     child = os.fork()
     if child == 0:
+        signal.alarm(30)  # a child that hangs must not stay behind
         os._exit(0 if right() else 1)
     children.append(child)
 assert right()

@@ -193,8 +193,15 @@ def _resolve(links: Sequence[Link], couplings: Sequence[Coupling]) -> dict[str, 
             raise InvalidModel(
                 f"joint {follower!r}", f"is coupled to {name!r}, a {root.kind.name} joint"
             )
+        own = joints[follower]
+        # a follower has no coordinate: its limits are those of its displacement
+        bounds = {"lower": own.limits.lower + own.offset, "upper": own.limits.upper + own.offset}
         joints[follower] = dataclasses.replace(
-            joints[follower], ratio=ratio, offset=offset + ratio * root.offset, leader=name
+            own,
+            ratio=ratio,
+            offset=offset + ratio * root.offset,
+            leader=name,
+            limits=dataclasses.replace(own.limits, **bounds),
         )
     return joints
 

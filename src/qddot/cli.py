@@ -10,17 +10,19 @@ import json
 import math
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
+from inspect import Parameter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from qddot import __version__
 from qddot import bench as benchmarks
 from qddot.algorithms.catalogue import function as catalogue_function
 from qddot.compile.cache import Cache
@@ -28,19 +30,27 @@ from qddot.errors import NotUnderstood, QddotError
 from qddot.export import ExportC, FunctionRequest, export_c
 from qddot.loaders import robot_names
 from qddot.model import WORLD, Model
+from qddot.parts import Finding
 from qddot.robot import Robot, load
 from qddot.verify import Check, invariants, sample
 
 __all__ = ["main"]
 
 app = typer.Typer(
-    help="Robot dynamics: every term of M q̈ + C q̇ + g = τ, and proof that they are right.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-_out = Console()
-_err = Console(stderr=True)
+_WIDE = 160
+
+
+def _width(stream: TextIO) -> int | None:
+    """The width of a terminal; wide for pipes and files, so that tables cut no words."""
+    return None if stream.isatty() else _WIDE
+
+
+_out = Console(width=_width(sys.stdout))
+_err = Console(stderr=True, width=_width(sys.stderr))
 _COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
 
 
@@ -84,6 +94,24 @@ CouplingsOption = Annotated[
 ]
 StrictOption = Annotated[bool, typer.Option("--strict", help="Refuse an impossible inertia.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        _out.print(f"qddot {__version__}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Robot dynamics: every term of M q̈ + C q̇ + g = τ, and proof that they are right."""
 
 
 @contextmanager
@@ -186,7 +214,9 @@ def _print_summary(m: Model) -> None:
     for loop in m.loops:
         _out.print(f"loop {loop.name!r}: {loop.frame1} and {loop.frame2} share a {loop.kind}")
     if m.configurations:
-        _out.print(f"named configurations: {', '.join(m.configurations)}")
+        _out.print(f"named configurations: {', '.join(m.configurations)}", highlight=False)
+    names = ", ".join(f.name for f in m.frames)
+    _out.print(f"frames: {names}", highlight=False, markup=False)
 
 
 def _structure(m: Model) -> Table:
@@ -236,7 +266,11 @@ def _drivetrain(drive: Any) -> str:
 def _print_health(robot: Robot) -> None:
     if not robot.health:
         _out.print("[green]health: nothing to report[/]")
-    for f in robot.health:
+    _print_findings(robot.health)
+
+
+def _print_findings(findings: Sequence[Finding]) -> None:
+    for f in findings:
         colour = _COLOURS[f.severity]
         _out.print(f"[{colour}]{f.severity}[/] {f.subject}: {f.message}", highlight=False)
 
@@ -259,16 +293,22 @@ def check(
     if as_json:
         rows = [dataclasses.asdict(r) for r in results]
         summary = {"robot": loaded.name, "states": states, "seed": seed, "passed": passed}
-        _print_json({**summary, "checks": rows})
+        health = [dataclasses.asdict(f) for f in loaded.health]
+        _print_json({**summary, "checks": rows, "health": health})
     else:
         _print_checks(loaded, results, states, seed)
     raise typer.Exit(0 if passed else 1)
 
 
+def _progress() -> Progress:
+    """A progress bar on a terminal, nothing elsewhere."""
+    return Progress(console=_err, transient=True, disable=not _err.is_terminal)
+
+
 def _measure(robot: Robot, states: int, seed: int) -> list[Check]:
     at, measures = sample(robot, states, seed), list(invariants())
     results = []
-    with Progress(console=_err, transient=True) as progress:
+    with _progress() as progress:
         task = progress.add_task("", total=len(measures))
         for name, measure in measures:
             progress.update(task, description=name)
@@ -289,12 +329,14 @@ def _print_checks(robot: Robot, results: list[Check], states: int, seed: int) ->
     verdicts = {True: "[green]pass[/]", False: "[red]FAIL[/]", None: "[yellow]NOT EVALUATED[/]"}
     for r in results:
         sense = ">" if r.name == "positive definite" else "<"
-        shown = ("", "") if r.passed is None else (f"{r.measured:.2g}", f"{sense} {r.bound:.0e}")
+        bound = "" if r.name == "health" else f"{sense} {r.bound:.0e}"
+        shown = ("", "") if r.passed is None else (f"{r.measured:.2g}", bound)
         table.add_row(r.name, r.claim, *shown, verdicts[r.passed])
     _out.print(table)
     for r in results:
         if r.detail and r.passed is not True:
             _out.print(f"[red]{r.name}[/]: {r.detail}", highlight=False)
+    _print_findings([f for f in robot.health if f.severity == "warning"])
 
 
 _EXPORTED = ["inverse_dynamics", "forward_dynamics", "mass_matrix"]
@@ -340,7 +382,12 @@ def _requests(names: list[str], frames: list[str], given: dict[str, Any]) -> lis
     requests: list[FunctionRequest] = []
     taken: set[str] = set()
     for name in names:
-        known = {o.name for o in catalogue_function(name).options}
+        rows = catalogue_function(name).options
+        known = {o.name for o in rows}
+        needed = [f"--{o.name}" for o in rows if o.default is Parameter.empty]
+        absent = [o for o in needed if not (frames if o == "--frame" else given[o[2:]])]
+        if absent:
+            raise NotUnderstood("--function", name, f"it needs {' and '.join(absent)}")
         options = {k: v for k, v in given.items() if v and k in known}
         places = [{"frame": frame} for frame in frames] if "frame" in known and frames else [{}]
         requests += [(name, {**place, **options}) for place in places]
@@ -353,11 +400,14 @@ def _requests(names: list[str], frames: list[str], given: dict[str, Any]) -> lis
 
 
 def _print_export(result: ExportC) -> None:
-    title = f"{result.robot}: float32 against float64, {result.states} random states"
-    table = Table("function", "output", "operations", "largest relative error", "rms", title=title)
+    single = result.dtype == "float32"
+    measured = f"float32 against float64, {result.states} random states"
+    title = f"{result.robot}: {measured if single else 'float64'}"
+    errors = ("largest relative error", "rms") if single else ()
+    table = Table("function", "output", "operations", *errors, "accepted by the test", title=title)
     for r in result.accuracy:
-        errors = (f"{r.largest:.1e}", f"{r.rms:.1e}")
-        table.add_row(r.function, r.output, str(r.operations), *errors)
+        figures = (r.largest, r.rms, r.tolerance) if single else (r.tolerance,)
+        table.add_row(r.function, r.output, str(r.operations), *(f"{x:.1e}" for x in figures))
     _out.print(table)
     _out.print(f"{result.folder}: {', '.join(result.files)}", highlight=False, soft_wrap=True)
 
@@ -402,7 +452,7 @@ def _bench(robots: list[str] | None, functions: list[str] | None, quick: bool) -
         tuple(functions or (benchmarks.QUICK_FUNCTIONS if quick else benchmarks.FUNCTIONS)),
         benchmarks.QUICK if quick else benchmarks.FULL,
     )
-    with Progress(console=_err, transient=True) as progress:
+    with _progress() as progress:
         task = progress.add_task("")
 
         def on_step(name: str, done: int, of: int) -> None:

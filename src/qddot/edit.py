@@ -12,11 +12,11 @@ import numpy as np
 from qddot.assembly import assemble, fixed_at, fixed_joint
 from qddot.errors import InvalidModel, NotUnderstood
 from qddot.model import WORLD, Model, massless_leaves
-from qddot.parts import Coupling, FrameDraft, Link, check_inertia, inertia_defect
+from qddot.parts import Coupling, FrameDraft, Link, check_inertia, inertia_defect, open_loops
 from qddot.scalar import Scalar
-from qddot.spatial import Inertia, Sym3, Transform, Vec3
+from qddot.spatial import Inertia, Mat3, Sym3, Transform, Vec3
 
-__all__ = ["attach", "with_parameters", "with_payload", "without_joint"]
+__all__ = ["attach", "with_gravity", "with_parameters", "with_payload", "without_joint"]
 
 
 def with_parameters(model: Model, parameters: Sequence[Sequence[Scalar]]) -> Model:
@@ -39,22 +39,19 @@ def with_payload(
     frame: str,
     mass: float,
     com: Sequence[float] = (0.0, 0.0, 0.0),
-    tensor: Sequence[float] | None = None,
+    tensor: Any = None,
 ) -> Model:
     """The same robot carrying a load at a frame.
 
-    `com` is in coordinates of the frame; `tensor` (xx, xy, yy, xz, yz, zz) is about the
-    centre of mass, in the axes of the frame; without it the load is a point.
+    `com` is in coordinates of the frame; `tensor`, a symmetric 3×3 array or its six entries
+    (xx, xy, yy, xz, yz, zz), is about the centre of mass, in the axes of the frame; without it
+    the load is a point.
     """
-    moments = [0.0] * 6 if tensor is None else tensor
-    (m,), c, sigma = (
+    (m,), c = (
         _scalars(f"with_payload: {what}", values, count)
-        for what, values, count in (
-            ("mass", [mass], 1),
-            ("com", com, 3),
-            ("tensor", moments, 6),
-        )
+        for what, values, count in (("mass", [mass], 1), ("com", com, 3))
     )
+    sigma = [0.0] * 6 if tensor is None else _moments(tensor)
     load = Inertia.at_com(m, Vec3(*c), Sym3(*sigma))
     place = model.frame(frame)
     added = place.placement.to_parent(load)
@@ -68,6 +65,11 @@ def with_payload(
     bodies[place.body] = dataclasses.replace(host, inertia=host.inertia + added)
     health = (*(f for f in health if f.kind != "massless"), *massless_leaves(bodies))
     return dataclasses.replace(model, bodies=tuple(bodies), health=health)
+
+
+def with_gravity(model: Model, gravity: Sequence[Scalar]) -> Model:
+    """The same robot in other gravity, in world axes."""
+    return dataclasses.replace(model, gravity=Vec3(*_scalars("with_gravity", gravity, 3)))
 
 
 def without_joint(model: Model, name: str, value: float | Sequence[float] | None = None) -> Model:
@@ -98,20 +100,22 @@ def without_joint(model: Model, name: str, value: float | Sequence[float] | None
 
 
 def attach(
-    model: Model, other: Model, frame: str, placement: Transform | None = None, prefix: str = ""
+    model: Model, other: Model, frame: str, placement: Any = None, prefix: str = ""
 ) -> Model:
-    """This robot with another model mounted on a frame; `prefix` goes before the other's names."""
+    """This robot with another model mounted on a frame; `prefix` goes before the other's names.
+
+    `placement` is a Transform or a 4×4 array. The named configurations of this robot stay, with
+    the other's joints at neutral.
+    """
     for body in other.bodies:
         if body.parent == WORLD and body.joint.kind.name == "free":
             raise InvalidModel(
                 f"model {other.name!r}",
                 "has a free base; load it with base='fixed' to attach it",
             )
-    if not isinstance(placement, Transform | None):
-        raise NotUnderstood("attach: placement", placement, "needs a Transform")
     place = model.frame(frame)
     host = model.bodies[place.body].name if place.body != WORLD else None
-    X = place.placement @ (placement or Transform.identity())
+    X = place.placement @ _rigid("attach: placement", placement)
     mount = Link(
         f"{prefix}{other.name}_mount",
         host,
@@ -130,10 +134,24 @@ def attach(
         loops=model.loops + renamed.loops,
         polynomial_couplings=model.polynomial_couplings + renamed.polynomial_couplings,
     )
-    ours, theirs = ([f for f in m.health if f.kind != "massless"] for m in (model, other))
+    merged = ("massless", "loop")
+    ours, theirs = ([f for f in m.health if f.kind not in merged] for m in (model, other))
     theirs = [dataclasses.replace(f, subject=_prefixed_subject(f.subject, prefix)) for f in theirs]
-    health = (*ours, *theirs, *massless_leaves(joined.bodies))
-    return dataclasses.replace(joined, health=health)
+    health = (*open_loops(joined.loops), *ours, *theirs, *massless_leaves(joined.bodies))
+    return dataclasses.replace(joined, health=health, configurations=_filled(model, joined))
+
+
+def _filled(model: Model, joined: Model) -> dict[str, tuple[float, ...]]:
+    """The named configurations of a model for one with more joints, those at neutral."""
+    places = {b.joint.name: b.iq for b in model.independent}
+    return {
+        name: tuple(
+            x
+            for b in joined.independent
+            for x in (q[places[b.joint.name]] if b.joint.name in places else b.joint.kind.neutral)
+        )
+        for name, q in model.configurations.items()
+    }
 
 
 def _prefixed(model: Model, prefix: str) -> Model:
@@ -217,7 +235,42 @@ def _rebuilt(
     )
 
 
-def _scalars(what: str, values: Any, count: int) -> list[Scalar]:
+def _moments(tensor: Any) -> list[Scalar]:
+    """The entries xx, xy, yy, xz, yz, zz of a tensor that is given by them or as 3×3."""
+    what, order = "with_payload: tensor", " (xx, xy, yy, xz, yz, zz), or a symmetric 3×3 array"
+    try:
+        rows = [list(row) for row in tensor]
+    except TypeError:
+        return _scalars(what, tensor, 6, order)
+    if [len(row) for row in rows] != [3, 3, 3]:
+        raise NotUnderstood(what, tensor, f"needs 6 numbers{order}")
+    full = [_scalars(what, row, 3) for row in rows]
+    sizes = [abs(x) for row in full for x in row]
+    skew = [abs(full[i][j] - full[j][i]) for i, j in ((0, 1), (0, 2), (1, 2))]
+    plain = all(isinstance(x, float | int) for x in sizes)
+    if plain and max(skew) > 1e-9 * max(sizes):
+        raise NotUnderstood(what, tensor, f"needs 6 numbers{order}")
+    return [full[i][j] for i, j in ((0, 0), (0, 1), (1, 1), (0, 2), (1, 2), (2, 2))]
+
+
+def _rigid(what: str, placement: Any) -> Transform:
+    """A pose from a Transform, a 4×4 array, or None for identity."""
+    if placement is None or isinstance(placement, Transform):
+        return placement or Transform.identity()
+    accepted = "needs a Transform, or a 4×4 array of a rotation and a shift"
+    try:
+        X = np.asarray(placement, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise NotUnderstood(what, placement, accepted) from error
+    if X.shape != (4, 4) or not np.array_equal(X[3], [0.0, 0.0, 0.0, 1.0]):
+        raise NotUnderstood(what, placement, accepted)
+    R = X[:3, :3]
+    if not (np.allclose(R @ R.T, np.eye(3), rtol=0.0, atol=1e-6) and np.linalg.det(R) > 0.0):
+        raise NotUnderstood(what, placement, accepted)
+    return Transform(Mat3(*(Vec3(*row) for row in R.tolist())), Vec3(*X[:3, 3].tolist()))
+
+
+def _scalars(what: str, values: Any, count: int, order: str = "") -> list[Scalar]:
     """So many scalars from a sequence or array, NumPy's own as Python numbers."""
     try:
         single = [isinstance(x, np.generic | np.ndarray) and x.ndim == 0 for x in values]
@@ -226,7 +279,7 @@ def _scalars(what: str, values: Any, count: int) -> list[Scalar]:
         scalars = []
     foreign = (str, bytes, list, tuple, dict, np.ndarray, type(None))
     if len(scalars) != count or any(isinstance(x, foreign) for x in scalars):
-        raise NotUnderstood(what, values, f"needs {count} number{'s' if count > 1 else ''}")
+        raise NotUnderstood(what, values, f"needs {count} number{'s' if count > 1 else ''}{order}")
     return scalars
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 __all__ = [
+    "BatchMismatch",
     "CannotWrite",
     "DescriptionError",
     "ImpossibleInertia",
@@ -67,20 +68,19 @@ class UnknownName(QddotError):
         self, kind: str, name: object, known: Iterable[str], owner: str = "", hint: str = ""
     ) -> None:
         self.kind, self.name, self.known = kind, name, tuple(known)
-        named = isinstance(name, str)
-        close = difflib.get_close_matches(str(name), self.known, n=3, cutoff=0.5) if named else []
-        if hint:
-            pass
-        elif not named:
-            hint = f"a {kind} is given by its name, a string"
-        elif close:
-            hint = "closest: " + ", ".join(repr(c) for c in close)
-        elif len(self.known) <= 12:
-            hint = "known: " + (", ".join(repr(k) for k in self.known) or "none")
-        else:
-            hint = f"{len(self.known)} are known, such as {self.known[0]!r}"
         where = f" in {owner!r}" if owner else ""
-        super().__init__(f"no {kind} {name!r}{where}; {hint}")
+        super().__init__(f"no {kind} {name!r}{where}; {hint or self._hint()}")
+
+    def _hint(self) -> str:
+        """The names that come closest, or those that there are."""
+        if not isinstance(self.name, str):
+            return f"a {self.kind} is given by its name, a string"
+        close = difflib.get_close_matches(self.name, self.known, n=3, cutoff=0.5)
+        if close:
+            return "closest: " + ", ".join(repr(c) for c in close)
+        if len(self.known) <= 12:
+            return "known: " + (", ".join(repr(k) for k in self.known) or "none")
+        return f"{len(self.known)} are known, such as {self.known[0]!r}"
 
 
 class ShapeMismatch(QddotError):
@@ -90,6 +90,15 @@ class ShapeMismatch(QddotError):
         self.function, self.argument = function, argument
         self.expected, self.found = expected, found
         super().__init__(f"{function}: {argument} must have shape {expected}, got {found}")
+
+
+class BatchMismatch(QddotError):
+    """Inputs whose leading axes do not broadcast."""
+
+    def __init__(self, function: str, shapes: Iterable[tuple[int, ...]]) -> None:
+        self.function, self.shapes = function, tuple(shapes)
+        listed = ", ".join(map(str, self.shapes))
+        super().__init__(f"{function}: batch shapes {listed} do not broadcast")
 
 
 class NotUnderstood(QddotError):

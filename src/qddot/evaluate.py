@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Mapping, Sequence
+from inspect import Parameter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qddot.algorithms.catalogue import Argument, Function, sizes
-from qddot.errors import NotUnderstood, ShapeMismatch
+from qddot.errors import BatchMismatch, NotUnderstood, ShapeMismatch, UnknownName
 from qddot.model import Model
 
 if TYPE_CHECKING:
     import casadi
 
-__all__ = ["checked", "interpret", "symbolic"]
+__all__ = ["checked", "interpret", "settled", "symbolic"]
 
 
 def interpret(
@@ -68,8 +69,41 @@ def checked(
     try:
         return inputs, np.broadcast_shapes(*leading)
     except ValueError:
-        accepted = "the leading axes of the inputs must broadcast"
-        raise NotUnderstood(f"{row.name}: batch shapes", leading, accepted) from None
+        raise BatchMismatch(row.name, leading) from None
+
+
+def settled(row: Function, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a function in the form that algorithms take; those at their default left out."""
+    known = {o.name: o.default for o in row.options}
+    for name in options:
+        if name not in known:
+            raise UnknownName("option", name, known, row.name)
+    missing = [o for o, value in known.items() if value is Parameter.empty and o not in options]
+    if missing:
+        accepted = f"it needs the option {' and '.join(missing)}"
+        raise NotUnderstood("function", row.name, accepted)
+    plain = {o: _plain(o, value) for o, value in options.items()}
+    return {o: value for o, value in plain.items() if value != known[o]}
+
+
+def _plain(option: str, value: Any) -> Any:
+    """The value of an option in the form that algorithms take."""
+    if option == "friction":
+        if not isinstance(value, bool | np.bool_ | int):
+            raise NotUnderstood("friction", value, "it is True or False")
+        return bool(value)
+    if option != "forces":
+        if not isinstance(value, str):
+            raise UnknownName(option, value, ())
+        return str(value)
+    accepted = "it is a list of (frame, reference)"
+    try:
+        pairs = tuple((frame, reference) for frame, reference in (value or ()))
+    except (TypeError, ValueError) as error:
+        raise NotUnderstood("forces", value, accepted) from error
+    if not all(isinstance(x, str) for pair in pairs for x in pair):
+        raise NotUnderstood("forces", value, accepted)
+    return pairs
 
 
 def _numbers(row: Function, argument: Argument, given: Any, dims: Mapping[str, int]) -> np.ndarray:
@@ -84,7 +118,7 @@ def _numbers(row: Function, argument: Argument, given: Any, dims: Mapping[str, i
         raise NotUnderstood(label, given, "it needs an array of numbers")
     core = argument.shape_in(dims)
     if x.ndim < len(core) or x.shape[x.ndim - len(core) :] != core:
-        axes = [f"{s}={n}" for s, n in zip(argument.shape, core, strict=True)]
+        axes = [f"{s}={n}" if s in dims else s for s, n in zip(argument.shape, core, strict=True)]
         raise ShapeMismatch(row.name, argument.name, f"(..., {', '.join(axes)})", x.shape)
     return x.astype(float) if x.dtype.kind in "iub" else x
 

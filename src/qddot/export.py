@@ -11,7 +11,6 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from inspect import Parameter
 from itertools import count
 from os import PathLike
 from pathlib import Path
@@ -25,8 +24,8 @@ from qddot.compile.export_c_check import Vectors, program_text, vectors_text
 from qddot.compile.precision import evaluate, relative_errors
 from qddot.compile.precision import sizes as output_sizes
 from qddot.conventions import argument_text, convention_lines, joint_lines, option_lines
-from qddot.errors import CannotWrite, NotUnderstood, SingularInertia, UnknownName
-from qddot.evaluate import interpret
+from qddot.errors import CannotWrite, NotUnderstood, SingularInertia
+from qddot.evaluate import interpret, settled
 from qddot.health import singular_joints
 from qddot.kernels import source_of
 from qddot.robot import Robot
@@ -211,30 +210,10 @@ def _understood(robot: Robot, request: Any) -> tuple[Function, dict[str, Any]]:
         raise NotUnderstood("functions", request, accepted)
     name, given = (request, {}) if isinstance(request, str) else request
     row = function(name)
-    known = {o.name: o.default for o in row.options}
-    for option in given:
-        if option not in known:
-            raise UnknownName("option", str(option), known, name)
-    missing = [o for o, default in known.items() if default is Parameter.empty and o not in given]
-    if missing:
-        raise NotUnderstood("functions", name, f"it needs the option {' and '.join(missing)}")
-    options = {o: _plain(o, v) for o, v in given.items()}
-    options = {o: v for o, v in options.items() if v != known[o]}
+    options = settled(row, given)
     if row.needs_inverse and (singular := singular_joints(robot.model)):
         raise SingularInertia(robot.name, singular)
     return row, options
-
-
-def _plain(option: str, value: Any) -> Any:
-    """The value of an option in the form that algorithms take."""
-    if option == "friction":
-        return bool(value)
-    if option != "forces":
-        return str(value)
-    try:
-        return tuple((str(frame), str(reference)) for frame, reference in value or ())
-    except (TypeError, ValueError) as error:
-        raise NotUnderstood("forces", value, "it is a list of (frame, reference)") from error
 
 
 def _routine_name(

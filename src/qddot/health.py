@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from qddot.algorithms.catalogue import function
 from qddot.evaluate import interpret
 from qddot.joints import Limits
-from qddot.model import Model
+from qddot.model import Body, Model
 from qddot.parts import Finding
 
 __all__ = ["dynamic_findings", "random_configurations", "singular_joints"]
@@ -21,7 +23,7 @@ def random_configurations(
     """Configurations drawn uniformly: within the limits where there are any, over all rotations."""
     q = np.empty((*shape, model.nq))
     for body in model.independent:
-        kind, limits = body.joint.kind, body.joint.limits
+        kind, limits = body.joint.kind, _shared_limits(model, body)
         if kind.name in ("ball", "free"):
             quaternion = rng.normal(size=(*shape, 4))
             quaternion /= np.linalg.norm(quaternion, axis=-1, keepdims=True)
@@ -31,6 +33,20 @@ def random_configurations(
             lower, upper = _range(limits, np.where(kind.angular, np.pi, 1.0))
             q[..., body.iq] = rng.uniform(lower, upper, (*shape, kind.nq))
     return q
+
+
+def _shared_limits(model: Model, body: Body) -> Limits:
+    """The limits of a joint and those that its followers imply; its own if nothing is left."""
+    own = body.joint.limits
+    lower, upper = own.lower, own.upper
+    for joint in (b.joint for b in model.bodies if b.joint.leader == body.joint.name):
+        if joint.ratio:
+            # the limits of a follower are those of its displacement, ratio · q + offset
+            ends = [
+                (x - joint.offset) / joint.ratio for x in (joint.limits.lower, joint.limits.upper)
+            ]
+            lower, upper = max(lower, min(ends)), min(upper, max(ends))
+    return dataclasses.replace(own, lower=lower, upper=upper) if lower <= upper else own
 
 
 def _range(limits: Limits, reach: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -18,10 +18,10 @@ from qddot.algorithms.catalogue import CATALOGUE, Function, function, sizes
 from qddot.algorithms.kinematics import Reference
 from qddot.compile.kernel import Kernel, Source
 from qddot.compile.threads import SETTING, run_split
-from qddot.errors import NotUnderstood, SingularInertia
-from qddot.evaluate import checked, interpret, symbolic
+from qddot.errors import BatchMismatch, NotUnderstood, ShapeMismatch, SingularInertia
+from qddot.evaluate import checked, interpret, settled, symbolic
 from qddot.health import dynamic_findings, random_configurations, singular_joints
-from qddot.kernels import kernel_of, source_of
+from qddot.kernels import kernel_of, parameter_names, source_of
 from qddot.lazy import apply_lazily, is_lazy
 from qddot.loaders import load_model
 from qddot.loaders.description import Base, Couplings
@@ -120,6 +120,16 @@ class Robot:
         return self.model.joint_names
 
     @property
+    def body_names(self) -> tuple[str, ...]:
+        """Moving bodies in the order of the rows of `inertial_parameters` and `body_poses`."""
+        return tuple(b.name for b in self.model.bodies)
+
+    @property
+    def configurations(self) -> dict[str, np.ndarray]:
+        """Configurations that the description names: keyframes, and qpos0 of MJCF."""
+        return {name: np.array(q) for name, q in self.model.configurations.items()}
+
+    @property
     def frame_names(self) -> tuple[str, ...]:
         """All frames."""
         return tuple(f.name for f in self.model.frames)
@@ -148,7 +158,7 @@ class Robot:
         self, rng: np.random.Generator | int | None = None, size: int | Sequence[int] = ()
     ) -> np.ndarray:
         """Random configurations within the joint limits, shape size + (nq,)."""
-        shape = (size,) if isinstance(size, int) else tuple(size)
+        shape = (int(size),) if isinstance(size, int | np.integer) else tuple(size)
         return random_configurations(self.model, np.random.default_rng(rng), shape)
 
     def terms(self, q: ArrayLike, v: ArrayLike) -> Terms:
@@ -170,18 +180,24 @@ class Robot:
             consistency=_largest(Cv + g - h, 1),
         )
 
+    def _row(self, name: str, parameters: Sequence[str] = ()) -> Function:
+        """The row of a function that this robot has; inertias that are inputs may be regular."""
+        row = function(name)
+        open_inertia = {"inertia", "armature"} & set(parameters)
+        if row.needs_inverse and not open_inertia and self._singular:
+            raise SingularInertia(self.name, self._singular)
+        return row
+
     def call(self, name: str, *arrays: Any, out: Any = None, **options: Any) -> Any:
         """A catalogue function by name: compiled on real numbers, interpreted on all others."""
-        row = function(name)
-        if row.needs_inverse and self._singular:
-            raise SingularInertia(self.name, self._singular)
+        row, options = self._row(name), settled(function(name), options)
         if any(is_lazy(x) for x in arrays):
             source = source_of(row, self.model, options)
             again = partial(self.call, name, **options)
             return apply_lazily(again, arrays, source.inputs, source.outputs)
         dims = sizes(self.model, len(options.get("forces", ())))
         checked_arrays, _ = checked(row, arrays, dims)
-        real = all(x.dtype.kind == "f" for x in checked_arrays)
+        real = all(x.dtype.kind == "f" and x.dtype.itemsize <= 8 for x in checked_arrays)
         if not (self.native and self.nv and real):
             value = interpret(row, self.model, checked_arrays, options)
             return value if out is None else _copied(value, out)
@@ -200,9 +216,8 @@ class Robot:
             arrays += tuple(wrenches)
         return self.call(name, *arrays, out=out, **options)
 
-    def _compiled(self, row: Function, options: Mapping[str, Any]) -> tuple[Source, np.ufunc]:
+    def _compiled(self, row: Function, given: Mapping[str, Any]) -> tuple[Source, np.ufunc]:
         """The gufunc of a function with its options, made once."""
-        given = {k: v for k, v in options.items() if v not in ((), False)}
         key = (row.name, tuple(sorted(given.items())))
         kernel = self._kernels.get(key)
         if kernel is None:
@@ -215,18 +230,20 @@ class Robot:
 
     def explain(self, name: str, **options: Any) -> Kernel:
         """The compiled form of a function: print it for operations, vector width, code, cache."""
-        row = function(name)
-        self._compiled(row, options)
-        given = {k: v for k, v in options.items() if v not in ((), False)}
+        row, given = self._row(name), settled(function(name), options)
+        self._compiled(row, given)
         return self._kernels[(row.name, tuple(sorted(given.items())))]
 
-    def compile(self, name: str, parameters: Sequence[str] = (), **options: Any) -> np.ufunc:
+    def compile(self, name: str, parameters: str | Sequence[str] = (), **options: Any) -> np.ufunc:
         """A function as a gufunc, with constants of the robot as further inputs.
 
         `parameters` is any of "inertia" (nb, 10), "gravity" (3), "friction" (nb, 3) and
-        "armature" (nb, 1), in the order in which they follow the inputs of the function.
+        "armature" (nb, 1), in the order in which they follow the inputs of the function. Armature
+        stands for rotors too; friction needs `friction=True` where the function has that option.
         """
-        return kernel_of(function(name), self.model, options, tuple(parameters)).gufunc
+        given = settled(function(name), options)
+        names = parameter_names(function(name), given, parameters)
+        return kernel_of(self._row(name, names), self.model, given, names).gufunc
 
     def casadi(self, name: str, **options: Any) -> casadi.Function:
         """A catalogue function as a casadi.Function of the same text.
@@ -234,7 +251,7 @@ class Robot:
         Options are those of the method (frame, reference, friction); external wrenches are asked
         for by `forces=[(frame, reference), …]` and become an input of one row a wrench.
         """
-        return symbolic(function(name), self.model, options)
+        return symbolic(self._row(name), self.model, settled(function(name), options))
 
     def export_c(
         self, functions: Any, folder: str | os.PathLike[str], dtype: Any = "float64"
@@ -248,24 +265,47 @@ class Robot:
         frame: str,
         mass: float,
         com: Sequence[float] = (0.0, 0.0, 0.0),
-        tensor: Sequence[float] | None = None,
+        tensor: ArrayLike | None = None,
     ) -> Robot:
-        """The same robot carrying a load; see `edit.with_payload`."""
-        return Robot(edit.with_payload(self.model, frame, mass, com, tensor))
+        """The same robot carrying a load at a frame.
+
+        `com` is in coordinates of the frame; `tensor`, a symmetric 3×3 array or its six entries
+        (xx, xy, yy, xz, yz, zz), is about the centre of mass, in the axes of the frame; without
+        it the load is a point.
+        """
+        return self._edited(edit.with_payload(self.model, frame, mass, com, tensor))
+
+    def with_gravity(self, gravity: Sequence[float]) -> Robot:
+        """The same robot in other gravity, (gx, gy, gz) in world axes and m/s²."""
+        return self._edited(edit.with_gravity(self.model, gravity))
 
     def with_parameters(self, parameters: ArrayLike) -> Robot:
         """The same robot with other inertial parameters, shape (nb, 10)."""
-        return Robot(edit.with_parameters(self.model, _rows(parameters)))
+        return self._edited(edit.with_parameters(self.model, _rows(parameters)))
 
     def without_joint(self, name: str, value: float | Sequence[float] | None = None) -> Robot:
-        """The same robot with a joint locked at a value; see `edit.without_joint`."""
-        return Robot(edit.without_joint(self.model, name, value))
+        """The same robot with a joint locked at a value (neutral by default), followers with it."""
+        return self._edited(edit.without_joint(self.model, name, value))
 
     def attach(
-        self, other: Robot, frame: str, placement: Transform | None = None, prefix: str = ""
+        self,
+        other: Robot,
+        frame: str,
+        placement: Transform | ArrayLike | None = None,
+        prefix: str = "",
     ) -> Robot:
-        """This robot with another one mounted on a frame; see `edit.attach`."""
-        return Robot(edit.attach(self.model, other.model, frame, placement, prefix))
+        """This robot with another one mounted on a frame.
+
+        `placement` is the pose of the other's base in the frame, a Transform or a 4×4 array;
+        `prefix` goes before the other's names.
+        """
+        if not isinstance(other, Robot):
+            raise NotUnderstood("attach: other", other, "needs a Robot")
+        return self._edited(edit.attach(self.model, other.model, frame, placement, prefix))
+
+    def _edited(self, model: Model) -> Robot:
+        """A robot of another model that computes in the same way."""
+        return Robot(model, self.native)
 
 
 def _rows(parameters: ArrayLike) -> list[list[float]]:
@@ -285,16 +325,32 @@ def _largest(x: np.ndarray, axes: int) -> np.ndarray:
 
 def _wrenches(f_ext: Wrench | Sequence[Wrench] | None) -> tuple[tuple[Any, ...], list[np.ndarray]]:
     """Where external wrenches act, and their values stacked."""
-    given = [f_ext] if isinstance(f_ext, Wrench) else list(f_ext or ())
+    given = () if f_ext is None else (f_ext,) if isinstance(f_ext, Wrench) else f_ext
+    accepted = "needs Wrench(frame, reference, value), or a list of them"
+    if not isinstance(given, Sequence):
+        raise NotUnderstood("f_ext", f_ext, accepted)
     for wrench in given:
         if not isinstance(wrench, Wrench):
-            raise NotUnderstood(
-                "f_ext", wrench, "needs Wrench(frame, reference, value), or a list of them"
-            )
+            raise NotUnderstood("f_ext", wrench, accepted)
     if not given:
         return (), []
-    values = np.broadcast_arrays(*(np.asarray(w.value) for w in given))
-    return tuple((w.frame, w.reference) for w in given), [np.stack(values, axis=-2)]
+    values = [_wrench_value(w) for w in given]
+    try:
+        stacked = np.stack(np.broadcast_arrays(*values), axis=-2)
+    except ValueError:
+        raise BatchMismatch("f_ext", (x.shape[:-1] for x in values)) from None
+    return tuple((w.frame, w.reference) for w in given), [stacked]
+
+
+def _wrench_value(wrench: Wrench) -> np.ndarray:
+    """The six numbers of a wrench, with leading batch axes."""
+    try:
+        value = np.asarray(wrench.value)
+    except ValueError as error:
+        raise NotUnderstood("f_ext", wrench, "its value needs to be an array of numbers") from error
+    if value.shape[-1:] != (6,):
+        raise ShapeMismatch("f_ext", f"the wrench at {wrench.frame!r}", "(..., 6)", value.shape)
+    return value
 
 
 def _copied(value: Any, out: Any) -> Any:
@@ -329,7 +385,7 @@ def _method(row: Function) -> Callable[..., Any]:
     text = _METHOD.format(
         name=row.name,
         arguments=str(signature).removeprefix("(self, ").removesuffix(")"),
-        plain="".join(f"not {name} and " for name in optional),
+        plain="".join(f"{p.name} is {p.default!r} and " for p in given if p.name in optional),
         key=f"({row.name!r}, {', '.join(settings)})" if settings else repr(row.name),
         arrays=", ".join(arrays),
         options="{" + ", ".join(f"{name!r}: {name}" for name in (*settings, *optional)) + "}",

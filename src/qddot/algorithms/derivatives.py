@@ -69,7 +69,7 @@ def inverse_dynamics_derivatives(
     I = [body.inertia for body in model.bodies]
     B = [body.inertia.coriolis(V[i]) for i, body in enumerate(model.bodies)]
     fields = acceleration_fields(model, X, S, v, a, -model.gravity)
-    F = [body.inertia.newton_euler(fields[i]) for i, body in enumerate(model.bodies)]
+    F = [b.inertia.newton_euler(f) for b, f in zip(model.bodies, fields, strict=True)]
     turns = [[d + V[i].cross(s) for s, d in zip(S[i], d1[i], strict=True)] for i in range(model.nb)]
     by_q, by_v, M = (zeros(model.nv, model.nv) for _ in range(3))
     for i, body in inward(model):

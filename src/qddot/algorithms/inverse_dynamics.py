@@ -38,13 +38,12 @@ def inverse_dynamics(
     each (frame, reference) in `forces`; with `friction` the joint losses are added.
     """
     X, S = joint_kinematics(model, q)
-    fields = acceleration_fields(model, X, S, v, a, -model.gravity)
     pushes = external_forces(model, q, forces, f_ext)
     F = per_body(model, Force.zero())
     tau = joint_friction(model, q, v) if friction else zeros(model.nv)
-    # the net force that each body needs
-    for i, body in enumerate(model.bodies):
-        F[i] = body.inertia.newton_euler(fields[i]) - pushes[i]
+    # root to leaves: the net force that each body needs
+    for i, field in enumerate(acceleration_fields(model, X, S, v, a, -model.gravity)):
+        F[i] = model.bodies[i].inertia.newton_euler(field) - pushes[i]
     # leaves to root: project on the joint, hand the rest to the parent
     for i, body in inward(model):
         for dof, torque in zip(body.dofs, S[i].project(F[i]), strict=True):

@@ -84,8 +84,8 @@ def acceleration_fields(
     v: Vector,
     a: Vector,
     base: Vec3,
-) -> list[AccelerationField]:
-    """The acceleration field of each body in body coordinates, the world's last.
+) -> Iterator[AccelerationField]:
+    """The acceleration field of each body in turn, in body coordinates.
 
     Only angular velocities are needed on the way, no linear ones (Luh, Walker & Paul 1980). `base`
     is the acceleration of the world: minus gravity where weight is to be felt.
@@ -101,7 +101,7 @@ def acceleration_fields(
         origin = R.apply_transpose(fields[body.parent].at(X[i].p))
         origin = origin + aJ.lin + (carried + w[i]).cross(vJ.lin)
         fields[i] = AccelerationField.of(origin, w[i], alpha[i])
-    return fields
+        yield fields[i]
 
 
 def subspace_rates(S: Sequence[Subspace], V: Sequence[Motion]) -> list[Subspace]:

@@ -49,7 +49,7 @@ def torque_regressor(model: Model, q: Vector, v: Vector, a: Vector) -> Matrix:
 
     The forward pass of RNEA with unit parameters in place of the inertia (Atkeson et al. 1986).
     """
-    fields = acceleration_fields(model, *joint_kinematics(model, q), v, a, -model.gravity)
+    fields = list(acceleration_fields(model, *joint_kinematics(model, q), v, a, -model.gravity))
     return _projected(model, q, lambda i, unit: unit.newton_euler(fields[i]))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Loops", "make_gufunc"]
+__all__ = ["Loops", "make_gufunc", "numpy_functions"]
 
 _FROM_FUNC_AND_DATA_AND_SIGNATURE = 31
 _NO_IDENTITY = -1
@@ -22,14 +22,19 @@ _FUNCTIONS, _NAME, _POINTER, _OBJECT = 32, 56, 80, 88
 _kept: list[Any] = []
 
 
-@cache
-def _constructor() -> Any:
+def numpy_functions(capsule: str) -> Any:
+    """A table of NumPy's C interface: "_UFUNC_API" or "_ARRAY_API"."""
     umath = importlib.import_module("numpy._core._multiarray_umath")
     api = ctypes.pythonapi
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    address = api.PyCapsule_GetPointer(umath._UFUNC_API, None)
-    table = ctypes.cast(address, ctypes.POINTER(ctypes.c_void_p))
+    address = api.PyCapsule_GetPointer(getattr(umath, capsule), None)
+    return ctypes.cast(address, ctypes.POINTER(ctypes.c_void_p))
+
+
+@cache
+def _constructor() -> Any:
+    table = numpy_functions("_UFUNC_API")
     pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
     kind = ctypes.PYFUNCTYPE(
         ctypes.py_object,
@@ -88,7 +93,7 @@ def _tie(gufunc: np.ufunc, loops: Loops, texts: tuple[bytes, ...]) -> None:
     }
     expected = {
         _FUNCTIONS: loops.pointers()[0].value,
-        _NAME: ctypes.cast(texts[0], ctypes.c_void_p).value,
+        _NAME: ctypes.cast(ctypes.c_char_p(texts[0]), ctypes.c_void_p).value,
         _POINTER: None,
         _OBJECT: None,
     }

@@ -34,16 +34,13 @@ def lower(
     """The IR of a tape whose inputs and outputs are arrays of these core shapes."""
     places = output_places(tape)
     pieces = [_Piece(tape, plan, v, k, places).text() for k in range(len(plan.pieces))]
-    calls = "\n".join(f"  call void @piece{k}({_PASSED})" for k in range(len(pieces)))
-    kernel = f"define internal void @kernel({_POINTERS}) {{\n{calls}\n  ret void\n}}"
     return "\n".join(
         [
             _declarations(v),
             sincos_ir(v),
             moves_ir(v),
             *pieces,
-            kernel,
-            loop_ir(tape, v, inputs, outputs, plan.workspace, name),
+            loop_ir(tape, v, inputs, outputs, plan.workspace, len(pieces), name),
         ]
     )
 

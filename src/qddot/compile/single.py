@@ -8,7 +8,6 @@ and NumPy keep the fields of their objects; `make_single` measures that before i
 from __future__ import annotations
 
 import ctypes
-import importlib
 import struct
 import sys
 from collections.abc import Callable, Sequence
@@ -16,6 +15,8 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+
+from qddot.compile.gufunc import numpy_functions
 
 __all__ = ["SINGLE", "make_single", "single_ir"]
 
@@ -238,12 +239,7 @@ def _addresses() -> tuple[int, int, int] | None:
         return None
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
         return None
-    umath = importlib.import_module("numpy._core._multiarray_umath")
-    api = ctypes.pythonapi
-    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
-    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    address = api.PyCapsule_GetPointer(umath._ARRAY_API, None)
-    table = ctypes.cast(address, ctypes.POINTER(ctypes.c_void_p))
+    table = numpy_functions("_ARRAY_API")
     array_type, new = table[_ARRAY_TYPE], table[_ARRAY_NEW]
     probe = np.arange(6.0).reshape(2, 3)
     fields = {

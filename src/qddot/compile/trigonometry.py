@@ -56,8 +56,11 @@ slow:
 
 
 def _reduction(v: Vector) -> list[str]:
-    """%n, the nearest multiple of π/2, and %s, %c, the sine and cosine of what is left of x."""
-    t, lines = v.type, []
+    """%inside, the lanes that are reduced here; %n, the nearest multiple of π/2 of those, and
+    %s, %c, the sine and cosine of what is left.
+    """  # noqa: D205
+    t, w, i = v.type, v.lanes, f"<{v.lanes} x {v.integer}>"
+    lines: list[str] = []
 
     def fma(name: str, a: str, b: str, c: str) -> str:
         lines.append(f"  %{name} = call {t} @llvm.fma.{v.suffix}({t} {a}, {t} {b}, {t} {c})")
@@ -70,11 +73,17 @@ def _reduction(v: Vector) -> list[str]:
         return value
 
     lines += [
-        f"  %scaled = fmul {t} %x, {v.constant(2 / math.pi)}",
+        f"  %magnitude = call {t} @llvm.fabs.{v.suffix}({t} %x)",
+        # compared as integers, NaN raises no flag; the other lanes reduce 0 and raise none either
+        f"  %bits = bitcast {t} %magnitude to {i}",
+        f"  %largest = bitcast {t} {v.constant(_LARGEST)} to {i}",
+        f"  %inside = icmp sle {i} %bits, %largest",
+        f"  %safe = select <{w} x i1> %inside, {t} %x, {t} zeroinitializer",
+        f"  %scaled = fmul {t} %safe, {v.constant(2 / math.pi)}",
         f"  %n = call {t} @llvm.rint.{v.suffix}({t} %scaled)",
         f"  %minus = fneg {t} %n",
     ]
-    r = "%x"
+    r = "%safe"
     for k, part in enumerate(_HALF_PI[v.scalar]):
         r = fma(f"r_{k}", "%minus", v.constant(part), r)
     lines += [
@@ -89,15 +98,11 @@ def _reduction(v: Vector) -> list[str]:
 
 
 def _quadrants(v: Vector) -> list[str]:
-    """%sine and %cosine of x from those of the rest, and %inside, the lanes they are right for."""
+    """%sine and %cosine of x from those of the rest."""
     t, w, i = v.type, v.lanes, f"<{v.lanes} x {v.integer}>"
     one, two = (v.integers(k) for k in (1, 2))
     return [
-        f"  %magnitude = call {t} @llvm.fabs.{v.suffix}({t} %x)",
-        f"  %inside = fcmp ole {t} %magnitude, {v.constant(_LARGEST)}",
-        # a multiple that no integer holds would be poison
-        f"  %safe = select <{w} x i1> %inside, {t} %n, {t} zeroinitializer",
-        f"  %quadrant = fptosi {t} %safe to {i}",
+        f"  %quadrant = fptosi {t} %n to {i}",
         f"  %odd = and {i} %quadrant, {one}",
         f"  %swap = icmp ne {i} %odd, zeroinitializer",
         f"  %sbit = and {i} %quadrant, {two}",
@@ -109,7 +114,10 @@ def _quadrants(v: Vector) -> list[str]:
         f"  %c1 = select <{w} x i1> %swap, {t} %s, {t} %c",
         f"  %s2 = fneg {t} %s1",
         f"  %c2 = fneg {t} %c1",
-        f"  %sine = select <{w} x i1> %sneg, {t} %s2, {t} %s1",
+        f"  %signed = select <{w} x i1> %sneg, {t} %s2, {t} %s1",
+        # the multiples of π/2, though zero, would take the sign of -0
+        f"  %zero = fcmp oeq {t} %x, zeroinitializer",
+        f"  %sine = select <{w} x i1> %zero, {t} %x, {t} %signed",
         f"  %cosine = select <{w} x i1> %cneg, {t} %c2, {t} %c1",
     ]
 

@@ -336,12 +336,12 @@ def _coordinates(m: mujoco.MjModel, j: int, qpos: Any) -> tuple[float, ...]:
 
 
 def _keyframes(m: mujoco.MjModel) -> dict[str, dict[str, tuple[float, ...]]]:
-    """Coordinates by joint of each keyframe."""
+    """Coordinates by joint of qpos0 and of each keyframe."""
+    named = {"qpos0": m.qpos0}
+    named |= {m.key(k).name or f"key{k}": m.key_qpos[k] for k in range(m.nkey)}
     return {
-        m.key(k).name or f"key{k}": {
-            _joint_name(m, j): _coordinates(m, j, m.key_qpos[k]) for j in range(m.njnt)
-        }
-        for k in range(m.nkey)
+        name: {_joint_name(m, j): _coordinates(m, j, qpos) for j in range(m.njnt)}
+        for name, qpos in named.items()
     }
 
 
@@ -425,6 +425,8 @@ def _ignored(m: mujoco.MjModel) -> Iterator[Finding]:
         subject, dof = f"joint {_joint_name(m, j)!r}", m.jnt_dofadr[j]
         if m.jnt_type[j] == _FREE and m.dof_armature[dof]:
             yield warn(subject, f"armature {m.dof_armature[dof]:g} on a free joint is ignored")
+        if m.jnt_type[j] == _BALL and m.jnt_limited[j]:
+            yield warn(subject, "the range of a ball joint is ignored")
         if m.jnt_type[j] == _FREE and m.jnt_stiffness[j]:
             yield warn(subject, f"stiffness {m.jnt_stiffness[j]:g} on a free joint is ignored")
         end = dof + {_FREE: 6, _BALL: 3}.get(m.jnt_type[j], 1)

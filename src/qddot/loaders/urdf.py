@@ -188,7 +188,7 @@ def _mimic(element: Element) -> Coupling | None:
 
 
 def _ignored(robot: Element) -> list[Finding]:
-    """Elements, and attributes of <dynamics>, that are not taken up."""
+    """What is not taken up, or is likely not to be meant."""
     findings = []
     links, joints = list(robot.all("link")), list(robot.all("joint", "drake:joint"))
     actuators = [a for t in robot.all("transmission") for a in t.all("actuator")]
@@ -205,6 +205,9 @@ def _ignored(robot: Element) -> list[Finding]:
                 message = f"<{child.tag}> on line {child.line} is ignored"
                 findings.append(Finding("info", "ignored", element.label, message))
     for joint in joints:
+        if joint.attributes.get("type") == "planar" and joint.first("axis") is None:
+            message = "has no <axis>: the normal of its plane is x, the default of URDF"
+            findings.append(Finding("warning", "axis", joint.label, message))
         if joint.attributes.get("type") == "fixed" and joint.first("mimic"):
             message = "<mimic> on a fixed joint is ignored"
             findings.append(Finding("info", "ignored", joint.label, message))

@@ -121,10 +121,12 @@ def _positive_definite(robot: Robot, at: Sample) -> Check:
     eigenvalues = np.linalg.eigvalsh(M)
     smallest = float(eigenvalues[:, 0].min())
     floor = float(np.finfo(float).eps * robot.nv * np.abs(eigenvalues).max())
-    detail = f"condition number up to {(eigenvalues[:, -1] / eigenvalues[:, 0]).max():.3g}"
-    if smallest <= floor:
+    if smallest > floor:
+        condition = (eigenvalues[:, -1] / eigenvalues[:, 0]).max()
+        detail = f"condition number up to {condition:.3g}"
+    else:
         where = ", ".join(s.subject for s in robot.health if s.kind in ("singular", "inertia"))
-        detail = f"look at {where}" if where else detail
+        detail = f"look at {where}" if where else "singular or indefinite at a sampled state"
     return Check("positive definite", claim, smallest, floor, smallest > floor, detail)
 
 

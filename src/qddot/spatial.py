@@ -72,6 +72,16 @@ class Vec3(_Linear):
     def __iter__(self) -> Iterator[Scalar]:
         return iter((self.x, self.y, self.z))
 
+    # written out: most of the time of an interpreted algorithm is spent here
+    def __add__(self, b: Vec3) -> Vec3:
+        return Vec3(self.x + b.x, self.y + b.y, self.z + b.z)
+
+    def __sub__(self, b: Vec3) -> Vec3:
+        return Vec3(self.x - b.x, self.y - b.y, self.z - b.z)
+
+    def __mul__(self, s: Scalar) -> Vec3:
+        return Vec3(self.x * s, self.y * s, self.z * s)
+
     def dot(self, b: Vec3) -> Scalar:
         """Scalar product."""
         return self.x * b.x + self.y * b.y + self.z * b.z

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from qddot.errors import DescriptionError, NotUnderstood, UnknownName
+from qddot.errors import DescriptionError, NotUnderstood
 from qddot.loaders.description import Base, Couplings, Description, to_model
 from qddot.loaders.find import resolve_uri
-from qddot.loaders.named import named_files
+from qddot.loaders.named import locate, robot_names
 from qddot.loaders.urdf import describe_urdf, expand_xacro
 from qddot.loaders.xml import Element, parse_xml, read_file
 from qddot.model import Model
 
-__all__ = ["load_model", "robot_names"]
+__all__ = ["load_model"]
 
 _SUFFIXES = {".urdf", ".xacro", ".xml", ".mjcf", ".sdf", ".world"}
 
@@ -26,11 +26,6 @@ def load_model(
 ) -> Model:
     """The model of a file, of a robot by name, or of another library's model."""
     return to_model(_describe(source), base, couplings, strict)
-
-
-def robot_names() -> list[str]:
-    """The names that can be loaded here."""
-    return sorted(named_files())
 
 
 def _describe(source: Any) -> Description:
@@ -67,13 +62,11 @@ def _locate(source: str | Path) -> Path:
         there, folder = path.exists(), path.is_dir()
     except (OSError, RuntimeError, ValueError) as error:
         raise DescriptionError(text[:200], f"cannot be read: {error}") from error
-    names = named_files()
-    if text in names:
-        return names[text]
-    if there or address or path.suffix in _SUFFIXES or len(path.parts) > 1:
+    unnamed = address or path.suffix in _SUFFIXES or len(path.parts) > 1
+    if (there or unnamed) and text not in robot_names():
         reason = "is a folder" if folder else "is not a file" if there else "no such file"
         raise DescriptionError(path, reason)
-    raise UnknownName("robot", text, names)
+    return locate(text)
 
 
 def _describe_file(path: Path) -> Description:

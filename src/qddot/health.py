@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -74,11 +75,11 @@ def singular_joints(model: Model) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names[k] for k in reversed(found)))
 
 
-def dynamic_findings(model: Model) -> list[Finding]:
+def dynamic_findings(model: Model, singular: Sequence[str]) -> list[Finding]:
     """Findings that need the mass matrix: singular joints, its condition at neutral."""
     findings = [
         Finding("error", "singular", f"joint {name!r}", "nothing beyond it has inertia along it")
-        for name in singular_joints(model)
+        for name in singular
     ]
     if findings or not model.nv:
         return findings

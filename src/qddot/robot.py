@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from qddot import edit
 from qddot.algorithms.catalogue import CATALOGUE, Function, function, sizes
 from qddot.algorithms.kinematics import Reference
-from qddot.compile.kernel import Kernel, Source
+from qddot.compile.kernel import Kernel
 from qddot.compile.threads import SETTING, run_split
 from qddot.errors import BatchMismatch, NotUnderstood, ShapeMismatch, SingularInertia
 from qddot.evaluate import checked, interpret, settled, symbolic
@@ -143,7 +143,7 @@ class Robot:
     def health(self) -> tuple[Finding, ...]:
         """What is wrong or doubtful in the model, worst first."""
         order = {"error": 0, "warning": 1, "info": 2}
-        found = (*self.model.health, *dynamic_findings(self.model))
+        found = (*self.model.health, *dynamic_findings(self.model, self._singular))
         return tuple(sorted(found, key=lambda f: order[f.severity]))
 
     @cached_property
@@ -201,11 +201,11 @@ class Robot:
         if not (self.native and self.nv and real):
             value = interpret(row, self.model, checked_arrays, options)
             return value if out is None else _copied(value, out)
-        source, gufunc = self._compiled(row, options)
+        kernel = self._kernel(row, options)
         if SETTING.threads > 1:
-            cores = [len(shape) for shape in source.inputs]
-            return run_split(gufunc, checked_arrays, cores, source.outputs, out)
-        return gufunc(*checked_arrays) if out is None else gufunc(*checked_arrays, out=out)
+            cores = [len(shape) for shape in kernel.source.inputs]
+            return run_split(kernel.gufunc, checked_arrays, cores, kernel.source.outputs, out)
+        return kernel.gufunc(*checked_arrays, out=out)
 
     def _general(
         self, name: str, arrays: tuple[Any, ...], options: dict[str, Any], out: Any
@@ -216,8 +216,8 @@ class Robot:
             arrays += tuple(wrenches)
         return self.call(name, *arrays, out=out, **options)
 
-    def _compiled(self, row: Function, given: Mapping[str, Any]) -> tuple[Source, np.ufunc]:
-        """The gufunc of a function with its options, made once."""
+    def _kernel(self, row: Function, given: Mapping[str, Any]) -> Kernel:
+        """The compiled form of a function with its options, made once."""
         key = (row.name, tuple(sorted(given.items())))
         kernel = self._kernels.get(key)
         if kernel is None:
@@ -226,13 +226,11 @@ class Robot:
                 settings = tuple(given[o.name] for o in row.options if o.name in given)
                 place = (row.name, *settings) if settings else row.name
                 self._fast[place], self._gufuncs[place] = kernel.call, kernel.gufunc
-        return kernel.source, kernel.gufunc
+        return kernel
 
     def explain(self, name: str, **options: Any) -> Kernel:
         """The compiled form of a function: print it for operations, vector width, code, cache."""
-        row, given = self._row(name), settled(function(name), options)
-        self._compiled(row, given)
-        return self._kernels[(row.name, tuple(sorted(given.items())))]
+        return self._kernel(self._row(name), settled(function(name), options))
 
     def compile(self, name: str, parameters: str | Sequence[str] = (), **options: Any) -> np.ufunc:
         """A function as a gufunc, with constants of the robot as further inputs.

@@ -178,9 +178,9 @@ def test_a_million_calls_hold_no_memory():
     assert rss() - before < 4 * 2**20
 
 
-def living_loops() -> int:
+def living_loops() -> list[Loops]:
     gc.collect()
-    return sum(type(x) is Loops for x in gc.get_objects())
+    return [x for x in gc.get_objects() if type(x) is Loops]
 
 
 def test_robots_that_are_dropped_leave_nothing_behind():
@@ -194,7 +194,9 @@ def test_robots_that_are_dropped_leave_nothing_behind():
             assert same_bits(other.inverse_dynamics(*given), expected)
         other.inverse_dynamics(*(x.astype(np.float32) for x in given))
     del other
-    assert living_loops() == before
+    # those from before are held here, so only what this test made can differ
+    known = {id(x) for x in before}
+    assert not [x for x in living_loops() if id(x) not in known]
 
 
 def test_functions_outlive_their_robot():

@@ -205,7 +205,8 @@ class Robot:
         if SETTING.threads > 1:
             cores = [len(shape) for shape in kernel.source.inputs]
             return run_split(kernel.gufunc, checked_arrays, cores, kernel.source.outputs, out)
-        return kernel.gufunc(*checked_arrays, out=out)
+        # NumPy takes None for out only where there is one output
+        return kernel.gufunc(*checked_arrays, **({} if out is None else {"out": out}))
 
     def _general(
         self, name: str, arrays: tuple[Any, ...], options: dict[str, Any], out: Any

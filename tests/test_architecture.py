@@ -119,8 +119,6 @@ def test_public_names_are_declared(file):
         for n in tree.body
         if isinstance(n, ast.FunctionDef | ast.ClassDef) and not n.name.startswith("_")
     }
-    if module(file) == "qddot.cli":
-        defined = {"main"}
     if file.name == "__init__.py" and not declared:
         assert not defined
         return
@@ -160,4 +158,4 @@ def test_only_the_command_line_prints():
     for file in FILES:
         calls = [n.func for n in ast.walk(TREES[file]) if isinstance(n, ast.Call)]
         names = {getattr(f, "id", "") for f in calls}
-        assert module(file) == "qddot.cli" or not names & {"print", "exit"}
+        assert module(file).startswith("qddot.cli") or not names & {"print", "exit"}

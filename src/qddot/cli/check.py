@@ -1,0 +1,86 @@
+"""`qddot check`: the invariants of a robot's dynamics, measured."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from qddot.cli.terminal import (
+    BaseOption,
+    CouplingsChoice,
+    CouplingsOption,
+    JsonOption,
+    RobotArgument,
+    StrictOption,
+    errors_as_messages,
+    load_robot,
+    out,
+    print_findings,
+    print_json,
+    progress_bar,
+)
+from qddot.robot import Robot
+from qddot.verify import Check, invariants, sample
+
+__all__ = ["check"]
+
+
+def check(
+    robot: RobotArgument = "ur5e",
+    base: BaseOption = None,
+    couplings: CouplingsOption = CouplingsChoice.exact,
+    strict: StrictOption = False,
+    states: Annotated[int, typer.Option(min=1, help="How many random states.")] = 100,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random states.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Check the invariants of a robot's dynamics at random states; exit code 1 if one fails."""
+    with errors_as_messages():
+        loaded = load_robot(robot, base, couplings, strict)
+        results = _measure(loaded, states, seed)
+    passed = all(r.passed is True for r in results)
+    if as_json:
+        rows = [dataclasses.asdict(r) for r in results]
+        summary = {"robot": loaded.name, "states": states, "seed": seed, "passed": passed}
+        health = [dataclasses.asdict(f) for f in loaded.health]
+        print_json({**summary, "checks": rows, "health": health})
+    else:
+        _print_checks(loaded, results, states, seed)
+    raise typer.Exit(0 if passed else 1)
+
+
+def _measure(robot: Robot, states: int, seed: int) -> list[Check]:
+    at, measures = sample(robot, states, seed), list(invariants())
+    results = []
+    with progress_bar() as progress:
+        task = progress.add_task("", total=len(measures))
+        for name, measure in measures:
+            progress.update(task, description=name)
+            results.append(measure(robot, at))
+            progress.advance(task)
+    return results
+
+
+def _print_checks(robot: Robot, results: list[Check], states: int, seed: int) -> None:
+    table = Table(
+        "check",
+        "claim",
+        "measured",
+        "bound",
+        "",
+        title=f"{robot.name}, {states} states, seed {seed}",
+    )
+    verdicts = {True: "[green]pass[/]", False: "[red]FAIL[/]", None: "[yellow]NOT EVALUATED[/]"}
+    for r in results:
+        sense = ">" if r.name == "positive definite" else "<"
+        bound = "" if r.name == "health" else f"{sense} {r.bound:.0e}"
+        shown = ("", "") if r.passed is None else (f"{r.measured:.2g}", bound)
+        table.add_row(r.name, r.claim, *shown, verdicts[r.passed])
+    out.print(table)
+    for r in results:
+        if r.detail and r.passed is not True:
+            out.print(f"[red]{r.name}[/]: {r.detail}", highlight=False)
+    print_findings([f for f in robot.health if f.severity == "warning"])

@@ -1,0 +1,151 @@
+"""`qddot info` and `qddot robots`: what a robot is, and which there are."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from rich.table import Table
+
+from qddot.cli.terminal import (
+    BaseOption,
+    CouplingsChoice,
+    CouplingsOption,
+    JsonOption,
+    RobotArgument,
+    StrictOption,
+    errors_as_messages,
+    load_robot,
+    out,
+    print_findings,
+    print_json,
+)
+from qddot.loaders import robot_names
+from qddot.model import WORLD, Model
+from qddot.robot import Robot
+
+__all__ = ["info", "robots"]
+
+
+def robots(as_json: JsonOption = False) -> None:
+    """List the robots that can be loaded by name."""
+    names = robot_names()
+    if as_json:
+        print_json(names)
+    else:
+        out.print("\n".join(names), highlight=False)
+
+
+def info(
+    robot: RobotArgument = "ur5e",
+    base: BaseOption = None,
+    couplings: CouplingsOption = CouplingsChoice.exact,
+    strict: StrictOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a robot: structure, mass, degrees of freedom, health."""
+    with errors_as_messages():
+        loaded = load_robot(robot, base, couplings, strict)
+        summary = _summary(loaded)
+    if as_json:
+        print_json(summary)
+        return
+    _print_summary(loaded.model)
+    _print_health(loaded)
+
+
+def _summary(robot: Robot) -> dict[str, Any]:
+    """Everything `info` shows, as plain data."""
+    m = robot.model
+    return {
+        "name": m.name,
+        "mass": m.mass,
+        "nq": m.nq,
+        "nv": m.nv,
+        "gravity": list(m.gravity),
+        "bodies": [
+            {
+                "name": b.name,
+                "parent": m.bodies[b.parent].name if b.parent != WORLD else None,
+                "joint": b.joint.name,
+                "kind": b.joint.kind.name,
+                "leader": b.joint.leader,
+                "mass": b.inertia.mass,
+                "com": list(b.inertia.com),
+                "limits": dataclasses.asdict(b.joint.limits),
+                "drivetrain": dataclasses.asdict(b.joint.drivetrain),
+            }
+            for b in m.bodies
+        ],
+        "frames": [f.name for f in m.frames],
+        "loops": [dataclasses.asdict(loop) for loop in m.loops],
+        "configurations": {k: list(v) for k, v in m.configurations.items()},
+        "health": [dataclasses.asdict(f) for f in robot.health],
+    }
+
+
+def _print_summary(m: Model) -> None:
+    base = f"{m.base_inertia.mass:.4g} kg of it fixed to the world"
+    out.print(
+        f"[bold]{m.name}[/]: {m.mass:.4g} kg ({base}), {m.nb} moving bodies, "
+        f"{m.nv} degrees of freedom (nq = {m.nq}), {len(m.frames)} frames",
+        highlight=False,
+    )
+    out.print(_structure(m))
+    for loop in m.loops:
+        out.print(f"loop {loop.name!r}: {loop.frame1} and {loop.frame2} share a {loop.kind}")
+    if m.configurations:
+        out.print(f"named configurations: {', '.join(m.configurations)}", highlight=False)
+    names = ", ".join(f.name for f in m.frames)
+    out.print(f"frames: {names}", highlight=False, markup=False)
+
+
+def _structure(m: Model) -> Table:
+    """A row a body; columns in which no body has anything are left out."""
+    heads = ("joint", "kind", "from → to", "mass, kg", "range", "effort", "drivetrain")
+    rows = []
+    for b in m.bodies:
+        joint, limits = b.joint, b.joint.limits
+        kind = joint.kind.name
+        if joint.leader is not None:
+            offset = f" {joint.offset:+g}" if joint.offset else ""
+            kind += f" = {joint.ratio:g} · {joint.leader}{offset}"
+        elif joint.offset:
+            kind += f", ref {-joint.offset:g}"
+        bounded = limits.lower > -math.inf or limits.upper < math.inf
+        parent = m.bodies[b.parent].name if b.parent != WORLD else "world"
+        rows.append(
+            (
+                joint.name,
+                kind,
+                f"{parent} → {b.name}",
+                f"{b.inertia.mass:.4g}",
+                f"{limits.lower:.4g} … {limits.upper:.4g}" if bounded else "",
+                f"{limits.effort:.4g}" if limits.effort < math.inf else "",
+                _drivetrain(joint.drivetrain),
+            )
+        )
+    shown = [k for k in range(len(heads)) if any(row[k] for row in rows)]
+    table = Table()
+    for k in shown:
+        table.add_column(heads[k], overflow="fold")
+    for row in rows:
+        table.add_row(*(row[k] for k in shown))
+    return table
+
+
+def _drivetrain(drive: Any) -> str:
+    parts = {
+        "armature": drive.reflected_inertia,
+        "damping": drive.damping,
+        "friction": drive.friction,
+        "stiffness": drive.stiffness,
+    }
+    return ", ".join(f"{k} {v:g}" for k, v in parts.items() if v)
+
+
+def _print_health(robot: Robot) -> None:
+    if not robot.health:
+        out.print("[green]health: nothing to report[/]")
+    print_findings(robot.health)

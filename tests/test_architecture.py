@@ -11,7 +11,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "qddot"
 # a module imports only what stands above it; modules on one line do not see each other
 LAYERS = [
     {"errors"},
-    {"scalar"},
+    {"scalar", "drawing"},
     {"dual"},
     {"spatial"},
     {"manifold"},
@@ -24,8 +24,9 @@ LAYERS = [
     {"conventions", "evaluate", "kernels", "lazy"},
     {"health"},
     {"robot"},
-    {"export"},
-    {"verify", "bench"},
+    {"export", "lagrange", "port_hamiltonian", "constraints", "task_space", "balance", "linearise"},
+    {"adapt", "writers"},
+    {"sizing", "verify", "bench"},
     {"cli"},
 ]
 RANK = {name: i for i, layer in enumerate(LAYERS) for name in layer}

@@ -7,13 +7,14 @@ one scalar for each coordinate. For a batch that scalar is an array over the lea
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qddot.algorithms.catalogue import Argument, Function, sizes
+from qddot.algorithms.kinematics import TASK_AXES
 from qddot.errors import BatchMismatch, NotUnderstood, ShapeMismatch, UnknownName
 from qddot.model import Model
 
@@ -27,7 +28,7 @@ def interpret(
     row: Function, model: Model, arrays: Sequence[Any], options: Mapping[str, Any]
 ) -> Any:
     """The value of a function on arrays whose last axes are its signature (a tuple of several)."""
-    dims = sizes(model, len(options.get("forces", ())))
+    dims = sizes(model, options)
     inputs, batch = checked(row, arrays, dims)
     cores = [len(a.shape) for a in row.inputs[: len(inputs)]]
     dtype = np.result_type(np.float32, *inputs)
@@ -83,27 +84,42 @@ def settled(row: Function, options: Mapping[str, Any]) -> dict[str, Any]:
         accepted = f"it needs the option {' and '.join(missing)}"
         raise NotUnderstood("function", row.name, accepted)
     plain = {o: _plain(o, value) for o, value in options.items()}
-    return {o: value for o, value in plain.items() if value != known[o]}
+    return {o: value for o, value in plain.items() if value is not None and value != known[o]}
+
+
+def _is_place(x: Any) -> bool:
+    """Whether it is a (frame, reference)."""
+    return isinstance(x, tuple) and len(x) == 2 and all(isinstance(part, str) for part in x)
+
+
+_LISTS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "forces": ("(frame, reference)", _is_place),
+    "axes": (f"axes, {', '.join(TASK_AXES)}", TASK_AXES.__contains__),
+    "prescribed": ("names of joints", lambda x: isinstance(x, str)),
+    "constraints": ("constraints", lambda x: hasattr(x, "size")),
+}
+"""Options that are lists: what they hold, and whether an item is one of that."""
 
 
 def _plain(option: str, value: Any) -> Any:
-    """The value of an option in the form that algorithms take."""
+    """The value of an option in the form that algorithms take; None stands for its default."""
+    if option in _LISTS:
+        accepted, sound = _LISTS[option]
+        if value is None:
+            return None
+        if not isinstance(value, Iterable) or isinstance(value, str):
+            raise NotUnderstood(option, value, f"it is a list of {accepted}")
+        items = tuple(tuple(x) if isinstance(x, list) else x for x in value)
+        if not all(map(sound, items)):
+            raise NotUnderstood(option, value, f"it is a list of {accepted}")
+        return items
     if option == "friction":
         if not isinstance(value, bool | np.bool_ | int):
             raise NotUnderstood("friction", value, "it is True or False")
         return bool(value)
-    if option != "forces":
-        if not isinstance(value, str):
-            raise UnknownName(option, value, ())
-        return str(value)
-    accepted = "it is a list of (frame, reference)"
-    try:
-        pairs = tuple((frame, reference) for frame, reference in (value or ()))
-    except (TypeError, ValueError) as error:
-        raise NotUnderstood("forces", value, accepted) from error
-    if not all(isinstance(x, str) for pair in pairs for x in pair):
-        raise NotUnderstood("forces", value, accepted)
-    return pairs
+    if not isinstance(value, str):
+        raise UnknownName(option, value, ())
+    return str(value)
 
 
 def _numbers(row: Function, argument: Argument, given: Any, dims: Mapping[str, int]) -> np.ndarray:
@@ -138,7 +154,7 @@ def symbolic(row: Function, model: Model, options: Mapping[str, Any]) -> casadi.
     """
     import casadi
 
-    dims = sizes(model, len(options.get("forces", ())))
+    dims = sizes(model, options)
     arguments = [a for a in row.inputs if a.shape[:1] != ("nw",) or dims["nw"]]
     symbols = [casadi.SX.sym(a.name, *a.shape_in(dims)) for a in arguments]
     scalars = [_elements(s, a.shape_in(dims)) for s, a in zip(symbols, arguments, strict=True)]

@@ -173,7 +173,7 @@ def _tolerance(float32_error: float, dtype: str) -> float:
 
 
 def _dims(robot: Robot, options: Mapping[str, Any]) -> dict[str, int]:
-    return sizes(robot.model, len(options.get("forces", ())))
+    return sizes(robot.model, options)
 
 
 def _exported(

@@ -72,7 +72,7 @@ def source_of(
     row: Function, model: Model, options: Mapping[str, Any], parameters: Sequence[str] = ()
 ) -> Source:
     """What the compiler needs of a catalogue function; `parameters` become further inputs."""
-    dims = sizes(model, len(options.get("forces", ())))
+    dims = sizes(model, options)
     arguments = [a for a in row.inputs if a.shape[:1] != ("nw",) or dims["nw"]]
     shapes = [a.shape_in(dims) for a in arguments]
     shapes += [

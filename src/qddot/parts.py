@@ -102,6 +102,11 @@ class Loop:
     frame1: str
     frame2: str
 
+    @property
+    def size(self) -> int:
+        """Number of equations."""
+        return {"point": 3, "pose": 6}[self.kind]
+
 
 def inertia_defect(subject: str, inertia: Inertia) -> list[Finding]:
     """What makes an inertia impossible: its pseudo-inertia is not positive semidefinite.

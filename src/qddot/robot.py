@@ -195,7 +195,7 @@ class Robot:
             source = source_of(row, self.model, options)
             again = partial(self.call, name, **options)
             return apply_lazily(again, arrays, source.inputs, source.outputs)
-        dims = sizes(self.model, len(options.get("forces", ())))
+        dims = sizes(self.model, options)
         checked_arrays, _ = checked(row, arrays, dims)
         real = all(x.dtype.kind == "f" and x.dtype.itemsize <= 8 for x in checked_arrays)
         if not (self.native and self.nv and real):
@@ -223,7 +223,7 @@ class Robot:
         kernel = self._kernels.get(key)
         if kernel is None:
             kernel = self._kernels[key] = kernel_of(row, self.model, given)
-            if "forces" not in given and "friction" not in given:
+            if all(o.default is o.empty for o in row.options if o.name in given):
                 settings = tuple(given[o.name] for o in row.options if o.name in given)
                 place = (row.name, *settings) if settings else row.name
                 self._fast[place], self._gufuncs[place] = kernel.call, kernel.gufunc

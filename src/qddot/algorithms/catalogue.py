@@ -2,7 +2,8 @@
 
 Robot methods, CasADi functions, tests and the API page all come from these rows. Adding an
 algorithm is one function and one row. A shape is written in the sizes of a model: nq, nv,
-nb (bodies), nf (frames), np (inertial parameters, 10 nb) and nw (external wrenches).
+nb (bodies), nf (frames) and np (inertial parameters, 10 nb), and in those of options: nw (external
+wrenches), nt (axes of a task) and nc (rows of constraints).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from qddot.algorithms import (
     mass_matrix,
     regressors,
 )
+from qddot.algorithms.kinematics import TASK_AXES
 from qddot.errors import UnknownName
 from qddot.model import Model
 
@@ -191,13 +193,15 @@ def function(name: str) -> Function:
         raise UnknownName("function", name, CATALOGUE, hint=hint) from None
 
 
-def sizes(model: Model, wrenches: int = 0) -> dict[str, int]:
-    """The sizes that shapes are written in."""
+def sizes(model: Model, options: Mapping[str, Any]) -> dict[str, int]:
+    """The sizes that shapes are written in: those of a model, and those that options give."""
     return {
         "nq": model.nq,
         "nv": model.nv,
         "nb": model.nb,
         "nf": len(model.frames),
         "np": 10 * model.nb,
-        "nw": wrenches,
+        "nw": len(options.get("forces", ())),
+        "nt": len(options.get("axes", TASK_AXES)),
+        "nc": sum(c.size for c in options.get("constraints", model.loops)),
     }

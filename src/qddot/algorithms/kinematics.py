@@ -24,6 +24,7 @@ from qddot.model import Frame, Model
 from qddot.spatial import Force, Motion, Transform, Vec3
 
 __all__ = [
+    "TASK_AXES",
     "Reference",
     "body_accelerations",
     "body_poses",
@@ -41,6 +42,8 @@ __all__ = [
 ]
 
 Reference = Literal["local", "world", "local_world_aligned"]
+TASK_AXES = ("x", "y", "z", "rx", "ry", "rz")
+"""The rows of a twist by name: along the axes, and about them."""
 
 
 def world_poses(model: Model, X: Sequence[Transform]) -> list[Transform]:

@@ -80,7 +80,7 @@ class Contender:
 def make_job(subject: Subject, name: str, most_states: int, most_bytes: int, seed: int = 0) -> Job:
     """A job at random states: as many as fit into so many bytes, a power of two from 64."""
     row, robot = function(name), subject.robot
-    dims = sizes(robot.model)
+    dims = sizes(robot.model, {})
     arguments = [a for a in row.inputs if a.name != "f_ext"]
     shapes = [a.shape_in(dims) for a in (*arguments, *row.outputs)]
     size = 8 * sum(int(np.prod(s)) for s in shapes)
@@ -116,7 +116,7 @@ def looped(call: Callable[..., Any], *columns: Iterable[Any]) -> Callable[[], An
 def ours(job: Job, dtype: str = "float64") -> Contender:
     """The gufunc of the function on the whole batch, into arrays that are used again."""
     row, robot = function(job.function), job.robot
-    dims = sizes(robot.model)
+    dims = sizes(robot.model, {})
     arrays = [x.astype(dtype) for x in job.inputs.values()]
     outputs = tuple(np.empty((job.states, *o.shape_in(dims)), dtype) for o in row.outputs)
     run = partial(robot.compile(job.function, **job.options), *arrays, out=outputs)

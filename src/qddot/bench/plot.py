@@ -5,28 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from qddot.errors import MissingPackage
+from qddot.drawing import PALETTE, new_figure, save_figure
 
 __all__ = ["plot"]
 
-_COLOURS = {"Pinocchio": "#3b6fb6", "MuJoCo": "#d98032", "Drake": "#5a9e52", "CasADi": "#8a6fb0"}
+_COLOURS = dict(zip(("Pinocchio", "MuJoCo", "Drake", "CasADi"), PALETTE, strict=False))
 
 _COLUMNS = 3
 
 
 def plot(data: dict[str, Any], file: Path) -> None:
     """Ratios of each robot as bars on a logarithmic axis, and the cost of long chains."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingPackage("matplotlib", "the plot of the benchmark") from error
     robots = list(dict.fromkeys(row["robot"] for row in data["rows"]))
     panels = len(robots) + bool(data["scaling"])
     columns = min(panels, _COLUMNS)
     lines = -(-panels // columns)
-    figure = Figure(figsize=(5.5 * columns, 5.5 * lines), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(5.5 * columns, 5.5 * lines)
     axes = figure.subplots(lines, columns, squeeze=False).ravel()
     engines = _engines(data["rows"])
     for ax, robot in zip(axes, robots, strict=False):
@@ -39,7 +33,7 @@ def plot(data: dict[str, Any], file: Path) -> None:
     machine = data["machine"]
     figure.suptitle(f"peer's time ÷ qddot's, one core of {machine['cpu']}, {machine['date'][:10]}")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=6)
-    figure.savefig(file, dpi=110)
+    save_figure(figure, file)
 
 
 def _engines(rows: list[dict[str, Any]]) -> list[str]:

@@ -31,14 +31,14 @@ from qddot.export import ExportC, FunctionRequest, export_c
 __all__ = ["export"]
 
 
-class DtypeChoice(str, Enum):
+class _Dtype(str, Enum):
     """The numbers that C code computes with."""
 
     float64 = "float64"
     float32 = "float32"
 
 
-class ReferenceChoice(str, Enum):
+class _Reference(str, Enum):
     """From where the motion of a frame is seen."""
 
     local = "local"
@@ -62,12 +62,10 @@ def export(
         typer.Option("--frame", help="Where functions of a frame look; may be repeated."),
     ] = None,
     reference: Annotated[
-        ReferenceChoice | None, typer.Option(help="From where the motion of a frame is seen.")
+        _Reference | None, typer.Option(help="From where the motion of a frame is seen.")
     ] = None,
     friction: Annotated[bool, typer.Option("--friction", help="With losses and springs.")] = False,
-    dtype: Annotated[DtypeChoice, typer.Option(help="Numbers of the C code.")] = (
-        DtypeChoice.float64
-    ),
+    dtype: Annotated[_Dtype, typer.Option(help="Numbers of the C code.")] = (_Dtype.float64),
     folder: Annotated[Path, typer.Option("--out", help="Folder to write to.")] = Path("export"),
     as_json: JsonOption = False,
 ) -> None:

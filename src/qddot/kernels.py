@@ -8,6 +8,7 @@ from typing import Any
 
 from qddot.algorithms.catalogue import Function, sizes
 from qddot.compile.kernel import Kernel, Source, compile_kernel
+from qddot.condense import condensed
 from qddot.edit import with_parameters
 from qddot.errors import NotUnderstood, UnknownName
 from qddot.model import Model
@@ -79,8 +80,11 @@ def source_of(
         tuple(dims[s] if s in dims else int(s) for s in PARAMETERS[p][0]) for p in parameters
     ]
 
+    # inertias that are inputs belong to the bodies as they are
+    same = condensed(model) if row.joint_space and "inertia" not in parameters else model
+
     def function(*values: Any) -> list[Any]:
-        robot = model
+        robot = same
         for name, value in zip(parameters, values[len(arguments) :], strict=True):
             robot = PARAMETERS[name][1](robot, value)
         result = row.algorithm(robot, *values[: len(arguments)], **options)

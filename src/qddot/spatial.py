@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import mul
 from typing import Any, TypeVar
 
 from qddot.scalar import Scalar, cos, sin
@@ -192,10 +193,30 @@ class Sym3(_Linear):
         """Sum of the diagonal."""
         return self.xx + self.yy + self.zz
 
+    def masked(self, keep: Vec3) -> Sym3:
+        """Rows and columns scaled, by ones and zeros for a choice of them."""
+        x, y, z = keep
+        return Sym3(
+            self.xx * x * x, self.xy * x * y, self.yy * y * y,
+            self.xz * x * z, self.yz * y * z, self.zz * z * z,
+        )  # fmt: skip
+
     def rotated(self, R: Mat3) -> Sym3:
-        """R S Rᵀ."""
-        a, b, c = (self.apply(row) for row in R)
-        return Sym3(R.a.dot(a), R.b.dot(a), R.b.dot(b), R.c.dot(a), R.c.dot(b), R.c.dot(c))
+        """R S Rᵀ. Its trace is that of S, so the row of R with most unknowns is not multiplied."""
+        rows = list(R)
+        k = max(range(3), key=lambda row: sum(type(x) is not float for x in rows[row]))
+        i, j = (row for row in range(3) if row != k)
+        u, w = self.apply(rows[i]), self.apply(rows[j])
+        ii, jj = rows[i].dot(u), rows[j].dot(w)
+        entries = {
+            (i, i): ii,
+            (j, j): jj,
+            (k, k): self.trace() - ii - jj,
+            (i, j): rows[j].dot(u),
+            (min(i, k), max(i, k)): rows[k].dot(u),
+            (min(j, k), max(j, k)): rows[k].dot(w),
+        }
+        return Sym3(*(entries[at] for at in ((0, 0), (0, 1), (1, 1), (0, 2), (1, 2), (2, 2))))
 
 
 def rotation_about(axis: Vec3, angle: Scalar) -> Mat3:
@@ -437,12 +458,21 @@ class ArticulatedInertia(_Linear):
         )
 
     @staticmethod
-    def square(U: Force) -> ArticulatedInertia:
-        """The rank-one map U Uᵀ."""
-        half = U * 0.5
-        return ArticulatedInertia(
-            Sym3.product(half.lin, U.lin), U.lin.outer(U.ang), Sym3.product(half.ang, U.ang)
-        )
+    def rank_one(U: Force, scale: Scalar) -> ArticulatedInertia:
+        """The map U Uᵀ times a scale."""
+        W = U * scale
+        M, I = U.lin.outer(W.lin), U.ang.outer(W.ang)
+        return ArticulatedInertia(M.symmetric(), U.lin.outer(W.ang), I.symmetric())
+
+    def blind_to(self, S: Motion) -> ArticulatedInertia:
+        """The same map, known to give no force for S: exact zeros if S is a coordinate axis."""
+        keep = [1.0 if type(x) is float and x == 0.0 else 0.0 for x in S]
+        if sum(keep) != 5.0:
+            return self
+        lin, ang = Vec3(*keep[:3]), Vec3(*keep[3:])
+        kept = lin.outer(ang)
+        H = Mat3(*(Vec3(*map(mul, *rows)) for rows in zip(self.H, kept, strict=True)))
+        return ArticulatedInertia(self.M.masked(lin), H, self.I.masked(ang))
 
     def to_parent(self, X: Transform) -> ArticulatedInertia:
         """The same map in coordinates of the parent frame of X."""

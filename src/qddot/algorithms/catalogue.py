@@ -17,15 +17,19 @@ from typing import Any
 from qddot.algorithms import (
     centroidal,
     configuration,
+    constraints,
     coriolis,
     derivatives,
     energy,
     forward_dynamics,
     friction,
+    hamiltonian,
+    hybrid_dynamics,
     inverse_dynamics,
     kinematics,
     mass_matrix,
     regressors,
+    task_space,
 )
 from qddot.algorithms.kinematics import TASK_AXES
 from qddot.errors import UnknownName
@@ -54,12 +58,17 @@ class Argument:
 
 @dataclass(frozen=True)
 class Function:
-    """A row of the catalogue."""
+    """A row of the catalogue.
+
+    `needs_inverse`: it inverts M. `joint_space`: it sees bodies only through joints and frames,
+    so a condensed model gives the same.
+    """
 
     algorithm: Callable[..., Any]
     inputs: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
     needs_inverse: bool = False
+    joint_space: bool = False
 
     @property
     def name(self) -> str:
@@ -76,6 +85,11 @@ class Function:
         """Settings that are not numbers: frame, reference, forces, friction."""
         parameters = inspect.signature(self.algorithm).parameters.values()
         return tuple(p for p in parameters if p.kind is p.KEYWORD_ONLY)
+
+    @property
+    def inverts_constraints(self) -> bool:
+        """Whether it solves for multipliers, so that constraints must not depend on each other."""
+        return self.needs_inverse and any(o.name == "constraints" for o in self.options)
 
     @property
     def signature(self) -> str:
@@ -97,25 +111,55 @@ def _leaves(value: Any, shape: Sequence[int]) -> list[Any]:
     return [leaf for part in value for leaf in _leaves(part, shape[1:])]
 
 
-def _row(algorithm: Callable[..., Any], text: str, needs_inverse: bool = False) -> Function:
+def _row(
+    algorithm: Callable[..., Any],
+    text: str,
+    needs_inverse: bool = False,
+    joint_space: bool = False,
+) -> Function:
     inputs, outputs = (tuple(map(Argument.parse, side.split())) for side in text.split("->"))
-    return Function(algorithm, inputs, outputs, needs_inverse)
+    return Function(algorithm, inputs, outputs, needs_inverse, joint_space)
+
+
+def _joint_row(algorithm: Callable[..., Any], text: str, needs_inverse: bool = False) -> Function:
+    """A row that sees bodies only through joints and frames."""
+    return _row(algorithm, text, needs_inverse, joint_space=True)
 
 
 CATALOGUE: dict[str, Function] = {
     row.name: row
     for row in (
-        _row(inverse_dynamics.inverse_dynamics, "q:nq v:nv a:nv f_ext:nw,6 -> tau:nv"),
-        _row(forward_dynamics.forward_dynamics, "q:nq v:nv tau:nv f_ext:nw,6 -> a:nv", True),
-        _row(mass_matrix.mass_matrix, "q:nq -> M:nv,nv"),
-        _row(mass_matrix.mass_matrix_rate, "q:nq v:nv -> dM:nv,nv"),
-        _row(forward_dynamics.inverse_mass_matrix, "q:nq -> Minv:nv,nv", True),
-        _row(coriolis.coriolis_matrix, "q:nq v:nv -> C:nv,nv"),
-        _row(inverse_dynamics.gravity, "q:nq -> g:nv"),
-        _row(inverse_dynamics.bias, "q:nq v:nv -> h:nv"),
+        _joint_row(inverse_dynamics.inverse_dynamics, "q:nq v:nv a:nv f_ext:nw,6 -> tau:nv"),
+        _joint_row(forward_dynamics.forward_dynamics, "q:nq v:nv tau:nv f_ext:nw,6 -> a:nv", True),
+        _joint_row(
+            hybrid_dynamics.hybrid_dynamics,
+            "q:nq v:nv a:nv tau:nv f_ext:nw,6 -> a_out:nv tau_out:nv",
+            True,
+        ),
+        _joint_row(
+            constraints.constrained_dynamics,
+            "q:nq v:nv tau:nv f_ext:nw,6 -> a:nv lam:nc",
+            True,
+        ),
+        _joint_row(constraints.impact, "q:nq v:nv restitution:nc -> v1:nv impulse:nc", True),
+        _row(constraints.constraint_residual, "q:nq -> phi:nc"),
+        _row(constraints.constraint_jacobian, "q:nq -> J:nc,nv"),
+        _row(constraints.constraint_jacobian_rate, "q:nq v:nv -> dJ:nc,nv"),
+        _row(constraints.constraint_bias, "q:nq v:nv -> b:nc"),
+        _joint_row(mass_matrix.mass_matrix, "q:nq -> M:nv,nv"),
+        _joint_row(mass_matrix.mass_matrix_rate, "q:nq v:nv -> dM:nv,nv"),
+        _joint_row(forward_dynamics.inverse_mass_matrix, "q:nq -> Minv:nv,nv", True),
+        _joint_row(coriolis.coriolis_matrix, "q:nq v:nv -> C:nv,nv"),
+        _joint_row(coriolis.christoffel_symbols, "q:nq -> Gamma:nv,nv,nv"),
+        _joint_row(inverse_dynamics.gravity, "q:nq -> g:nv"),
+        _joint_row(inverse_dynamics.bias, "q:nq v:nv -> h:nv"),
         _row(friction.friction, "q:nq v:nv -> tau:nv"),
-        _row(energy.kinetic_energy, "q:nq v:nv -> T:"),
+        _joint_row(energy.kinetic_energy, "q:nq v:nv -> T:"),
         _row(energy.potential_energy, "q:nq -> V:"),
+        _joint_row(hamiltonian.momentum, "q:nq v:nv -> p:nv"),
+        _joint_row(hamiltonian.coriolis_transpose_product, "q:nq v:nv -> Ctv:nv"),
+        _row(hamiltonian.hamiltonian, "q:nq p:nv -> H:", True),
+        _joint_row(hamiltonian.hamiltonian_derivatives, "q:nq p:nv -> dH_dq:nv dH_dp:nv", True),
         _row(kinematics.body_poses, "q:nq -> X:nb,4,4"),
         _row(kinematics.body_velocities, "q:nq v:nv -> V:nb,6"),
         _row(kinematics.body_accelerations, "q:nq v:nv a:nv -> A:nb,6"),
@@ -131,23 +175,34 @@ CATALOGUE: dict[str, Function] = {
         _row(centroidal.centroidal_map, "q:nq -> A:6,nv"),
         _row(centroidal.centroidal_map_rate, "q:nq v:nv -> dA:6,nv"),
         _row(centroidal.centroidal_momentum, "q:nq v:nv -> h:6"),
+        _row(centroidal.centroidal_momentum_rate, "q:nq v:nv a:nv -> dh:6"),
+        _row(centroidal.composite_inertia, "q:nq -> I:6,6"),
+        _row(task_space.task_jacobian, "q:nq -> J:nt,nv"),
+        _row(task_space.manipulability, "q:nq -> volume:"),
+        _joint_row(task_space.task_mobility, "q:nq -> W:nt,nt", True),
+        _joint_row(task_space.task_inertia, "q:nq -> Lambda:nt,nt", True),
+        _joint_row(
+            task_space.operational_space,
+            "q:nq v:nv -> Lambda:nt,nt Jbar:nv,nt mu:nt p:nt",
+            True,
+        ),
         _row(regressors.torque_regressor, "q:nq v:nv a:nv -> Y:nv,np"),
         _row(regressors.momentum_regressor, "q:nq v:nv -> Y:nv,np"),
         _row(regressors.kinetic_energy_regressor, "q:nq v:nv -> Y:np"),
         _row(regressors.potential_energy_regressor, "q:nq -> Y:np"),
-        _row(
+        _joint_row(
             derivatives.inverse_dynamics_derivatives,
             "q:nq v:nv a:nv -> dtau_dq:nv,nv dtau_dv:nv,nv M:nv,nv",
         ),
-        _row(
+        _joint_row(
             derivatives.forward_dynamics_derivatives,
             "q:nq v:nv tau:nv -> da_dq:nv,nv da_dv:nv,nv Minv:nv,nv",
             True,
         ),
-        _row(derivatives.gravity_derivatives, "q:nq -> dg_dq:nv,nv"),
+        _joint_row(derivatives.gravity_derivatives, "q:nq -> dg_dq:nv,nv"),
         _row(derivatives.frame_velocity_derivatives, "q:nq v:nv -> dV_dq:6,nv J:6,nv"),
         _row(centroidal.centroidal_momentum_derivatives, "q:nq v:nv -> dh_dq:6,nv A:6,nv"),
-        _row(
+        _joint_row(
             derivatives.inverse_dynamics_second_derivatives,
             "q:nq v:nv a:nv -> d2_dqdq:nv,nv,nv d2_dvdq:nv,nv,nv d2_dvdv:nv,nv,nv dM_dq:nv,nv,nv",
         ),
@@ -163,6 +218,11 @@ _ELSEWHERE = {
     "id": "inverse_dynamics",
     "aba": "forward_dynamics",
     "fd": "forward_dynamics",
+    "hd": "hybrid_dynamics",
+    "constraintdynamics": "constrained_dynamics",
+    "constraint_dynamics": "constrained_dynamics",
+    "impulsedynamics": "impact",
+    "impulse_dynamics": "impact",
     "crba": "mass_matrix",
     "inertia_matrix": "mass_matrix",
     "minv": "inverse_mass_matrix",
@@ -171,11 +231,15 @@ _ELSEWHERE = {
     "nonlinear_effects": "bias",
     "nonlineareffects": "bias",
     "coriolis": "coriolis_matrix",
+    "christoffel": "christoffel_symbols",
     "com": "center_of_mass",
     "ccrba": "centroidal_map",
     "fk": "frame_pose",
     "forward_kinematics": "frame_pose",
     "jacobian": "frame_jacobian",
+    "dccrba": "centroidal_map_rate",
+    "osc": "operational_space",
+    "lambda": "task_inertia",
     "regressor": "torque_regressor",
     "rnea_derivatives": "inverse_dynamics_derivatives",
     "aba_derivatives": "forward_dynamics_derivatives",

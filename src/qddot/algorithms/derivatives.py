@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from qddot.algorithms.forward_dynamics import forward_dynamics
+from qddot.algorithms.inverse_dynamics import bias
 from qddot.algorithms.kinematics import Reference, seen_from
 from qddot.algorithms.linear import factorise, inverse, solve
+from qddot.algorithms.mass_matrix import mass_matrix
 from qddot.algorithms.recursion import (
     Matrix,
     Vector,
@@ -108,9 +109,9 @@ def forward_dynamics_derivatives(
     model: Model, q: Vector, v: Vector, tau: Vector
 ) -> tuple[Matrix, Matrix, Matrix]:
     """∂q̈/∂q, ∂q̈/∂v and ∂q̈/∂τ = M⁻¹ of forward dynamics (each nv × nv)."""
-    a = forward_dynamics(model, q, v, tau)
-    by_q, by_v, M = inverse_dynamics_derivatives(model, q, v, a)
-    factor = factorise(M)
+    factor = factorise(mass_matrix(model, q))
+    a = solve(factor, [t - h for t, h in zip(tau, bias(model, q, v), strict=True)])
+    by_q, by_v, _ = inverse_dynamics_derivatives(model, q, v, a)
 
     def response(B: Matrix) -> Matrix:
         columns = [solve(factor, [-x for x in column]) for column in zip(*B, strict=True)]

@@ -18,7 +18,7 @@ from qddot.model import Model
 from qddot.scalar import Scalar
 from qddot.spatial import Force
 
-__all__ = ["bias", "gravity", "inverse_dynamics"]
+__all__ = ["bias", "gravity", "inverse_dynamics", "newton_euler"]
 
 
 def inverse_dynamics(
@@ -33,14 +33,24 @@ def inverse_dynamics(
 ) -> list[Scalar]:
     """Joint torques τ = M a + C v + g − Jᵀ F of a motion (RNEA).
 
+    `f_ext` holds one wrench on the robot for each (frame, reference) in `forces`; with `friction`
+    the joint losses are added.
+    """
+    tau = newton_euler(model, q, v, a, external_forces(model, q, forces, f_ext))
+    losses = joint_friction(model, q, v) if friction else zeros(model.nv)
+    return [t + loss for t, loss in zip(tau, losses, strict=True)]
+
+
+def newton_euler(
+    model: Model, q: Vector, v: Vector, a: Vector, pushes: Sequence[Force]
+) -> list[Scalar]:
+    """Joint torques of a motion under forces on the bodies, each in body coordinates.
+
     Luh, Walker & Paul 1980, in body coordinates: each body's acceleration field from the root to
-    the leaves, then forces from the leaves to the root. `f_ext` holds one wrench on the robot for
-    each (frame, reference) in `forces`; with `friction` the joint losses are added.
+    the leaves, then forces from the leaves to the root.
     """
     X, S = joint_kinematics(model, q)
-    pushes = external_forces(model, q, forces, f_ext)
-    F = per_body(model, Force.zero())
-    tau = joint_friction(model, q, v) if friction else zeros(model.nv)
+    F, tau = per_body(model, Force.zero()), zeros(model.nv)
     # root to leaves: the net force that each body needs
     for i, field in enumerate(acceleration_fields(model, X, S, v, a, -model.gravity)):
         F[i] = model.bodies[i].inertia.newton_euler(field) - pushes[i]

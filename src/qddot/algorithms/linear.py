@@ -7,9 +7,23 @@ from typing import Any
 
 from qddot.scalar import Scalar
 
-__all__ = ["Factor", "factorise", "inverse", "solve", "solve_upper"]
+__all__ = [
+    "Factor",
+    "dot",
+    "factorise",
+    "inverse",
+    "mobility",
+    "solve",
+    "solve_lower",
+    "solve_upper",
+]
 
 Factor = tuple[list[list[Scalar]], list[Scalar]]
+
+
+def dot(a: Sequence[Scalar], b: Sequence[Scalar]) -> Scalar:
+    """Scalar product of two lists."""
+    return sum((x * y for x, y in zip(a, b, strict=True)), 0.0)
 
 
 def factorise(A: Sequence[Sequence[Scalar]]) -> Factor:
@@ -42,7 +56,12 @@ def solve_upper(L: Sequence[Sequence[Scalar]], b: Sequence[Any]) -> list[Any]:
 def solve(factor: Factor, b: Sequence[Scalar]) -> list[Scalar]:
     """x with A x = b."""
     L, d = factor
-    x = [y / e for y, e in zip(solve_upper(L, b), d, strict=True)]
+    return solve_lower(L, [y / e for y, e in zip(solve_upper(L, b), d, strict=True)])
+
+
+def solve_lower(L: Sequence[Sequence[Scalar]], b: Sequence[Scalar]) -> list[Scalar]:
+    """x with L x = b."""
+    x = list(b)
     for i in range(len(x)):
         for j in range(i):
             x[i] = x[i] - L[i][j] * x[j]
@@ -58,3 +77,38 @@ def inverse(factor: Factor) -> list[list[Scalar]]:
         for j, x in enumerate(solve(factor, unit)[: i + 1]):
             result[i][j] = result[j][i] = x
     return result
+
+
+def mobility(factor: Factor, J: Sequence[Sequence[Scalar]]) -> list[list[Scalar]]:
+    """J A⁻¹ Jᵀ, symmetric, by half a solve a row: with A = Lᵀ D L it is Y D⁻¹ Yᵀ, Lᵀ Yᵀ = Jᵀ."""
+    L, d = factor
+    Y = [solve_upper(L, row) for row in J]
+    scaled = [[y / e for y, e in zip(row, d, strict=True)] for row in Y]
+    lower = [[dot(Y[i], scaled[j]) for j in range(i + 1)] for i in range(len(J))]
+    return [[lower[max(i, j)][min(i, j)] for j in range(len(J))] for i in range(len(J))]
+
+
+def eliminate(A: Sequence[Sequence[Scalar]]) -> list[list[Scalar]]:
+    """U (unit upper triangular, above the diagonal) and L with A = U L, without pivoting.
+
+    For matrices that need not be symmetric but are near to a mass matrix: like `factorise` it
+    eliminates from the last row to the first, and fills in nothing where a tree has branches.
+    """
+    F = [list(row) for row in A]
+    for k in reversed(range(len(F))):
+        for i in range(k):
+            F[i][k] = F[i][k] / F[k][k]
+            for j in range(k):
+                F[i][j] = F[i][j] - F[i][k] * F[k][j]
+    return F
+
+
+def solve_eliminated(F: Sequence[Sequence[Scalar]], b: Sequence[Scalar]) -> list[Scalar]:
+    """x with U L x = b."""
+    x = list(b)
+    for k in reversed(range(len(x))):
+        for i in range(k):
+            x[i] = x[i] - F[i][k] * x[k]
+    for i in range(len(x)):
+        x[i] = (x[i] - dot(F[i][:i], x[:i])) / F[i][i]
+    return x

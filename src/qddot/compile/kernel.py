@@ -22,11 +22,13 @@ import numpy as np
 from qddot.compile import native
 from qddot.compile.cache import Cache, Entry
 from qddot.compile.gufunc import Loops, make_gufunc
+from qddot.compile.loop import loop_ir
 from qddot.compile.lower import lower
-from qddot.compile.schedule import schedule
+from qddot.compile.scan import ScanShapes, scan_ir
+from qddot.compile.schedule import Schedule, schedule
 from qddot.compile.single import SINGLE, make_single, single_ir
 from qddot.compile.tape import Symbol, Tape, record
-from qddot.compile.types import vector_type
+from qddot.compile.types import Vector, vector_type
 
 __all__ = ["Kernel", "Source", "compile_kernel"]
 
@@ -51,7 +53,8 @@ class Source:
     """What a kernel is made from.
 
     `function` takes nested lists of numbers of the input shapes and returns all output numbers in
-    order. `key` says in words all that it depends on besides the sources of this library.
+    order. `key` says in words all that it depends on besides the sources of this library. With a
+    `scan` the function is a step that is repeated in time.
     """
 
     name: str
@@ -60,17 +63,35 @@ class Source:
     inputs: tuple[Shape, ...]
     outputs: tuple[Shape, ...]
     key: str
+    scan: ScanShapes | None = None
+
+    @property
+    def arguments(self) -> tuple[tuple[int | str, ...], ...]:
+        """Core axes of the inputs of the gufunc."""
+        return self.scan.arguments if self.scan else self.inputs
+
+    @property
+    def results(self) -> tuple[tuple[int | str, ...], ...]:
+        """Core axes of the outputs of the gufunc."""
+        return self.scan.results if self.scan else self.outputs
 
     @property
     def signature(self) -> str:
         """The gufunc signature."""
-        listed = ["(" + ",".join(map(str, s)) + ")" for s in (*self.inputs, *self.outputs)]
-        return ",".join(listed[: len(self.inputs)]) + "->" + ",".join(listed[len(self.inputs) :])
+        sides = (self.arguments, self.results)
+        return "->".join(",".join(f"({','.join(map(str, a))})" for a in side) for side in sides)
 
     @property
-    def has_axes(self) -> bool:
-        """Whether all inputs and outputs are arrays, none a single number."""
-        return all(self.inputs) and all(self.outputs)
+    def has_single(self) -> bool:
+        """Whether one state has a way of its own: all inputs and outputs are arrays of one size."""
+        return self.scan is None and all(self.inputs) and all(self.outputs)
+
+    def loop(self, tape: Tape, plan: Schedule, vector: Vector) -> str:
+        """The IR of the loop over a batch."""
+        workspace, pieces = plan.workspace, len(plan.pieces)
+        if self.scan:
+            return scan_ir(tape, vector, self.scan, workspace, pieces, _LOOP)
+        return loop_ir(tape, vector, self.inputs, self.outputs, workspace, pieces, _LOOP)
 
     def tape(self) -> Tape:
         """The tape of the function."""
@@ -150,8 +171,8 @@ def _object_code(source: Source, dtype: str, cache: Cache) -> tuple[Entry, bool]
     tape = source.tape()
     plan = schedule(tape)
     vector = vector_type(dtype, native.host().register_bytes)
-    ir = lower(tape, plan, vector, source.inputs, source.outputs, _LOOP)
-    if dtype == "float64" and source.has_axes:
+    ir = lower(tape, plan, vector, source.loop(tape, plan, vector))
+    if dtype == "float64" and source.has_single:
         ir += "\n" + single_ir(source.inputs, source.outputs, _LOOP)
     code = native.assemble(ir, native.host())
     facts = {
@@ -178,7 +199,7 @@ def compile_kernel(source: Source, cache: Cache | None = None) -> Kernel:
         entry, cached = _object_code(source, "float64", cache)
         library, addresses = _linked(entry, source, "float64")
         # NumPy takes float32 where all are float32, else the first loop that loses nothing
-        loops = Loops(("float64", "float32"), len(source.inputs), len(source.outputs))
+        loops = Loops(("float64", "float32"), len(source.arguments), len(source.results))
         loops.set(0, addresses[_LOOP], library)
         loops.set(1, *_later(source, cache, loops))
         gufunc = make_gufunc(loops, source.name, source.doc, source.signature)
@@ -194,7 +215,7 @@ def compile_kernel(source: Source, cache: Cache | None = None) -> Kernel:
 
 def _linked(entry: Entry, source: Source, dtype: str) -> tuple[Any, dict[str, int]]:
     """The loaded library of an entry and the addresses of its functions."""
-    names = (_LOOP, SINGLE) if dtype == "float64" and source.has_axes else (_LOOP,)
+    names = (_LOOP, SINGLE) if dtype == "float64" and source.has_single else (_LOOP,)
     return native.link(entry.code, f"{source.name}_{dtype}_{next(_numbers)}", names)
 
 
@@ -209,15 +230,16 @@ _LOOP_TYPE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)
 
 def _fill_with_nan(source: Source, args: int, dims: int, steps: int) -> None:
     """Float32 outputs that cannot be computed, number by number as a gufunc describes them."""
-    shapes = (*source.inputs, *source.outputs)
-    n, count = ctypes.c_ssize_t.from_address(dims).value, len(shapes)
+    shapes = (*source.arguments, *source.results)
+    names, count = list(dict.fromkeys(itertools.chain(*shapes))), len(shapes)
+    n, *extents = (ctypes.c_ssize_t * (1 + len(names))).from_address(dims)
     bases = (ctypes.c_size_t * count).from_address(args)
     strides = (ctypes.c_ssize_t * (count + sum(map(len, shapes)))).from_address(steps)
-    core = count + sum(map(len, source.inputs))
-    for k, shape in enumerate(source.outputs, start=len(source.inputs)):
+    core = count + sum(map(len, source.arguments))
+    for k, shape in enumerate(source.results, start=len(source.arguments)):
         along = (strides[k], *strides[core : core + len(shape)])
         core += len(shape)
-        for index in np.ndindex(n, *shape):
+        for index in np.ndindex(n, *(extents[names.index(axis)] for axis in shape)):
             place = bases[k] + sum(i * s for i, s in zip(index, along, strict=True))
             ctypes.c_float.from_address(place).value = math.nan
 

@@ -1,14 +1,13 @@
 """From a tape to LLVM IR on vectors: one lane is one state of the batch.
 
-The module has a function a piece, `@kernel` that runs them on a block of states, and the inner loop
-of a NumPy gufunc around it.
+The module has a function a piece, and the inner loop of a NumPy gufunc that runs them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from qddot.compile.loop import Places, Shape, loop_ir, output_places, tagged
+from qddot.compile.block import Places, output_places, tagged
 from qddot.compile.schedule import Schedule
 from qddot.compile.tape import Tape
 from qddot.compile.transpose import moves_ir
@@ -23,15 +22,8 @@ _PASSED = "ptr %in, ptr %out, ptr %ws"
 _BINARY = {"add": "fadd contract", "sub": "fsub contract", "mul": "fmul contract", "div": "fdiv"}
 
 
-def lower(
-    tape: Tape,
-    plan: Schedule,
-    v: Vector,
-    inputs: Sequence[Shape],
-    outputs: Sequence[Shape],
-    name: str,
-) -> str:
-    """The IR of a tape whose inputs and outputs are arrays of these core shapes."""
+def lower(tape: Tape, plan: Schedule, v: Vector, loop: str) -> str:
+    """The IR of a tape, with the loop that runs it."""
     places = output_places(tape)
     pieces = [_Piece(tape, plan, v, k, places).text() for k in range(len(plan.pieces))]
     return "\n".join(
@@ -40,14 +32,15 @@ def lower(
             sincos_ir(v),
             moves_ir(v),
             *pieces,
-            loop_ir(tape, v, inputs, outputs, plan.workspace, len(pieces), name),
+            loop,
         ]
     )
 
 
 def _declarations(v: Vector) -> str:
     letter = "f" if v.scalar == "float" else ""
-    vector = [f"declare {v.type} @llvm.{f}.{v.suffix}({v.type})" for f in ("rint", "fabs", "sqrt")]
+    names = ("rint", "fabs", "sqrt", "floor")
+    vector = [f"declare {v.type} @llvm.{f}.{v.suffix}({v.type})" for f in names]
     return "\n".join(
         [
             *vector,
@@ -124,8 +117,8 @@ class _Piece:
             return self._fresh(f"{_BINARY[name]} {t} {v[0]}, {v[1]}")
         if name == "neg":
             return self._fresh(f"fneg {t} {v[0]}")
-        if name == "sqrt":
-            return self._fresh(f"call {t} @llvm.sqrt.{self.v.suffix}({t} {v[0]})")
+        if name in ("sqrt", "floor"):
+            return self._fresh(f"call {t} @llvm.{name}.{self.v.suffix}({t} {v[0]})")
         if name == "select":
             test = self._fresh(f"fcmp olt {t} {v[0]}, {v[1]}")
             return self._fresh(f"select <{self.v.lanes} x i1> {test}, {t} {v[2]}, {t} {v[3]}")

@@ -20,6 +20,7 @@ _NUMPY: dict[str, Callable[..., Any]] = {
     "sin": np.sin,
     "cos": np.cos,
     "sqrt": np.sqrt,
+    "floor": np.floor,
     "atan2": np.arctan2,
     "select": lambda x, y, a, b: np.where(x < y, a, b),
 }

@@ -20,6 +20,7 @@ __all__ = [
     "Tape",
     "atan2",
     "cos",
+    "floor",
     "if_else",
     "record",
     "sign",
@@ -36,6 +37,7 @@ _PYTHON: dict[str, Callable[..., Any]] = {
     "sin": math.sin,
     "cos": math.cos,
     "sqrt": math.sqrt,
+    "floor": lambda a: float(math.floor(a)) if math.isfinite(a) else a,
     "atan2": math.atan2,
     "select": lambda x, y, a, b: a if x < y else b,
 }
@@ -253,7 +255,7 @@ def _unary(name: str) -> Callable[[Symbol], Symbol]:
     return operation
 
 
-sqrt = _unary("sqrt")
+sqrt, floor = _unary("sqrt"), _unary("floor")
 _sin, _cos = _unary("sin"), _unary("cos")
 
 

@@ -67,17 +67,19 @@ def run_split(
     cores: Sequence[int],
     outputs: Sequence[tuple[int, ...]],
     out: Any,
+    fewest: int = _FEWEST_STATES,
 ) -> Any:
     """The gufunc on arrays, its longest batch axis split over the threads if it is worth it.
 
-    `cores` is the number of core axes of each input, `outputs` the core shapes of the outputs.
+    `cores` is the number of core axes of each input, `outputs` the core shapes of the outputs,
+    `fewest` the number of states that make a thread worth its while.
     """
     if not all(isinstance(x, np.ndarray) for x in arrays):
         return gufunc(*arrays, out=out)
     batch = np.broadcast_shapes(
         *(x.shape[: x.ndim - n] for x, n in zip(arrays, cores, strict=True))
     )
-    parts = min(SETTING.threads, math.prod(batch) // _FEWEST_STATES)
+    parts = min(SETTING.threads, math.prod(batch) // fewest)
     if parts < 2:
         return gufunc(*arrays, out=out)
     axis = int(np.argmax(batch)) - len(batch)

@@ -1,0 +1,162 @@
+"""Hybrid dynamics: some joints given by acceleration, the others by torque."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import reduce
+
+from qddot.algorithms.friction import friction as joint_friction
+from qddot.algorithms.inverse_dynamics import newton_euler
+from qddot.algorithms.kinematics import Reference, external_forces
+from qddot.algorithms.linear import Factor, factorise, solve, solve_upper
+from qddot.algorithms.mass_matrix import mass_matrix
+from qddot.algorithms.recursion import (
+    Matrix,
+    Vector,
+    inward,
+    joint_kinematics,
+    per_body,
+    zeros,
+)
+from qddot.errors import InvalidModel
+from qddot.model import WORLD, Model
+from qddot.scalar import Scalar
+from qddot.spatial import ArticulatedInertia, Force, Motion, Subspace
+
+__all__ = ["accelerate", "hybrid_dynamics"]
+
+Solution = tuple[list[Scalar], list[Scalar]]
+
+
+def hybrid_dynamics(
+    model: Model,
+    q: Vector,
+    v: Vector,
+    a: Vector,
+    tau: Vector,
+    f_ext: Sequence[Vector] | None = None,
+    *,
+    prescribed: Sequence[str] | None = None,
+    forces: Sequence[tuple[str, Reference]] = (),
+    friction: bool = False,
+) -> Solution:
+    """All accelerations and torques, from a of the `prescribed` joints and τ of the others.
+
+    The other entries of a and τ are ignored. With nothing prescribed it is forward dynamics, with
+    all joints inverse dynamics. Deep trees take the articulated-body algorithm; where joints have
+    few free ones before them, or follow others, factorising M of the free joints costs fewer
+    operations. `forces` and `friction` are those of forward and inverse dynamics.
+    """
+    held = _held(model, prescribed or ())
+    losses = joint_friction(model, q, v) if friction else zeros(model.nv)
+    given = [a[k] if k in held else 0.0 for k in range(model.nv)]
+    drive = [0.0 if k in held else tau[k] - losses[k] for k in range(model.nv)]
+    a, needed = accelerate(
+        model, q, v, given, drive, external_forces(model, q, forces, f_ext), held
+    )
+    return a, [needed[k] + losses[k] if k in held else tau[k] for k in range(model.nv)]
+
+
+def accelerate(
+    model: Model,
+    q: Vector,
+    v: Vector,
+    a: Vector,
+    tau: Vector,
+    pushes: Sequence[Force],
+    held: Collection[int] = (),
+) -> Solution:
+    """Accelerations, and torques of the held joints, under forces on the bodies.
+
+    The torques h of the motion whose free joints do not accelerate leave τ − h to accelerate them,
+    in a robot at rest without weight: that is linear, and where all velocity terms are done with.
+    """
+    h = newton_euler(model, q, v, a, pushes)
+    rest = [0.0 if k in held else tau[k] - h[k] for k in range(model.nv)]
+    way = _factorised if model.coupled or _shallow(model, held) else _articulated_body
+    change, reaction = way(model, q, rest, held)
+    every = range(model.nv)
+    return [a[k] + change[k] for k in every], [h[k] + reaction[k] for k in every]
+
+
+def _held(model: Model, prescribed: Sequence[str]) -> set[int]:
+    """Indices of the velocities of the joints that are prescribed."""
+    bodies = [model.body_of_joint(name) for name in prescribed]
+    for joint in (body.joint for body in bodies):
+        if joint.leader is not None:
+            reason = f"follows {joint.leader!r}; prescribe that one"
+            raise InvalidModel(f"joint {joint.name!r}", reason)
+    return {dof for body in bodies for dof in body.dofs}
+
+
+def _shallow(model: Model, held: Collection[int]) -> bool:
+    """Whether factorising M costs less than articulated bodies, by operations counted on chains.
+
+    What counts is how many velocities stand before the joint of a body, up to the last free one.
+    """
+    steps = 0
+    for i in range(model.nb):
+        before = [dof for j in model.ancestors(i)[1:] for dof in model.bodies[j].dofs]
+        steps += max((k for k, dof in enumerate(before, start=1) if dof not in held), default=0)
+    return steps < 7 * model.nb
+
+
+def _factorised(model: Model, q: Vector, tau: Vector, held: Collection[int]) -> Solution:
+    """Accelerations at rest by M of the free joints, and the torques that hold the others."""
+    free = [k for k in range(model.nv) if k not in held]
+    M = mass_matrix(model, q) if free else zeros(model.nv, model.nv)
+    factor = factorise([[M[i][j] for j in free] for i in free])
+    found = dict(zip(free, solve(factor, [tau[k] for k in free]), strict=True))
+    a = [found.get(k, 0.0) for k in range(model.nv)]
+    return a, [sum((M[k][j] * x for j, x in found.items()), 0.0) for k in range(model.nv)]
+
+
+def _articulated_body(model: Model, q: Vector, tau: Vector, held: Collection[int]) -> Solution:
+    """Accelerations at rest by articulated bodies, and the torques that hold the others.
+
+    Featherstone 2008, table 7.1 and section 9.2, for any joints, without the velocity terms.
+    """
+    X, S = joint_kinematics(model, q)
+    free = [_NO_FREEDOM if b.iv.start in held else (S[i], b.iv) for i, b in enumerate(model.bodies)]
+    inertia = [body.inertia.articulated() for body in model.bodies]
+    force, A = per_body(model, Force.zero()), per_body(model, Motion.zero())
+    U: list[list[Force]] = [[]] * model.nb
+    D: list[Factor] = [([], [])] * model.nb
+    u: list[list[Scalar]] = [[]] * model.nb
+    # leaves to root: what a body weighs with the free joints beyond it giving way
+    for i, body in inward(model):
+        s, iv = free[i]
+        U[i] = [inertia[i].apply(x) for x in s]
+        D[i] = factorise(_joint_inertia(s.columns, U[i], body.armature))
+        u[i] = [t - f for t, f in zip(tau[iv], s.project(force[i]), strict=True)]
+        if body.parent != WORLD:
+            L, d = D[i]
+            rigid, push = inertia[i], force[i]
+            for y, e, w in zip(solve_upper(L, U[i]), d, solve_upper(L, u[i]), strict=True):
+                rigid = rigid - ArticulatedInertia.rank_one(y, 1.0 / e)
+                push = push + y * (w / e)
+            if type(body.armature) is float and body.armature == 0.0:
+                rigid = reduce(ArticulatedInertia.blind_to, s, rigid)
+            inertia[body.parent] = inertia[body.parent] + X[i].to_parent(rigid)
+            force[body.parent] = force[body.parent] + X[i].to_parent(push)
+    # root to leaves: the accelerations, and the torques that hold
+    a, reaction = zeros(model.nv), zeros(model.nv)
+    for i, body in enumerate(model.bodies):
+        s, iv = free[i]
+        A[i] = X[i].to_child(A[body.parent])
+        a[iv] = solve(D[i], [t - A[i].dot(f) for t, f in zip(u[i], U[i], strict=True)])
+        A[i] = A[i] + s * a[iv]
+        if body.iv.start in held:
+            reaction[body.iv] = S[i].project(inertia[i].apply(A[i]) + force[i])
+    return a, reaction
+
+
+_NO_FREEDOM = Subspace(()), slice(0)
+
+
+def _joint_inertia(S: Sequence[Motion], U: Sequence[Force], armature: Scalar) -> Matrix:
+    """Sᵀ U, with the reflected inertia on the diagonal."""
+    return [
+        [s.dot(f) + armature if a == b else s.dot(f) for b, f in enumerate(U)]
+        for a, s in enumerate(S)
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Iterable
 from functools import cached_property
@@ -13,6 +14,20 @@ from qddot.algorithms.catalogue import CATALOGUE
 from qddot.robot import Robot
 
 PAGE = Path(__file__).parent / "api.md"
+MODULES = (
+    "constraints",
+    "task_space",
+    "ellipsoids",
+    "balance",
+    "linearise",
+    "lagrange",
+    "port_hamiltonian",
+    "trajectory",
+    "sizing",
+    "simulate",
+    "adapt",
+    "writers",
+)
 TABLE = ["| call | what it is |", "| --- | --- |"]
 
 
@@ -31,9 +46,10 @@ def api_page() -> str:
         "## Functions of a robot",
         "",
         "Sizes: nq coordinates, nv velocities,",
-        "nb bodies, nf frames, np = 10 nb inertial parameters, nw external wrenches. Each function",
-        "is a method of `Robot`, takes any leading batch axes, writes into your array by `out=`,",
-        "and is a CasADi function by `robot.casadi(name)`.",
+        "nb bodies, nf frames, np = 10 nb inertial parameters, nw external wrenches, nt axes of a",
+        "task, nc rows of constraints. Each function is a method of `Robot`, takes any leading",
+        "batch axes, writes into your array by `out=`, and is a CasADi function by",
+        "`robot.casadi(name)`.",
         "",
         "| call | shapes | what it is |",
         "| --- | --- | --- |",
@@ -45,6 +61,12 @@ def api_page() -> str:
     for name, member in vars(Robot).items():
         if not name.startswith("_") and name not in CATALOGUE:
             lines.append(_line(name, member))
+    for name in MODULES:
+        module = importlib.import_module(f"qddot.{name}")
+        about = (inspect.getdoc(module) or "").splitlines()[0]
+        lines += ["", f"## `qddot.{name}`", "", about, "", *TABLE]
+        members = {n: getattr(module, n) for n in module.__all__}
+        lines += [_line(n, x) for n, x in members.items() if inspect.isfunction(x)]
     return "\n".join(lines) + "\n"
 
 

@@ -16,6 +16,7 @@ from qddot import scalar
 from qddot.algorithms.catalogue import CATALOGUE
 from qddot.compile.kernel import Source
 from qddot.model import WORLD
+from qddot.parts import Contact, Loop
 from qddot.robot import Robot
 
 SECOND = "inverse_dynamics_second_derivatives"
@@ -55,8 +56,15 @@ def inputs_of(robot: Robot, name: str, batch=(), seed=0):
         "reference": "local_world_aligned",
         "forces": ((frames[-1], "world"), (frames[0], "local")),
         "friction": True,
+        "axes": ("z", "x"),
+        "prescribed": robot.joint_names[:1],
+        "constraints": (
+            Contact(frames[-1], rows=("x",)),
+            Loop("tie", "universal", frames[0], frames[-1], rows=("ry",)),
+        ),
+        "stabilisation": 3.0,
     }
-    shapes = {"nv": (robot.nv,), "nw": (2, 6)}
+    shapes = {"nv": (robot.nv,), "nw": (2, 6), "nc": (2,)}
     arrays = [
         robot.random(rng, batch)
         if a.shape == ("nq",)

@@ -15,27 +15,40 @@ import qddot
 from qddot import scalar
 from qddot.algorithms.catalogue import CATALOGUE
 from qddot.model import WORLD
+from qddot.parts import Contact, Loop
 from qddot.robot import Robot
+from qddot.spatial import Transform
 
 OPTIONS = {
     "frame": "f2",
     "reference": "local_world_aligned",
     "forces": (("f1", "world"), ("f2", "local")),
     "friction": True,
+    "axes": ("rz", "x", "y"),
+    "prescribed": ("j1", "j3"),
+    "constraints": (
+        Contact("f0"),
+        Loop("hinge", "revolute", "f2", "f6", (1.0, 2.0, 2.0)),
+        Loop("tie", "weld", "f3", "f8", rows=("x", "rz")),
+        Contact("f8", "surface", Transform.identity(), rows=("z", "rx")),
+    ),
+    "stabilisation": 3.0,
 }
 
 
 def every_operation(x, y):
     """A function of two numbers that uses the whole closed list of operations."""
     big = scalar.where(scalar.less(x, y), scalar.sqrt(x * x + y * y), x / y)
-    return scalar.sin(x) + scalar.cos(y) * big - scalar.atan2(x, y) + scalar.sign(x - y) * 0.5
+    jumps = scalar.sign(x - y) * 0.5 + scalar.floor(x + 0.25)
+    return scalar.sin(x) + scalar.cos(y) * big - scalar.atan2(x, y) + jumps
 
 
 @pytest.mark.parametrize(("x", "y"), [(0.3, 1.2), (1.7, 0.4), (-0.6, 0.9), (-1.5, -0.2)])
 def test_every_operation_on_every_back_end(x, y):
     norm, angle = math.hypot(x, y), math.atan2(x, y)
     big = norm if x < y else x / y
-    expected = math.sin(x) + math.cos(y) * big - angle + math.copysign(0.5, x - y)
+    jumps = math.copysign(0.5, x - y) + math.floor(x + 0.25)
+    expected = math.sin(x) + math.cos(y) * big - angle + jumps
     assert every_operation(x, y) == pytest.approx(expected, rel=1e-15)
     assert every_operation(np.array([x]), np.array([y]))[0] == pytest.approx(expected, rel=1e-15)
     assert every_operation(complex(x), complex(y)) == pytest.approx(expected, rel=1e-15)
@@ -88,8 +101,9 @@ def arguments(robot: Robot, row, rng):
         if argument.shape == ("nq",):
             inputs.append(robot.random(rng))
         else:
-            shape = {"nv": (robot.nv,), "nw": (2, 6)}[argument.shape[0]] if argument.shape else ()
-            inputs.append(rng.normal(size=shape))
+            nc = sum(c.size for c in OPTIONS["constraints"])
+            shapes = {"nv": (robot.nv,), "nw": (2, 6), "nc": (nc,)}
+            inputs.append(rng.normal(size=shapes[argument.shape[0]] if argument.shape else ()))
     return inputs, options
 
 

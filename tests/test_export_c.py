@@ -21,6 +21,7 @@ from qddot.cli import app
 from qddot.compile.export_c import comment, identifier, literal, string
 from qddot.compile.precision import evaluate, relative_errors
 from qddot.compile.tape import Tape
+from qddot.parts import Contact
 from qddot.robot import Robot
 
 CC, CXX = shutil.which("gcc") or shutil.which("cc"), shutil.which("g++") or shutil.which("c++")
@@ -112,7 +113,9 @@ def test_compiled_equals_interpreted(name, dtype, exported):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_function_of_the_catalogue(dtype, tmp_path):
     robot = qddot.load("planar_2r")
-    settings = {"frame": robot.frame_names[-1], "reference": "local"}
+    frame = robot.frame_names[-1]
+    settings = {"frame": frame, "reference": "local", "axes": ("x", "z")}
+    settings |= {"constraints": (Contact(frame, rows=("x",)),), "stabilisation": 3.0}
     wanted = [
         (name, {o.name: settings[o.name] for o in row.options if o.name in settings})
         for name, row in CATALOGUE.items()

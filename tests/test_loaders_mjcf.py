@@ -224,7 +224,7 @@ def test_cassie_loads_without_its_meshes():
     kinds = [j.type for j in spec.joints]
     expected = sum({0: 6, 1: 3}.get(int(k), 1) for k in kinds)
     assert robot.nv == expected == 32
-    assert {x.kind for x in robot.model.loops} == {"point"}
+    assert {x.kind for x in robot.model.loops} == {"spherical"}
     assert len(robot.model.loops) == len([e for e in spec.equalities if e.active]) == 4
     for body in spec.bodies:
         for geom in body.geoms:
@@ -426,7 +426,7 @@ def test_loops_have_the_residual_of_mujoco(load, name):
     text = mjcf(body, f"<equality>{LOOPS[name]}</equality>")
     robot, m = load(text), compiled(text)
     (loop,) = robot.model.loops
-    assert (loop.name, loop.kind) == ("e", "pose" if "weld" in name else "point")
+    assert (loop.name, loop.kind) == ("e", "weld" if "weld" in name else "spherical")
     rng = np.random.default_rng(2)
     for _ in range(3):
         q = 0.3 * rng.normal(size=3)

@@ -17,7 +17,7 @@ from qddot.model import WORLD, Body, Frame, Model
 from qddot.parts import Coupling, FrameDraft, Link, check_links, check_numbers, check_unique
 from qddot.spatial import Inertia, Transform
 
-__all__ = ["assemble", "fixed_at", "fixed_joint"]
+__all__ = ["assemble", "fixed_at", "fixed_joint", "resolve_links"]
 
 
 def assemble(
@@ -29,14 +29,7 @@ def assemble(
     **fields: Any,
 ) -> Model:
     """Check, order, merge and number links into a model; further fields are taken as they are."""
-    check_links(links)
-    _check_coupled(links, couplings)
-    links = [part for link in links for part in _unchained(link)]
-    check_unique("link", (link.name for link in links))
-    check_unique("joint", (link.joint.name for link in links))
-    couplings = _settled(couplings)
-    links = [_locked(link, couplings) for link in _depth_first(links)]
-    resolved = _resolve(links, couplings)
+    links = resolve_links(links, couplings)
     hosts: dict[str | None, tuple[int, Transform]] = {None: (WORLD, Transform.identity())}
     moving: list[Link] = []
     parents: list[int] = []
@@ -49,7 +42,7 @@ def assemble(
             inertias[host + 1] = inertias[host + 1] + X.to_parent(link.inertia)
         else:
             hosts[link.name] = len(moving), Transform.identity()
-            moving.append(dataclasses.replace(link, placement=X, joint=resolved[link.joint.name]))
+            moving.append(dataclasses.replace(link, placement=X))
             parents.append(host)
             inertias.append(link.inertia)
     drafts = [FrameDraft(link.name, link.name, Transform.identity()) for link in links]
@@ -66,6 +59,22 @@ def assemble(
         )
     )
     return Model(name, bodies, tuple(placed), base_inertia=inertias[0], **fields)
+
+
+def resolve_links(links: Sequence[Link], couplings: Sequence[Coupling] = ()) -> list[Link]:
+    """Links of simple joints, parents first: chains taken apart, held and coupled joints settled.
+
+    A joint that is coupled names its leader, with the ratio and offset to the leader's coordinate.
+    """
+    check_links(links)
+    _check_coupled(links, couplings)
+    links = [part for link in links for part in _unchained(link)]
+    check_unique("link", (link.name for link in links))
+    check_unique("joint", (link.joint.name for link in links))
+    couplings = _settled(couplings)
+    links = [_locked(link, couplings) for link in _depth_first(links)]
+    joints = _resolve(links, couplings)
+    return [dataclasses.replace(link, joint=joints[link.joint.name]) for link in links]
 
 
 def _unchained(link: Link) -> list[Link]:

@@ -21,6 +21,8 @@ _MEANINGS = {
     "v:nv": f"velocity; {_RATES}",
     "a:nv": f"acceleration; {_ACCELERATIONS}",
     "tau:nv": f"joint torques; {_EFFORTS}",
+    "a_out:nv": f"acceleration of all joints; {_ACCELERATIONS}",
+    "tau_out:nv": f"torques of all joints; {_EFFORTS}",
     "g:nv": f"joint torques; {_EFFORTS}",
     "h:nv": f"joint torques; {_EFFORTS}",
     "f_ext:nw,6": "one wrench on the robot a row, [f; n]; N, N m",
@@ -45,7 +47,24 @@ _MEANINGS = {
     "J:3,nv": "Jacobian of a point in the world",
     "A:6,nv": "[linear; angular] momentum by velocity",
     "dA:6,nv": "rate of momentum by velocity",
+    "phi:nc": "how far each constraint row is open; m, rad",
+    "J:nc,nv": "Jacobian, a row a constraint row",
+    "dJ:nc,nv": "rate of the Jacobian, a row a constraint row",
+    "b:nc": f"acceleration of each constraint row; {_ACCELERATIONS}",
+    "lam:nc": "multiplier of each constraint row, the force on its second frame; N, N m",
+    "restitution:nc": "share of the speed of each constraint row that comes back, 0 to 1",
+    "v1:nv": f"velocity after the impact; {_RATES}",
+    "impulse:nc": "impulse of each constraint row on its second frame; N s, N m s",
     "h:6": "momentum [linear; angular]; N s, N m s",
+    "dh:6": "[force; moment]; N, N m",
+    "I:6,6": "inertia by twist [v; ω]; kg, kg m²",
+    "J:nt,nv": "Jacobian, a row an axis",
+    "volume:": "product of the singular values of the Jacobian",
+    "W:nt,nt": "acceleration by force, a row an axis; 1/kg, 1/(kg m²)",
+    "Lambda:nt,nt": "force by acceleration, a row an axis; kg, kg m²",
+    "Jbar:nv,nt": "acceleration of the joints by that of the task",
+    "mu:nt": "Coriolis and centrifugal force, an axis an entry; N, N m",
+    "p:nt": "weight, an axis an entry; N, N m",
 }
 _JOINTS = {
     "helical": "helical joint: q is the angle, the body advances by pitch * angle",
@@ -81,6 +100,16 @@ def option_lines(options: Mapping[str, object]) -> list[str]:
             lines += [
                 f"f_ext row {i}: at frame {f}, in {r} ({_REFERENCES[r]})" for i, (f, r) in rows
             ]
+        elif name == "constraints" and isinstance(value, tuple):
+            listed = ", ".join(row for c in value for row in c.row_names)
+            lines.append(f"constraint rows, in order: {listed}")
+        elif name == "stabilisation":
+            lines.append(f"what is open closes at the rate of {value:g} 1/s (Baumgarte)")
+        elif name == "prescribed" and isinstance(value, tuple):
+            joints = ", ".join(value)
+            lines.append(f"prescribed: a is given at {joints}; tau at the other joints")
+        elif name == "axes" and isinstance(value, tuple):
+            lines.append(f"axes of the task, in order: {', '.join(value)}")
         elif name == "friction":
             lines.append("damping, Coulomb friction and springs of the joints included")
         else:
@@ -103,7 +132,7 @@ def convention_lines(model: Model) -> list[str]:
     ]
     if model.loops:
         names = ", ".join(loop.name for loop in model.loops)
-        lines.append(f"loop closures are left open, these functions are of the tree: {names}")
+        lines.append(f"loop closures are left open but by functions with constraints: {names}")
     return lines
 
 

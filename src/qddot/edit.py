@@ -16,7 +16,15 @@ from qddot.parts import Coupling, FrameDraft, Link, check_inertia, inertia_defec
 from qddot.scalar import Scalar
 from qddot.spatial import Inertia, Mat3, Sym3, Transform, Vec3
 
-__all__ = ["attach", "with_gravity", "with_parameters", "with_payload", "without_joint"]
+__all__ = [
+    "attach",
+    "drafts",
+    "rebuilt",
+    "with_gravity",
+    "with_parameters",
+    "with_payload",
+    "without_joint",
+]
 
 
 def with_parameters(model: Model, parameters: Sequence[Sequence[Scalar]]) -> Model:
@@ -86,7 +94,7 @@ def without_joint(model: Model, name: str, value: float | Sequence[float] | None
     for c in model.polynomial_couplings:
         if name in (c.follower, c.leader):
             raise InvalidModel(f"joint {name!r}", f"is part of the coupling {c.name!r}")
-    links, couplings = _drafts(model)
+    links, couplings = drafts(model)
     links = [
         fixed_at(link, q, body.joint) if name in (body.joint.name, body.joint.leader) else link
         for link, body in zip(links, model.bodies, strict=True)
@@ -96,7 +104,7 @@ def without_joint(model: Model, name: str, value: float | Sequence[float] | None
     configurations = {
         key: (*q[: iq.start], *q[iq.stop :]) for key, q in model.configurations.items()
     }
-    return _rebuilt(model, links, couplings=kept, configurations=configurations)
+    return rebuilt(model, links, couplings=kept, configurations=configurations)
 
 
 def attach(
@@ -124,9 +132,9 @@ def attach(
         other.base_inertia,
     )
     renamed = _prefixed(other, prefix)
-    links, couplings = _drafts(model)
-    more, more_couplings = _drafts(renamed)
-    joined = _rebuilt(
+    links, couplings = drafts(model)
+    more, more_couplings = drafts(renamed)
+    joined = rebuilt(
         model,
         [*links, mount, *(_mounted(link, mount.name) for link in more)],
         [*_extra_frames(model), *(_mounted(f, mount.name) for f in _extra_frames(renamed))],
@@ -190,7 +198,7 @@ def _prefixed(model: Model, prefix: str) -> Model:
     )
 
 
-def _drafts(model: Model) -> tuple[list[Link], list[Coupling]]:
+def drafts(model: Model) -> tuple[list[Link], list[Coupling]]:
     """Links and couplings from which `assemble` gives this model's bodies again."""
     links, couplings = [], []
     for b in model.bodies:
@@ -215,7 +223,7 @@ def _extra_frames(model: Model) -> list[FrameDraft]:
     ]
 
 
-def _rebuilt(
+def rebuilt(
     model: Model,
     links: Sequence[Link],
     frames: Sequence[FrameDraft] | None = None,

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 __all__ = [
+    "ActuatorsTooFew",
     "BatchMismatch",
+    "CannotAssemble",
     "CannotWrite",
     "DescriptionError",
+    "DoubtfulQuaternion",
     "ImpossibleInertia",
     "InvalidModel",
+    "JointsDiffer",
     "MissingPackage",
+    "NoClosedForm",
+    "NoEquilibrium",
+    "NoSupport",
     "NotUnderstood",
     "QddotError",
+    "RedundantConstraints",
     "ShapeMismatch",
     "SingularInertia",
+    "Uncontrollable",
     "UnknownName",
+    "combination",
 ]
 
 
@@ -58,6 +69,96 @@ class SingularInertia(QddotError):
             f"the mass matrix of {model!r} is singular: nothing that moves with joint {names} has "
             "inertia along it; give the links below it mass, or the joint armature, or lock it "
             "with without_joint"
+        )
+
+
+class NoClosedForm(QddotError):
+    """A robot whose equations are not written out in symbols: which, why, and what to do."""
+
+    def __init__(self, robot: str, reason: str) -> None:
+        self.robot, self.reason = robot, reason
+        super().__init__(f"no closed form of {robot!r}: {reason}")
+
+
+class NoEquilibrium(QddotError):
+    """A search for a configuration at rest that failed: what still pulls, by velocity."""
+
+    def __init__(self, model: str, left: Mapping[str, float]) -> None:
+        self.model, self.left = model, dict(left)
+        pulls = ", ".join(f"{x:.3g} at {name!r}" for name, x in self.left.items())
+        super().__init__(
+            f"{model!r} finds no rest near the guess: a load of {pulls} (N or N m) remains where "
+            "no joint is actuated; guess otherwise, actuate more joints, or give them springs "
+            "(with friction=True)"
+        )
+
+
+class Uncontrollable(QddotError):
+    """A regulator asked to calm modes that no input moves: combinations of states, and why."""
+
+    def __init__(self, combinations: Iterable[str], behaviour: Iterable[str]) -> None:
+        self.combinations, self.behaviour = tuple(combinations), tuple(behaviour)
+        more = len(self.combinations) - 4
+        parts = [*self.combinations[:4], *([f"{more} more"] if more > 0 else [])]
+        acts = ", ".join(dict.fromkeys(self.behaviour))
+        super().__init__(
+            f"no input moves {', '.join(parts)}, and there is {acts}; "
+            "actuate a joint that moves it, or damp it"
+        )
+
+
+class RedundantConstraints(QddotError):
+    """Constraints whose multipliers are not unique: rows that others make up, and those others.
+
+    `redundant` has the rows by name, each with the independent rows that it is a combination of
+    and their coefficients; `independent` has the names of the rows that are enough.
+    """
+
+    def __init__(
+        self, model: str, redundant: Mapping[str, Mapping[str, float]], independent: Iterable[str]
+    ) -> None:
+        self.model, self.independent = model, tuple(independent)
+        self.redundant = {name: dict(parts) for name, parts in redundant.items()}
+        rows = (f"{k!r} {combination(v)}" for k, v in self.redundant.items())
+        listed = "; ".join(rows) or "nearly so at this state, too little to tell which row"
+        super().__init__(
+            f"constraints of {model!r} are redundant: {listed}. Independent rows: "
+            f"{', '.join(self.independent) or 'none'}; qddot.constraints.independent(robot, q) "
+            "gives the constraints restricted to such rows"
+        )
+
+
+def combination(parts: Mapping[str, float]) -> str:
+    """In words, of what a redundant row is made."""
+    if not parts:
+        return "moves with no joint"
+    if any(math.isnan(x) for x in parts.values()):
+        return f"depends on {', '.join(map(repr, parts))}"
+    terms = " ".join(f"{x:+.4g} {name!r}" for name, x in parts.items())
+    return f"= {terms.removeprefix('+')}"
+
+
+class CannotAssemble(QddotError):
+    """Constraints that no configuration near the guess meets: what stays open, and how far."""
+
+    def __init__(
+        self, model: str, failed: int, of: int, left: Mapping[str, float], hint: str
+    ) -> None:
+        self.model, self.failed, self.of, self.left = model, failed, of, dict(left)
+        states = f" at {failed} of {of} states" if of > 1 else ""
+        rows = ", ".join(f"{name!r} by {x:.3g}" for name, x in self.left.items())
+        super().__init__(f"{model!r} does not close{states}: open are {rows}; {hint}")
+
+
+class ActuatorsTooFew(QddotError):
+    """A motion that the chosen actuators cannot make: what is left, by velocity (N or N m)."""
+
+    def __init__(self, model: str, actuated: Iterable[str], left: Mapping[str, float]) -> None:
+        self.model, self.actuated, self.left = model, tuple(actuated), dict(left)
+        loads = ", ".join(f"{x:.3g} at {name!r}" for name, x in self.left.items())
+        super().__init__(
+            f"the actuators {', '.join(map(repr, self.actuated)) or '(none)'} of {model!r} cannot "
+            f"make this motion: loads of {loads} (N or N m) remain; actuate more joints"
         )
 
 
@@ -109,6 +210,10 @@ class NotUnderstood(QddotError):
         super().__init__(f"{what}: {found!r} is not understood; {accepted}")
 
 
+class NoSupport(QddotError):
+    """A robot that the ground does not carry: no contacts, or a ground that would have to pull."""
+
+
 class CannotWrite(QddotError):
     """A file or folder that cannot be written, and why."""
 
@@ -124,3 +229,32 @@ class MissingPackage(QddotError):
         self.package, self.feature = package, feature
         command = f"pip install {install or package}"
         super().__init__(f"{feature} needs the package {package!r}: {command}")
+
+
+class JointsDiffer(QddotError):
+    """Joints of a robot that another model of it lacks, or has in another form."""
+
+    def __init__(
+        self,
+        engine: str,
+        robot: str,
+        here: Iterable[str] = (),
+        there: Iterable[str] = (),
+        reason: str = "",
+    ) -> None:
+        self.engine, self.robot, self.here, self.there = engine, robot, tuple(here), tuple(there)
+        lists = ((f"only in {robot!r} here", self.here), (f"only in {engine}", self.there))
+        listed = "; ".join(f"{k}: {', '.join(map(repr, v))}" for k, v in lists if v)
+        hint = "names={here: there} tells joints that have another name there"
+        super().__init__(f"joints differ: {reason or f'{listed}; {hint}'}")
+
+
+class DoubtfulQuaternion(QddotError):
+    """A quaternion that is likely not what it is taken for: the joint, the order, the reason."""
+
+    def __init__(self, joint: str, side: str, order: str, reason: str) -> None:
+        self.joint, self.side, self.order, self.reason = joint, side, order, reason
+        super().__init__(
+            f"the quaternion of joint {joint!r} is doubtful: {reason}; {side} has it as ({order}). "
+            "If it is meant, make the adapter with check=False"
+        )

@@ -17,6 +17,7 @@ from qddot.algorithms.catalogue import Argument, Function, sizes
 from qddot.algorithms.kinematics import TASK_AXES
 from qddot.errors import BatchMismatch, NotUnderstood, ShapeMismatch, UnknownName
 from qddot.model import Model
+from qddot.parts import Contact, Loop
 
 if TYPE_CHECKING:
     import casadi
@@ -96,7 +97,7 @@ _LISTS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "forces": ("(frame, reference)", _is_place),
     "axes": (f"axes, {', '.join(TASK_AXES)}", TASK_AXES.__contains__),
     "prescribed": ("names of joints", lambda x: isinstance(x, str)),
-    "constraints": ("constraints", lambda x: hasattr(x, "size")),
+    "constraints": ("constraints, Loop or Contact", lambda x: isinstance(x, Loop | Contact)),
 }
 """Options that are lists: what they hold, and whether an item is one of that."""
 
@@ -113,6 +114,12 @@ def _plain(option: str, value: Any) -> Any:
         if not all(map(sound, items)):
             raise NotUnderstood(option, value, f"it is a list of {accepted}")
         return items
+    if option == "stabilisation":
+        if value is None:
+            return None
+        if not (isinstance(value, numbers.Real) and 0.0 <= float(value) < float("inf")):
+            raise NotUnderstood(option, value, "it is a rate in 1/s, zero or more")
+        return float(value)
     if option == "friction":
         if not isinstance(value, bool | np.bool_ | int):
             raise NotUnderstood("friction", value, "it is True or False")

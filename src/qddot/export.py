@@ -24,9 +24,9 @@ from qddot.compile.export_c_check import Vectors, program_text, vectors_text
 from qddot.compile.precision import evaluate, relative_errors
 from qddot.compile.precision import sizes as output_sizes
 from qddot.conventions import argument_text, convention_lines, joint_lines, option_lines
-from qddot.errors import CannotWrite, NotUnderstood, SingularInertia
+from qddot.errors import CannotWrite, NotUnderstood
 from qddot.evaluate import interpret, settled
-from qddot.health import singular_joints
+from qddot.health import refuse_redundant, refuse_singular, singular_joints
 from qddot.kernels import source_of
 from qddot.robot import Robot
 
@@ -39,6 +39,8 @@ _SCALARS = {"float64": "double", "float32": "float"}
 _STATES, _SEED = 1000, 0
 _VECTORS, _NUMBERS = 10, 20000
 _SYSTEM_HEADERS = ("math", "stdio")
+_OPTION_SIZES = ("nw", "nt", "nc")
+"""Sizes that differ from function to function: the header writes them as numbers."""
 
 
 @dataclass(frozen=True)
@@ -211,8 +213,10 @@ def _understood(robot: Robot, request: Any) -> tuple[Function, dict[str, Any]]:
     name, given = (request, {}) if isinstance(request, str) else request
     row = function(name)
     options = settled(row, given)
-    if row.needs_inverse and (singular := singular_joints(robot.model)):
-        raise SingularInertia(robot.name, singular)
+    if row.needs_inverse:
+        refuse_singular(robot.name, singular_joints(robot.model), options)
+    if row.inverts_constraints:
+        refuse_redundant(robot.model, options.get("constraints"))
     return row, options
 
 
@@ -222,8 +226,10 @@ def _routine_name(
     """Robot, function and options; numbered if that is taken."""
     words = [name, row.name]
     for option, value in options.items():
-        flat = [x for pair in value for x in pair] if option == "forces" else [value]
-        words += [option] if value is True else [c.identifier(str(x), option) for x in flat]
+        items = value if isinstance(value, tuple) else (value,)
+        flat = [x for item in items for x in (item if isinstance(item, tuple) else (item,))]
+        texts = (str(getattr(x, "name", x)) for x in flat)
+        words += [option] if value is True else [c.identifier(text, option) for text in texts]
     full = "_".join(words)
     numbered = (f"{full}_{k}" for k in count(2))
     return full if full not in taken else next(n for n in numbered if n not in taken)
@@ -245,7 +251,7 @@ def _routine(
     def parameter(argument: Argument) -> c.Parameter:
         shape = argument.shape_in(dims)
         extent = "*".join(
-            f"{name.upper()}_{s.upper()}" if s in dims and s != "nw" else str(n)
+            f"{name.upper()}_{s.upper()}" if s in dims and s not in _OPTION_SIZES else str(n)
             for s, n in zip(argument.shape, shape, strict=True)
         )
         return c.Parameter(argument.name, math.prod(shape), extent or "1", argument_text(argument))

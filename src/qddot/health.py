@@ -1,21 +1,35 @@
-"""What only the dynamics tell of a model's health: joints without inertia, a bad mass matrix."""
+"""What only the dynamics tell of a model's health: joints without inertia, a bad mass matrix.
+
+And what would make its equations of motion singular: constraints that depend on each other.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from qddot.algorithms.catalogue import function
+from qddot.errors import NotUnderstood, RedundantConstraints, SingularInertia
 from qddot.evaluate import interpret
 from qddot.joints import Limits
 from qddot.model import Body, Model
-from qddot.parts import Finding
+from qddot.parts import Contact, Finding, Loop
 
-__all__ = ["dynamic_findings", "random_configurations", "singular_joints"]
+__all__ = [
+    "coordinate_range",
+    "dependent_rows",
+    "dynamic_findings",
+    "random_configurations",
+    "refuse_redundant",
+    "refuse_singular",
+    "singular_joints",
+]
 
 _WORST_CONDITION = 1000.0
+_NOTHING = 1e-12
 
 
 def random_configurations(
@@ -24,16 +38,24 @@ def random_configurations(
     """Configurations drawn uniformly: within the limits where there are any, over all rotations."""
     q = np.empty((*shape, model.nq))
     for body in model.independent:
-        kind, limits = body.joint.kind, _shared_limits(model, body)
+        kind = body.joint.kind
         if kind.name in ("ball", "free"):
             quaternion = rng.normal(size=(*shape, 4))
             quaternion /= np.linalg.norm(quaternion, axis=-1, keepdims=True)
             place = rng.uniform(-1.0, 1.0, (*shape, kind.nq - 4))
             q[..., body.iq] = np.concatenate([place, quaternion], axis=-1)
         else:
-            lower, upper = _range(limits, np.where(kind.angular, np.pi, 1.0))
-            q[..., body.iq] = rng.uniform(lower, upper, (*shape, kind.nq))
+            q[..., body.iq] = rng.uniform(*coordinate_range(model, body), (*shape, kind.nq))
     return q
+
+
+def coordinate_range(model: Model, body: Body) -> tuple[np.ndarray, np.ndarray]:
+    """Lowest and highest value of each coordinate of a joint: its limits, where it has any.
+
+    For joints whose coordinates are no quaternion.
+    """
+    reach = np.where(body.joint.kind.angular, np.pi, 1.0)
+    return _range(_shared_limits(model, body), reach)
 
 
 def _shared_limits(model: Model, body: Body) -> Limits:
@@ -55,7 +77,8 @@ def _range(limits: Limits, reach: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     lower, upper = np.broadcast_arrays(limits.lower, limits.upper, reach)[:2]
     low = np.where(np.isfinite(lower), lower, np.minimum(-reach, upper - reach))
     high = np.where(np.isfinite(upper), upper, np.maximum(reach, low + reach))
-    return low, high
+    # NumPy takes the range [0, -0] for empty
+    return low + 0.0, high + 0.0
 
 
 def singular_joints(model: Model) -> tuple[str, ...]:
@@ -73,6 +96,67 @@ def singular_joints(model: Model) -> tuple[str, ...]:
         M[:, :k, :k] -= column[:, :, None] * M[:, k, None, :k]
     names = [body.joint.name for body in model.independent for _ in body.dofs]
     return tuple(dict.fromkeys(names[k] for k in reversed(found)))
+
+
+def refuse_singular(name: str, singular: Sequence[str], options: Mapping[str, Any]) -> None:
+    """Refuse to invert the mass matrix where a joint without inertia is not prescribed."""
+    prescribed = options.get("prescribed", ())
+    if left := [joint for joint in singular if joint not in prescribed]:
+        raise SingularInertia(name, left)
+
+
+def dependent_rows(J: np.ndarray, tolerance: float = 1e-6) -> dict[int, dict[int, float]]:
+    """Rows of a matrix that rows before them make up, and of what: {row: {other: coefficient}}.
+
+    Gram–Schmidt, row by row: of a row that is made up, less than the tolerance is left. A row that
+    is that small by the largest is zero, made of nothing.
+    """
+    sizes = np.linalg.norm(J, axis=1)
+    least = max(tolerance * sizes.max(initial=0.0), _NOTHING)
+    basis, kept = np.zeros((0, J.shape[1])), list[int]()
+    found: dict[int, dict[int, float]] = {}
+    for k, row in enumerate(J):
+        rest = row - (row @ basis.T) @ basis
+        rest = rest - (rest @ basis.T) @ basis
+        length = np.linalg.norm(rest)
+        if sizes[k] > least and length > tolerance * sizes[k]:
+            basis, kept = np.vstack([basis, rest / length]), [*kept, k]
+        else:
+            # coefficients of what is only rounding are left out
+            parts = np.linalg.lstsq(J[kept].T, row, rcond=None)[0] * (sizes[k] > least)
+            heavy = np.flatnonzero(np.abs(parts) * sizes[kept] > tolerance * sizes[k])
+            found[k] = {kept[i]: float(parts[i]) for i in heavy}
+    return found
+
+
+def refuse_redundant(model: Model, constraints: Sequence[Loop | Contact] | None) -> None:
+    """Refuse constraints, or loops of the model, that depend on each other in every configuration.
+
+    Random configurations leave most equations independent: what they do not, none does.
+    """
+    if constraints is None and not model.loops:
+        accepted = f"{model.name!r} has no loops: give a list of Loop or Contact"
+        raise NotUnderstood("constraints", None, accepted)
+    constraints = model.loops if constraints is None else constraints
+    names = [name for c in constraints for name in c.row_names]
+    states = random_configurations(model, np.random.default_rng(0), (3,))
+    options = {"constraints": tuple(constraints)}
+    J = interpret(function("constraint_jacobian"), model, [states], options)
+    first, *others = sorted((dependent_rows(x) for x in J), key=len)
+    if not first:
+        return
+    # coefficients are told only where they are the same everywhere
+    constant = all(
+        other.get(k, {}).keys() == parts.keys()
+        and all(abs(other[k][i] - x) < 1e-6 * (1.0 + abs(x)) for i, x in parts.items())
+        for other in others
+        for k, parts in first.items()
+    )
+    redundant = {
+        names[k]: {names[i]: x if constant else np.nan for i, x in parts.items()}
+        for k, parts in first.items()
+    }
+    raise RedundantConstraints(model.name, redundant, (n for n in names if n not in redundant))
 
 
 def dynamic_findings(model: Model, singular: Sequence[str]) -> list[Finding]:

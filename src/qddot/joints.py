@@ -14,15 +14,22 @@ from typing import Any
 
 from qddot.errors import InvalidModel
 from qddot.manifold import (
+    advance_pose,
+    align_planar,
+    align_pose,
     difference_planar,
     difference_pose,
     difference_quaternion,
     integrate_planar,
     integrate_pose,
     integrate_quaternion,
+    rate_planar,
+    rate_pose,
     tangent_planar,
     tangent_pose,
     tangent_quaternion,
+    unalign_planar,
+    unalign_pose,
 )
 from qddot.scalar import Scalar
 from qddot.spatial import (
@@ -35,7 +42,7 @@ from qddot.spatial import (
     rotation_from_quaternion,
 )
 
-__all__ = ["JOINTS", "Drivetrain", "Joint", "JointKind", "Limits", "plane_basis"]
+__all__ = ["JOINTS", "Chart", "Drivetrain", "Joint", "JointKind", "Limits", "plane_basis"]
 
 _INF = math.inf
 _ORIGIN = Vec3.zero()
@@ -85,8 +92,32 @@ def _subtract(q0: Coordinates, q1: Coordinates) -> list[Scalar]:
     return [b - a for a, b in zip(q0, q1, strict=True)]
 
 
+def _second(q: Coordinates, v: Coordinates) -> list[Scalar]:
+    return list(v)
+
+
+def _third(q: Coordinates, v: Coordinates, a: Coordinates) -> list[Scalar]:
+    return list(a)
+
+
 def _unit(q: Coordinates) -> list[list[Scalar]]:
     return [[1.0 if i == j else 0.0 for j in range(len(q))] for i in range(len(q))]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """How a joint moves in time: velocities whose linear parts are along the axes it moves in.
+
+    Such velocities w are constant where a body flies freely, unlike v in axes that turn with it.
+    `align` gives w of v, `unalign` v of w, `rate` the derivative of w from v and its derivative,
+    `advance` the coordinates after a displacement, `turning` the part of w that turns in space.
+    """
+
+    align: Callable[[Coordinates, Coordinates], list[Scalar]] = _second
+    unalign: Callable[[Coordinates, Coordinates], list[Scalar]] = _second
+    rate: Callable[[Coordinates, Coordinates, Coordinates], list[Scalar]] = _third
+    advance: Callable[[Coordinates, Coordinates], list[Scalar]] = _add
+    turning: range = range(0)
 
 
 @dataclass(frozen=True)
@@ -109,6 +140,7 @@ class JointKind:
     angular: tuple[bool, ...] = (True,)
     suffixes: tuple[str, ...] = ("",)
     chain: tuple[str, ...] = ()
+    chart: Chart = Chart()
 
     def __reduce__(self) -> tuple[Callable[[str], JointKind], tuple[str]]:
         return _kind, (self.name,)
@@ -233,6 +265,7 @@ JOINTS: dict[str, JointKind] = {
             lambda j: Subspace((_linear(j.axes[0]), _linear(j.axes[1]), _angular(j.axes[2]))),
             integrate=integrate_planar, difference=difference_planar, tangent=tangent_planar,
             neutral=(0.0, 0.0, 0.0), angular=(False, False, True), suffixes=("x", "y", "angle"),
+            chart=Chart(align_planar, unalign_planar, rate_planar),
         ),
         JointKind(
             "ball", 4, 3, 0,
@@ -241,6 +274,7 @@ JOINTS: dict[str, JointKind] = {
             integrate=integrate_quaternion, difference=difference_quaternion,
             tangent=tangent_quaternion,
             neutral=(0.0, 0.0, 0.0, 1.0), angular=(True,) * 3, suffixes=("wx", "wy", "wz"),
+            chart=Chart(advance=integrate_quaternion, turning=range(0, 3)),
         ),
         JointKind(
             "free", 7, 6, 0,
@@ -249,6 +283,7 @@ JOINTS: dict[str, JointKind] = {
             integrate=integrate_pose, difference=difference_pose, tangent=tangent_pose,
             neutral=(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0),
             angular=(False,) * 3 + (True,) * 3, suffixes=("vx", "vy", "vz", "wx", "wy", "wz"),
+            chart=Chart(align_pose, unalign_pose, rate_pose, advance_pose, range(3, 6)),
         ),
     )
 }  # fmt: skip

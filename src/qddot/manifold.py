@@ -13,6 +13,10 @@ from qddot.scalar import Scalar, atan2, cos, less, sin, sqrt, where
 from qddot.spatial import Motion, Vec3, rotation_from_quaternion
 
 __all__ = [
+    "advance_pose",
+    "align_planar",
+    "align_pose",
+    "cot_rest",
     "difference_planar",
     "difference_pose",
     "difference_quaternion",
@@ -20,9 +24,13 @@ __all__ = [
     "integrate_pose",
     "integrate_quaternion",
     "normalised",
+    "rate_planar",
+    "rate_pose",
     "tangent_planar",
     "tangent_pose",
     "tangent_quaternion",
+    "unalign_planar",
+    "unalign_pose",
 ]
 
 _NEAR_ZERO = 1e-6
@@ -61,7 +69,7 @@ def _sin_rest(x2: Scalar) -> Scalar:
     return where(near, _series(x2, _SIN_REST), (1.0 - _sinc(safe)) / safe)
 
 
-def _cot_rest(x2: Scalar) -> Scalar:
+def cot_rest(x2: Scalar) -> Scalar:
     """(1 − (x/2) cot(x/2)) / x² of x²."""
     near, safe = _away_from_zero(x2)
     half = sqrt(safe) * 0.5
@@ -156,7 +164,7 @@ def difference_pose(q0: Sequence[Scalar], q1: Sequence[Scalar]) -> list[Scalar]:
     step = _rotate(_conjugate(normalised(q0[3:])), Vec3(*q1[:3]) - Vec3(*q0[:3]))
     w = Vec3(*difference_quaternion(q0[3:], q1[3:]))
     ws = w.cross(step)
-    v = step - ws * 0.5 + w.cross(ws) * _cot_rest(w.dot(w))
+    v = step - ws * 0.5 + w.cross(ws) * cot_rest(w.dot(w))
     return [*v, *w]
 
 
@@ -184,3 +192,44 @@ def difference_planar(q0: Sequence[Scalar], q1: Sequence[Scalar]) -> list[Scalar
     f, g = _planar_factors(w)
     scale = f * f + g * g
     return [(f * dx + g * dy) / scale, (f * dy - g * dx) / scale, w]
+
+
+def align_pose(q: Sequence[Scalar], v: Sequence[Scalar]) -> list[Scalar]:
+    """A twist in body coordinates with its linear part turned to the axes that the pose is in."""
+    return [*rotation_from_quaternion(*q[3:]).apply(Vec3(*v[:3])), *v[3:]]
+
+
+def unalign_pose(q: Sequence[Scalar], w: Sequence[Scalar]) -> list[Scalar]:
+    """The twist in body coordinates of an aligned one."""
+    return [*rotation_from_quaternion(*q[3:]).apply_transpose(Vec3(*w[:3])), *w[3:]]
+
+
+def rate_pose(q: Sequence[Scalar], v: Sequence[Scalar], a: Sequence[Scalar]) -> list[Scalar]:
+    """Rate of the aligned twist where the one in body coordinates is v and has the rate a."""
+    V, A = Motion.of(v), Motion.of(a)
+    return align_pose(q, [*(A.lin + V.ang.cross(V.lin)), *A.ang])
+
+
+def advance_pose(q: Sequence[Scalar], d: Sequence[Scalar]) -> list[Scalar]:
+    """A pose moved by a displacement in its axes and turned by a rotation vector of the body."""
+    return [*(Vec3(*q[:3]) + Vec3(*d[:3])), *integrate_quaternion(q[3:], d[3:])]
+
+
+def _turned(angle: Scalar, x: Scalar, y: Scalar) -> list[Scalar]:
+    c, s = cos(angle), sin(angle)
+    return [c * x - s * y, s * x + c * y]
+
+
+def align_planar(q: Sequence[Scalar], v: Sequence[Scalar]) -> list[Scalar]:
+    """A planar twist with its linear part turned to the axes that the pose is in."""
+    return [*_turned(q[2], v[0], v[1]), v[2]]
+
+
+def unalign_planar(q: Sequence[Scalar], w: Sequence[Scalar]) -> list[Scalar]:
+    """The planar twist in body coordinates of an aligned one."""
+    return [*_turned(-q[2], w[0], w[1]), w[2]]
+
+
+def rate_planar(q: Sequence[Scalar], v: Sequence[Scalar], a: Sequence[Scalar]) -> list[Scalar]:
+    """Rate of the aligned planar twist where the one in body coordinates has the rate a."""
+    return [*_turned(q[2], a[0] - v[2] * v[1], a[1] + v[2] * v[0]), a[2]]

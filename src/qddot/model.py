@@ -85,12 +85,15 @@ class Model:
         check_unique("body", (b.name for b in self.bodies))
         check_unique("joint", (b.joint.name for b in self.bodies))
         check_unique("frame", (f.name for f in self.frames))
+        check_unique("loop", (x.name for x in self.loops))
         for i, body in enumerate(self.bodies):
             if not WORLD <= body.parent < i:
                 raise InvalidModel(f"body {body.name!r}", "stands before its parent")
             check_inertia(f"body {body.name!r}", body.inertia)
         for frame in self.frames:
             check_numbers(f"frame {frame.name!r}", (x for row in frame.placement for x in row))
+        for name in (end for loop in self.loops for end in (loop.frame1, loop.frame2)):
+            self.frame(name)
         for name, q in self.configurations.items():
             check_numbers(f"configuration {name!r}", q)
         check_numbers("gravity", self.gravity)
@@ -152,7 +155,7 @@ class Model:
     @cached_property
     def digest(self) -> str:
         """A digest of everything that the dynamics depend on."""
-        content = repr(_plain((self.bodies, self.frames, self.gravity)))
+        content = repr(_plain((self.bodies, self.frames, self.gravity, self.loops)))
         return hashlib.sha256(content.encode()).hexdigest()
 
     @cached_property

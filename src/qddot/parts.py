@@ -7,18 +7,21 @@ frames. Nothing here knows a tree.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
-from qddot.errors import InvalidModel
+from qddot.errors import InvalidModel, NotUnderstood, UnknownName
 from qddot.joints import Joint
 from qddot.scalar import Scalar
-from qddot.spatial import Inertia, Transform
+from qddot.spatial import Inertia, Transform, Vec3
 
 __all__ = [
+    "CONTACT_ROWS",
+    "LOOP_ROWS",
+    "Contact",
     "Coupling",
     "Finding",
     "FrameDraft",
@@ -93,19 +96,109 @@ class PolynomialCoupling:
     coefficients: tuple[float, ...]
 
 
-@dataclass(frozen=True)
-class Loop:
-    """A loop closure between two frames of the model: what is held together ("point", "pose")."""
+LOOP_ROWS: dict[str, tuple[str, ...]] = {
+    "spherical": ("x", "y", "z"),
+    "revolute": ("x", "y", "z", "rx", "ry"),
+    "universal": ("x", "y", "z", "ry"),
+    "prismatic": ("x", "y", "rx", "ry", "rz"),
+    "planar": ("z", "rx", "ry"),
+    "weld": ("x", "y", "z", "rx", "ry", "rz"),
+}
+"""The equations of a loop closure by its kind: along and about axes of which z is its axis."""
+
+CONTACT_ROWS: dict[str, tuple[str, ...]] = {
+    "point": ("x", "y", "z"),
+    "surface": ("x", "y", "z", "rx", "ry", "rz"),
+}
+"""The equations of a contact by its kind: what of the frame is held."""
+
+
+class _Rows:
+    """The equations of a constraint, each with a name."""
 
     name: str
-    kind: Literal["point", "pose"]
-    frame1: str
-    frame2: str
+    rows: tuple[str, ...]
 
     @property
     def size(self) -> int:
         """Number of equations."""
-        return {"point": 3, "pose": 6}[self.kind]
+        return len(self.rows)
+
+    @property
+    def row_names(self) -> tuple[str, ...]:
+        """The equations by name, such as "loop.x"."""
+        return tuple(f"{self.name}.{row}" for row in self.rows)
+
+    def _choose(self, what: str, table: Mapping[str, tuple[str, ...]], kind: str) -> None:
+        """Take the rows asked for, in the order of the table; all of them where none are."""
+        if not isinstance(kind, str) or kind not in table:
+            raise UnknownName(f"kind of {what}", kind, table)
+        chosen = (self.rows,) if isinstance(self.rows, str) else tuple(self.rows)
+        for row in chosen:
+            if row not in table[kind]:
+                raise UnknownName("row", row, table[kind], self.name)
+        rows = tuple(row for row in table[kind] if not chosen or row in chosen)
+        object.__setattr__(self, "rows", rows)
+
+
+@dataclass(frozen=True)
+class Loop(_Rows):
+    """A loop closure: frame2 is held on frame1 as a joint of this kind would hold it.
+
+    Kinds are those of LOOP_ROWS. `axis` is the axis that a revolute joint turns about, a prismatic
+    one slides along, the normal of a planar one, and the axis of a universal one that is fixed to
+    frame1; it has the same coordinates in both frames. The equations are named after axes of which
+    z is that axis: those of the frames where it is z, else turned as `plane_basis` says. `rows`
+    restricts the loop to some of its equations.
+    """
+
+    name: str
+    kind: str
+    frame1: str
+    frame2: str
+    axis: Vec3 | Sequence[float] = (0.0, 0.0, 1.0)
+    rows: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        self._choose("loop", LOOP_ROWS, self.kind)
+        object.__setattr__(self, "axis", _unit(f"loop {self.name!r}", self.axis))
+
+
+@dataclass(frozen=True)
+class Contact(_Rows):
+    """A frame held by the world: its origin (kind "point") or its whole pose ("surface").
+
+    `place` is the pose in the world at which it is held, and gives the axes of the equations.
+    Without one the frame is held wherever it is, in axes of the world: such a contact constrains
+    velocity and acceleration, and nothing violates it. `rows` restricts it to some equations.
+    """
+
+    frame: str
+    kind: str = "point"
+    place: Transform | None = None
+    rows: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        self._choose("contact", CONTACT_ROWS, self.kind)
+        if not (self.place is None or isinstance(self.place, Transform)):
+            raise NotUnderstood("place of a contact", self.place, "it is a Transform, or None")
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The name of the frame."""
+        return self.frame
+
+
+def _unit(element: str, axis: Iterable[float]) -> Vec3:
+    """An axis scaled to unit length; refuse what has no direction."""
+    try:
+        x = Vec3(*(float(c) for c in axis))
+    except (TypeError, ValueError) as error:
+        raise InvalidModel(element, f"its axis {axis!r} is not three numbers") from error
+    length = math.sqrt(x.dot(x))
+    if not 0.0 < length < math.inf:
+        raise InvalidModel(element, f"its axis {tuple(x)} has no direction")
+    return Vec3(*(c / length for c in x))
 
 
 def inertia_defect(subject: str, inertia: Inertia) -> list[Finding]:
@@ -143,8 +236,11 @@ def open_loops(loops: Sequence[Loop]) -> list[Finding]:
     """That the dynamics are those of the tree, where loop closures are kept."""
     if not loops:
         return []
-    message = "not part of the dynamics: results are those of the open tree"
-    return [Finding("warning", "loop", "loops", f"{len(loops)} loop closure(s) are {message}")]
+    message = (
+        f"{len(loops)} loop closure(s) are not part of the dynamics: results are those of the open "
+        "tree; constrained_dynamics and qddot.constraints hold them closed"
+    )
+    return [Finding("warning", "loop", "loops", message)]
 
 
 def check_unique(kind: str, names: Iterable[str]) -> None:

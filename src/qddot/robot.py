@@ -18,15 +18,22 @@ from qddot.algorithms.catalogue import CATALOGUE, Function, function, sizes
 from qddot.algorithms.kinematics import Reference
 from qddot.compile.kernel import Kernel
 from qddot.compile.threads import SETTING, run_split
-from qddot.errors import BatchMismatch, NotUnderstood, ShapeMismatch, SingularInertia
+from qddot.errors import BatchMismatch, NotUnderstood, ShapeMismatch
 from qddot.evaluate import checked, interpret, settled, symbolic
-from qddot.health import dynamic_findings, random_configurations, singular_joints
+from qddot.flexible import with_flexible_joints
+from qddot.health import (
+    dynamic_findings,
+    random_configurations,
+    refuse_redundant,
+    refuse_singular,
+    singular_joints,
+)
 from qddot.kernels import kernel_of, parameter_names, source_of
 from qddot.lazy import apply_lazily, is_lazy
 from qddot.loaders import load_model
 from qddot.loaders.description import Base, Couplings
 from qddot.model import Model
-from qddot.parts import Finding
+from qddot.parts import Contact, Finding, Loop
 from qddot.spatial import Transform
 
 if TYPE_CHECKING:
@@ -86,6 +93,7 @@ class Robot:
         self._fast: dict[Any, Callable[..., Any]] = {}
         self._gufuncs: dict[Any, np.ufunc] = {}
         self._kernels: dict[tuple[Any, ...], Kernel] = {}
+        self._independent: set[tuple[Loop | Contact, ...] | None] = set()
 
     def __reduce__(self) -> tuple[type[Robot], tuple[Model, bool]]:
         return Robot, (self.model, self.native)
@@ -143,11 +151,12 @@ class Robot:
     def health(self) -> tuple[Finding, ...]:
         """What is wrong or doubtful in the model, worst first."""
         order = {"error": 0, "warning": 1, "info": 2}
-        found = (*self.model.health, *dynamic_findings(self.model, self._singular))
+        found = (*self.model.health, *dynamic_findings(self.model, self.singular_joints))
         return tuple(sorted(found, key=lambda f: order[f.severity]))
 
     @cached_property
-    def _singular(self) -> tuple[str, ...]:
+    def singular_joints(self) -> tuple[str, ...]:
+        """Joints along which nothing beyond them has inertia."""
         return singular_joints(self.model)
 
     def neutral(self) -> np.ndarray:
@@ -180,17 +189,24 @@ class Robot:
             consistency=_largest(Cv + g - h, 1),
         )
 
-    def _row(self, name: str, parameters: Sequence[str] = ()) -> Function:
+    def _row(
+        self, name: str, options: Mapping[str, Any], parameters: Sequence[str] = ()
+    ) -> Function:
         """The row of a function that this robot has; inertias that are inputs may be regular."""
         row = function(name)
         open_inertia = {"inertia", "armature"} & set(parameters)
-        if row.needs_inverse and not open_inertia and self._singular:
-            raise SingularInertia(self.name, self._singular)
+        if row.needs_inverse and not open_inertia:
+            refuse_singular(self.name, self.singular_joints, options)
+        constraints = options.get("constraints")
+        if row.inverts_constraints and constraints not in self._independent:
+            refuse_redundant(self.model, constraints)
+            self._independent.add(constraints)
         return row
 
     def call(self, name: str, *arrays: Any, out: Any = None, **options: Any) -> Any:
         """A catalogue function by name: compiled on real numbers, interpreted on all others."""
-        row, options = self._row(name), settled(function(name), options)
+        options = settled(function(name), options)
+        row = self._row(name, options)
         if any(is_lazy(x) for x in arrays):
             source = source_of(row, self.model, options)
             again = partial(self.call, name, **options)
@@ -198,7 +214,8 @@ class Robot:
         dims = sizes(self.model, options)
         checked_arrays, _ = checked(row, arrays, dims)
         real = all(x.dtype.kind == "f" and x.dtype.itemsize <= 8 for x in checked_arrays)
-        if not (self.native and self.nv and real):
+        sized = all(0 not in o.shape_in(dims) for o in row.outputs)
+        if not (self.native and self.nv and real and sized):
             value = interpret(row, self.model, checked_arrays, options)
             return value if out is None else _copied(value, out)
         kernel = self._kernel(row, options)
@@ -223,15 +240,16 @@ class Robot:
         kernel = self._kernels.get(key)
         if kernel is None:
             kernel = self._kernels[key] = kernel_of(row, self.model, given)
-            if all(o.default is o.empty for o in row.options if o.name in given):
-                settings = tuple(given[o.name] for o in row.options if o.name in given)
+            if "forces" not in given and "friction" not in given:
+                settings = [given.get(o.name, o.default) for o in _settings(row)]
                 place = (row.name, *settings) if settings else row.name
                 self._fast[place], self._gufuncs[place] = kernel.call, kernel.gufunc
         return kernel
 
     def explain(self, name: str, **options: Any) -> Kernel:
         """The compiled form of a function: print it for operations, vector width, code, cache."""
-        return self._kernel(self._row(name), settled(function(name), options))
+        given = settled(function(name), options)
+        return self._kernel(self._row(name, given), given)
 
     def compile(self, name: str, parameters: str | Sequence[str] = (), **options: Any) -> np.ufunc:
         """A function as a gufunc, with constants of the robot as further inputs.
@@ -242,7 +260,7 @@ class Robot:
         """
         given = settled(function(name), options)
         names = parameter_names(function(name), given, parameters)
-        return kernel_of(self._row(name, names), self.model, given, names).gufunc
+        return kernel_of(self._row(name, given, names), self.model, given, names).gufunc
 
     def casadi(self, name: str, **options: Any) -> casadi.Function:
         """A catalogue function as a casadi.Function of the same text.
@@ -250,7 +268,8 @@ class Robot:
         Options are those of the method (frame, reference, friction); external wrenches are asked
         for by `forces=[(frame, reference), …]` and become an input of one row a wrench.
         """
-        return symbolic(self._row(name), self.model, settled(function(name), options))
+        given = settled(function(name), options)
+        return symbolic(self._row(name, given), self.model, given)
 
     def export_c(
         self, functions: Any, folder: str | os.PathLike[str], dtype: Any = "float64"
@@ -258,6 +277,12 @@ class Robot:
         """Write functions as C99 with header, tests and accuracy report; see `qddot.export_c`."""
         # export knows robots, so a robot knows it by name only
         return importlib.import_module("qddot.export").export_c(self, functions, folder, dtype)
+
+    def rollout(self, q0: ArrayLike, v0: ArrayLike, tau: Any = None, **choices: Any) -> Any:
+        """The robot stepped in time; see `qddot.simulate.rollout`."""
+        # simulation knows robots, so a robot knows it by name only
+        simulate = importlib.import_module("qddot.simulate")
+        return simulate.rollout(self, q0, v0, tau, **choices)
 
     def with_payload(
         self,
@@ -285,6 +310,22 @@ class Robot:
     def without_joint(self, name: str, value: float | Sequence[float] | None = None) -> Robot:
         """The same robot with a joint locked at a value (neutral by default), followers with it."""
         return self._edited(edit.without_joint(self.model, name, value))
+
+    def with_flexible_joints(
+        self,
+        stiffness: float | Mapping[str, float],
+        damping: float | Mapping[str, float] = 0.0,
+        motor_inertia: float | Mapping[str, float] | None = None,
+    ) -> Robot:
+        """The same robot with springs between its motors and its links (Spong's model).
+
+        `stiffness` is one for every joint of one freedom, or {joint: stiffness}. Joint `j` becomes
+        `j.motor`, which carries the rotor (`motor_inertia`, reflected to the joint, or what the
+        model has), and `j.spring`, which has the stiffness and `damping`: the link turns by the
+        sum of both. Springs are losses: dynamics have them with `friction=True`.
+        """
+        made = with_flexible_joints(self.model, stiffness, damping, motor_inertia)
+        return self._edited(made)
 
     def attach(
         self,
@@ -377,10 +418,9 @@ def _method(row: Function) -> Callable[..., Any]:
     """The Robot method of a catalogue row, written out so that a call costs next to nothing."""
     signature = _signature(row)
     given = [p for p in list(signature.parameters.values())[1:] if p.name != "out"]
-    required = [p.name for p in given if p.default is p.empty]
     arrays = [a.name for a in row.inputs if a.name != "f_ext"]
-    settings = required[len(arrays) :]
-    optional = [p.name for p in given if p.default is not p.empty]
+    settings = [o.name for o in _settings(row)]
+    optional = [p.name for p in given if p.name not in (*arrays, *settings)]
     text = _METHOD.format(
         name=row.name,
         arguments=str(signature).removeprefix("(self, ").removesuffix(")"),
@@ -395,6 +435,11 @@ def _method(row: Function) -> Callable[..., Any]:
     method.__qualname__ = f"Robot.{row.name}"
     method.__doc__ = f"{inspect.getdoc(row.algorithm)}\n\nShapes: {row.signature}"
     return method
+
+
+def _settings(row: Function) -> list[inspect.Parameter]:
+    """The options whose values a compiled function is found by."""
+    return [o for o in row.options if o.name not in ("forces", "friction")]
 
 
 def _signature(row: Function) -> inspect.Signature:

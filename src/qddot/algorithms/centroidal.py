@@ -8,6 +8,7 @@ from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.recursion import (
     Matrix,
     Vector,
+    acceleration_fields,
     assembled,
     inward,
     joint_kinematics,
@@ -16,7 +17,7 @@ from qddot.algorithms.recursion import (
 )
 from qddot.model import Model
 from qddot.scalar import Scalar
-from qddot.spatial import Force, Inertia, Transform, Vec3
+from qddot.spatial import Force, Inertia, Mat3, Motion, Transform, Vec3
 
 __all__ = [
     "center_of_mass",
@@ -25,6 +26,8 @@ __all__ = [
     "centroidal_map_rate",
     "centroidal_momentum",
     "centroidal_momentum_derivatives",
+    "centroidal_momentum_rate",
+    "composite_inertia",
 ]
 
 
@@ -116,3 +119,33 @@ def centroidal_momentum(model: Model, q: Vector, v: Vector) -> list[Scalar]:
     return [
         sum((x * y for x, y in zip(row, v, strict=True)), 0.0) for row in centroidal_map(model, q)
     ]
+
+
+def centroidal_momentum_rate(model: Model, q: Vector, v: Vector, a: Vector) -> Force:
+    """Rate ḣ = A_G a + Ȧ_G v of the centroidal momentum: force and moment at the centre of mass.
+
+    The Newton–Euler forces of all bodies, added up at the world's origin and taken to the centre of
+    mass. It equals the weight and all wrenches from outside, those on the base included.
+    """
+    X, S = joint_kinematics(model, q)
+    fields = acceleration_fields(model, X, S, v, a, Vec3.zero())
+    forces = [b.inertia.newton_euler(f) for b, f in zip(model.bodies, fields, strict=True)]
+    forces.append(Force.zero())
+    for i, body in inward(model):
+        forces[body.parent] = forces[body.parent] + X[i].to_parent(forces[i])
+    total = forces[-1]
+    return Force(total.lin, total.ang - center_of_mass(model, q).cross(total.lin))
+
+
+def composite_inertia(model: Model, q: Vector) -> Matrix:
+    """Composite inertia I_G (6 × 6): that of the robot with its joints locked, at its centre.
+
+    About the centre of mass of the moving bodies, in world axes: diag(m 1, I_c). I_G⁻¹ A_G v is the
+    average velocity of the robot (Orin & Goswami 2008); reflected inertia is no part of it.
+    """
+    X, _ = joint_kinematics(model, q)
+    total = _composites(model, X, [body.inertia for body in model.bodies])[-1]
+    centred = total.to_parent(Transform(Mat3.identity(), -_center(total)))
+    units = [Motion.of([1.0 if i == k else 0.0 for i in range(6)]) for k in range(6)]
+    I = Inertia(centred.mass, Vec3.zero(), centred.I)
+    return [[*I.apply(unit)] for unit in units]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.recursion import (
     Matrix,
     Vector,
@@ -14,8 +15,9 @@ from qddot.algorithms.recursion import (
     zeros,
 )
 from qddot.model import WORLD, Model
+from qddot.spatial import Transform, Vec3
 
-__all__ = ["coriolis_matrix"]
+__all__ = ["christoffel_symbols", "coriolis_matrix"]
 
 
 def coriolis_matrix(model: Model, q: Vector, v: Vector) -> Matrix:
@@ -46,3 +48,44 @@ def coriolis_matrix(model: Model, q: Vector, v: Vector) -> Matrix:
             inertia[body.parent] = inertia[body.parent] + X[i].to_parent(inertia[i])
             B[body.parent] = B[body.parent] + X[i].to_parent(B[i])
     return C
+
+
+def christoffel_symbols(model: Model, q: Vector) -> list[Matrix]:
+    """Christoffel symbols Γ (nv × nv × nv) of the first kind: C_ij = Σ Γ_ijk v_k.
+
+    Freedom d moves all beyond it with a velocity field u_d; a freedom p before it turns that field,
+    so that points accelerate by ω_p × u_d. Freedom i feels ∫ u_i · (ω_p × u_d) dm = ω_p · N with
+    N = ∫ u_d × u_i dm: one vector for each pair (d, i), of the composite body beyond both, gives
+    Γ_idp = Γ_ipd. Freedoms of one joint move in body axes: there Γ_idp is not symmetric in d, p.
+    """
+    X, S = joint_kinematics(model, q)
+    # seen from the root body of each tree: Γ is the same from everywhere
+    roots = [body.parent == WORLD for body in model.bodies]
+    rooted = [Transform.identity() if root else x for root, x in zip(roots, X, strict=True)]
+    poses = world_poses(model, rooted)
+    u = [[poses[i].to_parent(s) for s in S[i]] for i in range(model.nb)]
+    composite = [poses[i].to_parent(body.inertia) for i, body in enumerate(model.bodies)]
+    symbols: list[Matrix] = zeros(model.nv, model.nv, model.nv)
+
+    def add(row: int, d: int, column: int, N: Vec3) -> None:
+        for p in model.ancestors(d):
+            for k, s in zip(model.bodies[p].dofs, u[p], strict=True):
+                felt = s.ang.dot(N)
+                symbols[row][column][k] = symbols[row][column][k] + felt
+                if p != d:
+                    symbols[row][k][column] = symbols[row][k][column] + felt
+
+    for i, body in inward(model):
+        for a, s in zip(body.dofs, u[i], strict=True):
+            B = composite[i].coriolis(s)
+            for j in model.ancestors(i):
+                for b, t in zip(model.bodies[j].dofs, u[j], strict=True):
+                    if t is s:
+                        continue
+                    N = B.apply_transpose(t).ang
+                    add(b, i, a, N)
+                    if j != i:
+                        add(a, j, b, -N)
+        if body.parent != WORLD:
+            composite[body.parent] = composite[body.parent] + composite[i]
+    return symbols

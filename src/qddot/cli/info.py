@@ -94,7 +94,8 @@ def _print_summary(m: Model) -> None:
     )
     out.print(_structure(m))
     for loop in m.loops:
-        out.print(f"loop {loop.name!r}: {loop.frame1} and {loop.frame2} share a {loop.kind}")
+        ends = f"{loop.frame1} and {loop.frame2}"
+        out.print(f"loop {loop.name!r}: {loop.kind}, between {ends}", highlight=False)
     if m.configurations:
         out.print(f"named configurations: {', '.join(m.configurations)}", highlight=False)
     names = ", ".join(f.name for f in m.frames)

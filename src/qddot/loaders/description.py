@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from qddot.assembly import assemble
+from qddot.assembly import assemble, resolve_links
 from qddot.errors import DescriptionError, ImpossibleInertia, InvalidModel, NotUnderstood
 from qddot.joints import JOINTS, Joint
 from qddot.model import STANDARD_GRAVITY, Model, massless_leaves
@@ -24,7 +24,7 @@ from qddot.parts import (
 )
 from qddot.spatial import Mat3, Transform, Vec3
 
-__all__ = ["Base", "Couplings", "Description", "to_model"]
+__all__ = ["Base", "Couplings", "Description", "resolve", "to_model"]
 
 Base = Literal["fixed", "free"] | None
 Couplings = Literal["exact", "free"]
@@ -104,6 +104,14 @@ def to_model(description: Description, base: Base, couplings: Couplings, strict:
         },
         health=(*model.health, *massless_leaves(model.bodies)),
     )
+
+
+def resolve(description: Description, base: Base, couplings: Couplings) -> Description:
+    """The same robot with its root as asked and every joint settled; `to_model` checks it first."""
+    links = [_cleaned(link) for link in description.links]
+    kept = description.couplings if couplings == "exact" else ()
+    links = resolve_links(_with_base(links, base, description.root_poses), kept)
+    return dataclasses.replace(description, links=tuple(links), couplings=())
 
 
 def _with_base(links: list[Link], base: Base, poses: Mapping[str, Transform]) -> list[Link]:

@@ -13,7 +13,7 @@ from qddot.loaders.urdf import describe_urdf, expand_xacro
 from qddot.loaders.xml import Element, parse_xml, read_file
 from qddot.model import Model
 
-__all__ = ["load_model"]
+__all__ = ["describe", "load_model", "locate_source", "read_root", "uses_xacro"]
 
 _SUFFIXES = {".urdf", ".xacro", ".xml", ".mjcf", ".sdf", ".world"}
 
@@ -25,12 +25,13 @@ def load_model(
     strict: bool = False,
 ) -> Model:
     """The model of a file, of a robot by name, or of another library's model."""
-    return to_model(_describe(source), base, couplings, strict)
+    return to_model(describe(source), base, couplings, strict)
 
 
-def _describe(source: Any) -> Description:
+def describe(source: Any) -> Description:
+    """The description in a file, of a robot by name, or of another library's model."""
     if isinstance(source, str | Path):
-        return _describe_file(_locate(source))
+        return _describe_file(locate_source(source))
     library = type(source).__module__.split(".")[0]
     kind = f"{library}.{type(source).__name__}"
     if kind == "mujoco.MjModel":
@@ -45,11 +46,15 @@ def _describe(source: Any) -> Description:
         from qddot.loaders.pinocchio import describe_pinocchio
 
         return describe_pinocchio(source)
-    accepted = "a file, a name, an MjModel or MjSpec, or a pinocchio.Model is accepted"
+    if library == "pydrake" and type(source).__name__.startswith("MultibodyPlant"):
+        from qddot.loaders.drake import describe_drake
+
+        return describe_drake(source)
+    accepted = "a file, a name, an MjModel or MjSpec, a pinocchio.Model or a plant is accepted"
     raise NotUnderstood("source", source, accepted)
 
 
-def _locate(source: str | Path) -> Path:
+def locate_source(source: str | Path) -> Path:
     """The file that a path, an address or a name stands for."""
     text = str(source)
     if text.lstrip().startswith("<"):
@@ -69,11 +74,22 @@ def _locate(source: str | Path) -> Path:
     return locate(text)
 
 
-def _describe_file(path: Path) -> Description:
+def read_root(path: Path) -> Element:
+    """The root element of a description file; of xacro, that of the URDF it expands to."""
     root = parse_xml(read_file(path), str(path))
-    if root.tag == "robot" and (path.suffix == ".xacro" or _uses_xacro(root)):
+    if root.tag == "robot" and (path.suffix == ".xacro" or uses_xacro(root)):
         # lines are those of the expanded text
-        root = parse_xml(expand_xacro(path), f"{path} (expanded)")
+        return parse_xml(expand_xacro(path), f"{path} (expanded)")
+    return root
+
+
+def uses_xacro(element: Element) -> bool:
+    """Whether there are elements of xacro below this one."""
+    return any(child.tag.startswith("xacro:") or uses_xacro(child) for child in element.children)
+
+
+def _describe_file(path: Path) -> Description:
+    root = read_root(path)
     if root.tag == "robot":
         return describe_urdf(root, root.file)
     if root.tag in ("mujoco", "mujocoinclude"):
@@ -85,7 +101,3 @@ def _describe_file(path: Path) -> Description:
 
         return describe_sdf(root, path)
     raise root.error("is neither URDF (<robot>), MJCF (<mujoco>) nor SDF (<sdf>)")
-
-
-def _uses_xacro(element: Element) -> bool:
-    return any(child.tag.startswith("xacro:") or _uses_xacro(child) for child in element.children)

@@ -22,7 +22,7 @@ from qddot.spatial import Inertia, Mat3, Sym3, Transform, Vec3, rotation_from_qu
 if TYPE_CHECKING:
     import mujoco
 
-__all__ = ["describe_mjcf", "describe_mjmodel", "describe_mjspec"]
+__all__ = ["describe_mjcf", "describe_mjmodel", "describe_mjspec", "drop_looks"]
 
 _FREE, _BALL, _SLIDE, _HINGE = range(4)
 _CONNECT, _WELD, _JOINT = range(3)
@@ -77,7 +77,7 @@ def _describe(make: Callable[[], mujoco.MjSpec], file: str) -> Description:
     try:
         spec = make()
         name = file or spec.modelname
-        _drop_looks(spec)
+        drop_looks(spec)
         model = spec.compile()
     except failures as error:
         try:
@@ -85,7 +85,7 @@ def _describe(make: Callable[[], mujoco.MjSpec], file: str) -> Description:
             unweighed = list(_drop_still_shapes(spec))
             if not unweighed:
                 raise
-            _drop_looks(spec)
+            drop_looks(spec)
             model = spec.compile()
         except failures:
             raise _compiler_error(name, error) from error
@@ -127,7 +127,7 @@ def _compiler_error(file: object, error: Exception) -> DescriptionError:
     return DescriptionError(str(file), f"MuJoCo: {text}", line=int(line[1]) if line else None)
 
 
-def _drop_looks(spec: Any) -> None:
+def drop_looks(spec: Any) -> None:
     """Remove what inertia does not depend on, so that its files need not exist."""
     for element in (*spec.sensors, *spec.pairs, *spec.tuples):
         spec.delete(element)
@@ -404,7 +404,7 @@ def _loops(m: mujoco.MjModel) -> tuple[tuple[Loop, ...], list[FrameDraft]]:
         frames += [
             FrameDraft(n, _body_name(m, b), X) for n, (b, X) in zip(names, ends, strict=True)
         ]
-        loops.append(Loop(name, "pose" if weld else "point", *names))
+        loops.append(Loop(name, "weld" if weld else "spherical", names[0], names[1]))
     return tuple(loops), frames
 
 

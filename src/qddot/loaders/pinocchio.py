@@ -203,6 +203,12 @@ def _screw(name: str, motion: Any) -> tuple[Vec3, float, str]:
     return axis, lin.dot(axis) / rate, "helical" if speed else "revolute"
 
 
+def _upper(model: pinocchio.Model, name: str) -> Any:
+    """An upper limit by its name before version 4, which has both limits under longer names."""
+    longer = {"friction": "upperDryFrictionLimit"}.get(name, f"upper{name[0].upper()}{name[1:]}")
+    return getattr(model, longer) if hasattr(model, longer) else getattr(model, name)
+
+
 def _leader(model: pinocchio.Model, i: int) -> int:
     return int(list(model.mimicked_joints)[list(model.mimicking_joints).index(i)])
 
@@ -219,7 +225,7 @@ def _follower(model: pinocchio.Model, i: int) -> Joint:
 
 
 def _couplings(model: pinocchio.Model) -> Iterator[Coupling]:
-    for i in model.mimicking_joints:
+    for i in getattr(model, "mimicking_joints", ()):
         mimic, leader = model.joints[i].extract(), str(model.names[_leader(model, i)])
         yield Coupling(str(model.names[i]), leader, float(mimic.scaling), float(mimic.offset))
 
@@ -229,7 +235,7 @@ def _limits(model: pinocchio.Model, iq: int | None, iv: int) -> Limits:
         x = float(values[k])
         return math.copysign(math.inf, x) if abs(x) >= _UNLIMITED else x
 
-    speed, effort = bound(model.upperVelocityLimit, iv), bound(model.upperEffortLimit, iv)
+    speed, effort = (bound(_upper(model, key), iv) for key in ("velocityLimit", "effortLimit"))
     if iq is None:
         return Limits(velocity=speed, effort=effort)
     lower, upper = bound(model.lowerPositionLimit, iq), bound(model.upperPositionLimit, iq)
@@ -250,7 +256,7 @@ def _drivetrain(model: pinocchio.Model, name: str, iv: int, nv: int) -> Drivetra
     return Drivetrain(
         armature=common("armature", model.armature),
         damping=common("damping", model.damping),
-        friction=common("friction", model.upperDryFrictionLimit),
+        friction=common("friction", _upper(model, "friction")),
     )
 
 
@@ -293,6 +299,7 @@ def _ignored(model: pinocchio.Model) -> Iterator[Finding]:
         if (model.rotorInertia[at] * model.rotorGearRatio[at]).any():
             message = "rotorInertia is ignored, as in Pinocchio's dynamics, which use the armature"
             yield Finding("info", "ignored", subject, message)
-        if (model.upperDryFrictionLimit[at] != -model.lowerDryFrictionLimit[at]).any():
+        lower = getattr(model, "lowerDryFrictionLimit", -_upper(model, "friction"))
+        if (_upper(model, "friction")[at] != -lower[at]).any():
             message = "dry friction differs between directions: the upper limit is taken for both"
             yield Finding("warning", "ignored", subject, message)

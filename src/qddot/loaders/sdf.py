@@ -13,7 +13,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from qddot.joints import JOINTS, Drivetrain, Joint, Limits
 from qddot.loaders.description import Description
@@ -39,8 +38,15 @@ __all__ = ["describe_sdf"]
 _UNLIMITED = 1e16
 _ONE_AXIS = {k: k for k in ("revolute", "continuous", "prismatic")} | {"screw": "helical"}
 _TWO_AXES = ("universal", "revolute2")
-_CLOSES_LOOP: dict[str, Literal["point", "pose"]] = {"ball": "point", "fixed": "pose"}
-_TYPES = (*_ONE_AXIS, *_TWO_AXES, *_CLOSES_LOOP)
+_NO_AXIS = ("ball", "fixed")
+_CLOSES_LOOP = {
+    "ball": "spherical",
+    "fixed": "weld",
+    "revolute": "revolute",
+    "continuous": "revolute",
+    "prismatic": "prismatic",
+}
+_TYPES = (*_ONE_AXIS, *_TWO_AXES, *_NO_AXIS)
 _DRAKE_TAKEN_UP = ("drake:rotor_inertia", "drake:gear_ratio", "drake:mimic")
 _IGNORED = ("plugin", "actor", "population", "state", "gripper", "fluid_added_mass")
 
@@ -89,9 +95,9 @@ def describe_sdf(root: Element, path: Path) -> Description:
         ),
         tuple(_frames(graph, loops)),
         tuple(c for r in tree for c in _couplings(graph, r)),
-        tuple(Loop(r.name, _CLOSES_LOOP[r.kind], f"{r.name}/1", f"{r.name}/2") for r in loops),
+        tuple(_loop(graph, r) for r in loops),
         gravity=_gravity(top),
-        findings=tuple(_findings(root, graph, {r.key for r in rides})),
+        findings=(*_loop_findings(loops), *_findings(root, graph, {r.key for r in rides})),
         file=str(path),
         lines={
             f"{n.element.tag} {graph.name(k)!r}": n.element.line
@@ -130,12 +136,32 @@ def _ride(graph: Graph, key: str) -> _Ride | None:
 def _tree(rides: list[_Ride]) -> list[_Ride]:
     """One joint for each link; those left over close loops."""
     chosen: dict[str, _Ride] = {}
-    for ride in sorted(rides, key=lambda r: r.kind in _CLOSES_LOOP):
+    # what cannot close a loop is in the tree first, what has least freedom last
+    for ride in sorted(rides, key=lambda r: (r.kind in _CLOSES_LOOP) + (r.kind in _NO_AXIS)):
         first = chosen.setdefault(ride.child, ride)
         if first is not ride and ride.kind not in _CLOSES_LOOP:
             reason = f"its child link is the child of {first.node.element.label} too"
-            raise ride.node.element.error(f"{reason}; only a ball or fixed joint can close a loop")
+            closing = ", ".join(_CLOSES_LOOP)
+            raise ride.node.element.error(f"{reason}; only these close a loop: {closing}")
     return [r for r in rides if chosen[r.child] is r]
+
+
+def _loop(graph: Graph, ride: _Ride) -> Loop:
+    """A joint that closes a loop, between the two frames that its joint frame makes."""
+    frames = f"{ride.name}/1", f"{ride.name}/2"
+    kind = _CLOSES_LOOP[ride.kind]
+    if ride.kind in _NO_AXIS:
+        return Loop(ride.name, kind, *frames)
+    return Loop(ride.name, kind, *frames, axis=_joints(graph, ride)[0].axes[0])
+
+
+def _loop_findings(loops: list[_Ride]) -> Iterator[Finding]:
+    """Limits and losses of joints that close loops."""
+    for ride in loops:
+        axis = ride.node.element.first("axis")
+        if axis and (axis.first("limit") or axis.first("dynamics")):
+            message = "closes a loop: its limits and losses are ignored"
+            yield Finding("warning", "ignored", f"joint {ride.name!r}", message)
 
 
 def _held(graph: Graph, key: str) -> Link:
@@ -174,7 +200,7 @@ def _joints(graph: Graph, ride: _Ride) -> list[Joint]:
     """The joint as one joint, or as two one after the other."""
     if ride.kind in _ONE_AXIS:
         return [_about_axis(graph, ride, ride.name, "axis")]
-    if ride.kind in _CLOSES_LOOP:
+    if ride.kind in _NO_AXIS:
         axis = ride.node.element.first("axis")
         losses = (
             _drivetrain(ride.node.element, axis) if axis and ride.kind == "ball" else Drivetrain()

@@ -17,6 +17,7 @@ _MOST_BYTES = 64 * 2**20
 _DEEPEST = 200
 _MOST_ELEMENTS = 500_000
 _LARGEST = 1e12
+_UNLIMITED = 1e16
 
 
 @dataclass
@@ -86,7 +87,7 @@ class Element:
         return self.numbers(self.get(attribute), 1, attribute)[0]
 
     def bound(self, attribute: str, default: float) -> float:
-        """A limit from an attribute: any size, infinite where there is none."""
+        """A limit from an attribute: infinite from 1e16 on, as in SDF, and where there is none."""
         text = self.attributes.get(attribute)
         if text is None:
             return default
@@ -96,7 +97,7 @@ class Element:
             value = math.nan
         if math.isnan(value):
             raise self.error(f"{attribute}={_shortened(text)} is not a number")
-        return value
+        return math.copysign(math.inf, value) if abs(value) >= _UNLIMITED else value
 
     def vector(self, attribute: str, default: Vec3 | None = None) -> Vec3:
         """Three numbers from an attribute."""

@@ -1,0 +1,335 @@
+"""Loop closures and contacts: how far they are open, their Jacobian, and the dynamics under them.
+
+A constraint compares two frames, turned so that z is its axis. With r and R the place and the
+attitude of the second as the first sees it, its equations are r = 0 along x, y, z and
+
+| kinds | equations about the axes |
+| --- | --- |
+| revolute, planar | 2 z × R z / (1 + z · R z) = 0 about x and y: the axes z coincide |
+| universal | −z · R x = 0 about y: axis z of the first is square to axis x of the second |
+| prismatic, weld, surface | 2 tan(angle / 2) times the axis of R = 0: the attitudes are equal |
+
+Where a constraint holds, the rate of an equation is the velocity of the second frame relative to
+the first along or about that axis, and its multiplier the force or moment on the second frame. The
+first and third have no zero but the true one; frames half a turn apart give infinities or NaN.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from qddot.algorithms.inverse_dynamics import inverse_dynamics
+from qddot.algorithms.kinematics import (
+    TASK_AXES,
+    Reference,
+    frame_classical_acceleration,
+    frame_jacobian,
+    frame_jacobian_rate,
+)
+from qddot.algorithms.linear import Factor, dot, factorise, mobility, solve
+from qddot.algorithms.mass_matrix import mass_matrix
+from qddot.algorithms.recursion import Matrix, Vector, zeros
+from qddot.dual import Dual, partials_of
+from qddot.joints import plane_basis
+from qddot.model import WORLD, Body, Frame, Model
+from qddot.parts import Contact, Loop
+from qddot.scalar import Scalar, less, where
+from qddot.spatial import Force, Mat3, Motion, Subspace, Transform, Vec3
+
+__all__ = [
+    "constrained_dynamics",
+    "constraint_bias",
+    "constraint_jacobian",
+    "constraint_jacobian_rate",
+    "constraint_residual",
+    "impact",
+]
+
+Constraint = Loop | Contact
+Constraints = Sequence[Constraint] | None
+Path = list[tuple[Body, Transform, Subspace]]
+Equation = tuple[Scalar, Force]
+"""The value of an equation, and the force on the second frame whose power is its rate."""
+
+_X, _Y, _Z = Mat3.identity()
+_SINGULAR = 1e-12
+"""The share of a row's mobility below which what the rows after it leave of it is rounding."""
+
+
+def _aligned(R: Mat3) -> list[tuple[Scalar, Vec3]]:
+    """Axes z coincide: 2 z × R z / (1 + z · R z), about x and y."""
+    scale = 1.0 / (1.0 + R.c.z)
+    values = (R.b.z * scale * -2.0, R.a.z * scale * 2.0)
+    across = (R.b * -2.0, R.a * 2.0)
+    return [
+        (value, _Z.cross(p - R.c * value) * scale) for value, p in zip(values, across, strict=True)
+    ]
+
+
+def _square(R: Mat3) -> list[tuple[Scalar, Vec3]]:
+    """Axis z of the first frame is square to axis x of the second."""
+    return [(0.0, _X), (-R.c.x, R.c.cross(_X))]
+
+
+def _equal(R: Mat3) -> list[tuple[Scalar, Vec3]]:
+    """Twice the Rodrigues vector of R: 2 tan(angle / 2) times its axis."""
+    turn = R.axial() * (2.0 / (1.0 + R.trace()))
+    return [
+        (value, e + e.cross(turn) * 0.5 + turn * (value * 0.25))
+        for value, e in zip(turn, (_X, _Y, _Z), strict=True)
+    ]
+
+
+_TURNS = {"revolute": _aligned, "planar": _aligned, "universal": _square}
+"""The equations about axes by kind; those that are not named here hold the whole attitude."""
+
+
+def _equations(constraint: Constraint, X: Transform) -> list[Equation]:
+    """The equations of a constraint at the pose X of its second frame in the first."""
+    rows = [TASK_AXES.index(row) for row in constraint.rows]
+    none = Vec3.zero()
+    found = {k: (x, Force(e, none)) for k, (x, e) in enumerate(zip(X.p, X.R, strict=True))}
+    if any(k >= 3 for k in rows):
+        turns = _TURNS.get(constraint.kind, _equal)(X.R)
+        found |= {k: (x, Force(none, e)) for k, (x, e) in enumerate(turns, 3)}
+    return [found[k] for k in rows]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Pair:
+    """Two frames, the ways to them from the last body that both hang on, and X of 2 in 1."""
+
+    path1: Path
+    path2: Path
+    placement1: Transform
+    placement2: Transform
+    X: Transform
+
+
+def _pair(model: Model, q: Vector, constraint: Constraint) -> _Pair:
+    """The two frames that a constraint compares, turned so that z is its axis."""
+    if isinstance(constraint, Contact):
+        frame1 = Frame("world", WORLD, constraint.place or Transform.identity())
+        frame2 = model.frame(constraint.frame)
+    else:
+        frames = (model.frame(constraint.frame1), model.frame(constraint.frame2))
+        frame1, frame2 = (_turned(frame, Vec3(*constraint.axis)) for frame in frames)
+    chains = [[*model.ancestors(frame.body), WORLD] for frame in (frame1, frame2)]
+    top = next(i for i in chains[0] if i in chains[1])
+    path1, path2 = (_path(model, q, chain[: chain.index(top)]) for chain in chains)
+    X1, X2 = _end(path1, frame1), _end(path2, frame2)
+    return _Pair(path1, path2, frame1.placement, frame2.placement, X1.inverse() @ X2)
+
+
+def _turned(frame: Frame, axis: Vec3) -> Frame:
+    turn = Transform(Mat3(*plane_basis(axis)).T, Vec3.zero())
+    return dataclasses.replace(frame, placement=frame.placement @ turn)
+
+
+def _path(model: Model, q: Vector, inward: Sequence[int]) -> Path:
+    """Bodies from the root side outward, with their pose in the parent and their subspace."""
+    bodies = (model.bodies[i] for i in reversed(inward))
+    return [(body, *body.kinematics(q)) for body in bodies]
+
+
+def _end(path: Path, frame: Frame) -> Transform:
+    X = Transform.identity()
+    for _, X_parent, _ in path:
+        X = X @ X_parent
+    return X @ frame.placement
+
+
+def _relative_velocity(pair: _Pair, v: Vector) -> Motion:
+    """Velocity of frame 2 relative to frame 1, in coordinates of frame 2."""
+    ends = []
+    for path, placement in ((pair.path1, pair.placement1), (pair.path2, pair.placement2)):
+        V = Motion.zero()
+        for body, X, S in path:
+            V = X.to_child(V) + S * v[body.iv]
+        ends.append(placement.to_child(V))
+    return ends[1] - pair.X.to_child(ends[0])
+
+
+def _columns(pair: _Pair) -> list[tuple[int, Motion]]:
+    """The relative velocity by each joint velocity, with the index of the latter."""
+    found: list[tuple[int, Motion]] = []
+    first = pair.placement1 @ pair.X
+    for path, X, sign in ((pair.path1, first, -1.0), (pair.path2, pair.placement2, 1.0)):
+        for body, X_parent, S in reversed(path):
+            found += [(dof, X.to_child(s) * sign) for dof, s in zip(body.dofs, S, strict=True)]
+            X = X_parent @ X
+    return found
+
+
+def _listed(model: Model, constraints: Constraints) -> Sequence[Constraint]:
+    return model.loops if constraints is None else constraints
+
+
+def _held(constraint: Constraint) -> bool:
+    """Whether it is a contact that holds a frame wherever it is."""
+    return isinstance(constraint, Contact) and constraint.place is None
+
+
+def _chosen(constraint: Constraint, twist: Sequence[Any]) -> list[Any]:
+    """The rows of something of six rows that a constraint names."""
+    return [twist[TASK_AXES.index(row)] for row in constraint.rows]
+
+
+def _at(constraint: Constraint) -> dict[str, Any]:
+    return {"frame": constraint.name, "reference": "local_world_aligned"}
+
+
+def constraint_residual(
+    model: Model, q: Vector, *, constraints: Constraints = None
+) -> list[Scalar]:
+    """Residual φ (nc) of loop closures and contacts: zero where they hold.
+
+    The pose of the second frame of a loop as its first one sees it: lengths, and twice the tangent
+    of half an angle. Without `constraints`, the loops of the model.
+    """
+    found: list[Scalar] = []
+    for constraint in _listed(model, constraints):
+        if _held(constraint):
+            found += zeros(constraint.size)
+        else:
+            X = _pair(model, q, constraint).X
+            found += [value for value, _ in _equations(constraint, X)]
+    return found
+
+
+def constraint_jacobian(model: Model, q: Vector, *, constraints: Constraints = None) -> Matrix:
+    """Jacobian J (nc × nv) of the constraints: J v is the rate of their residual, open or closed.
+
+    Its transpose takes multipliers to joint torques.
+    """
+    J: Matrix = []
+    for constraint in _listed(model, constraints):
+        if _held(constraint):
+            J += _chosen(constraint, frame_jacobian(model, q, **_at(constraint)))
+            continue
+        pair = _pair(model, q, constraint)
+        columns = _columns(pair)
+        for _, force in _equations(constraint, pair.X):
+            row: list[Scalar] = zeros(model.nv)
+            for dof, column in columns:
+                row[dof] = row[dof] + column.dot(force)
+            J.append(row)
+    return J
+
+
+def constraint_jacobian_rate(
+    model: Model, q: Vector, v: Vector, *, constraints: Constraints = None
+) -> Matrix:
+    """Rate J̇ (nc × nv) of the Jacobian of the constraints along v: it, run on dual numbers."""
+    moving = _along(model, q, v)
+    J: Matrix = []
+    for constraint in _listed(model, constraints):
+        if _held(constraint):
+            J += _chosen(constraint, frame_jacobian_rate(model, q, v, **_at(constraint)))
+        else:
+            rows = constraint_jacobian(model, moving, constraints=[constraint])
+            J += [[partials_of(x, 1)[0] for x in row] for row in rows]
+    return J
+
+
+def constraint_bias(
+    model: Model, q: Vector, v: Vector, *, constraints: Constraints = None
+) -> list[Scalar]:
+    """Bias J̇ v (nc): the acceleration of the constraints while that of the joints is zero."""
+    moving = _along(model, q, v)
+    found: list[Scalar] = []
+    for constraint in _listed(model, constraints):
+        if _held(constraint):
+            still = zeros(model.nv)
+            A = frame_classical_acceleration(model, q, v, still, **_at(constraint))
+            found += _chosen(constraint, [*A])
+            continue
+        pair = _pair(model, moving, constraint)
+        V = _relative_velocity(pair, v)
+        rates = [V.dot(force) for _, force in _equations(constraint, pair.X)]
+        found += [partials_of(rate, 1)[0] for rate in rates]
+    return found
+
+
+def _along(model: Model, q: Vector, v: Vector) -> list[Scalar]:
+    """The configuration with its rate along v, as dual numbers."""
+    moving: list[Scalar] = list(q)
+    for body in model.independent:
+        rows = body.joint.kind.tangent(q[body.iq])
+        for k, row in zip(range(body.iq.start, body.iq.stop), rows, strict=True):
+            moving[k] = Dual(q[k], {0: dot(row, v[body.iv])})
+    return moving
+
+
+def _response(factor: Factor, J: Matrix) -> Factor:
+    """The factors of J M⁻¹ Jᵀ; those of a row that others make up are zero, never rounding.
+
+    Where a row is a combination of those after it, nothing but rounding is left of its pivot.
+    """
+    A = mobility(factor, J)
+    L, d = factorise(A)
+    whole = [less(A[k][k] * _SINGULAR, d[k]) for k in range(len(d))]
+    return L, [where(sound, x, 0.0) for sound, x in zip(whole, d, strict=True)]
+
+
+def _pulled(J: Matrix, multipliers: Vector, onto: Vector) -> list[Scalar]:
+    """Generalised forces with those of multipliers, Jᵀ λ, added."""
+    total = list(onto)
+    for row, force in zip(J, multipliers, strict=True):
+        total = [x + entry * force for x, entry in zip(total, row, strict=True)]
+    return total
+
+
+def constrained_dynamics(
+    model: Model,
+    q: Vector,
+    v: Vector,
+    tau: Vector,
+    f_ext: Sequence[Vector] | None = None,
+    *,
+    forces: Sequence[tuple[str, Reference]] = (),
+    friction: bool = False,
+    constraints: Constraints = None,
+    stabilisation: float | None = None,
+) -> tuple[list[Scalar], list[Scalar]]:
+    """Accelerations q̈ and multipliers λ of M q̈ + C v + g = τ + Jᵀ λ with J q̈ + J̇ v = 0.
+
+    Featherstone 2008, section 8.5, with M factorised: (J M⁻¹ Jᵀ) λ = −(J q̈₀ + J̇ v), q̈₀ that of
+    the open tree. With `stabilisation` k, a rate in 1/s, the right side is −2 k J v − k² φ, so that
+    what is open closes as exp(−k t) (Baumgarte 1972). Infinite or NaN where rows depend on each
+    other.
+    """
+    J = constraint_jacobian(model, q, constraints=constraints)
+    drift = constraint_bias(model, q, v, constraints=constraints)
+    if stabilisation is not None:
+        phi = constraint_residual(model, q, constraints=constraints)
+        k = stabilisation
+        drift = [
+            d + dot(row, v) * (2.0 * k) + x * (k * k)
+            for d, row, x in zip(drift, J, phi, strict=True)
+        ]
+    h = inverse_dynamics(model, q, v, zeros(model.nv), f_ext, forces=forces, friction=friction)
+    push = [t - b for t, b in zip(tau, h, strict=True)]
+    factor = factorise(mass_matrix(model, q))
+    free = solve(factor, push)
+    opening = [-(dot(row, free) + d) for row, d in zip(J, drift, strict=True)]
+    multipliers = solve(_response(factor, J), opening)
+    return solve(factor, _pulled(J, multipliers, push)), multipliers
+
+
+def impact(
+    model: Model, q: Vector, v: Vector, restitution: Vector, *, constraints: Constraints = None
+) -> tuple[list[Scalar], list[Scalar]]:
+    """Velocity v⁺ after an impact and its impulses: J v⁺ = −e J v, with e an equation.
+
+    Featherstone 2008, section 11.7: M (v⁺ − v) = Jᵀ ι. With e = 0 the constraints hold from then
+    on; e = 1 keeps the energy. Infinite or NaN where rows depend on each other.
+    """
+    J = constraint_jacobian(model, q, constraints=constraints)
+    factor = factorise(mass_matrix(model, q))
+    closing = [-(dot(row, v) * (e + 1.0)) for row, e in zip(J, restitution, strict=True)]
+    impulses = solve(_response(factor, J), closing)
+    change = solve(factor, _pulled(J, impulses, zeros(model.nv)))
+    return [x + dx for x, dx in zip(v, change, strict=True)], impulses

@@ -1,0 +1,93 @@
+"""The Hamiltonian form: momentum p = M v, the energy as a function of q and p, its derivatives.
+
+On motions ṗ = Cᵀ v − g + τ. Where velocities are rates of coordinates Cᵀ v − g is −∂H/∂q; on joints
+whose velocities are in body axes (ball, planar, free) the two differ by the gyroscopic torque
+that turns the joint's own momentum with its own velocity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from qddot.algorithms.energy import potential_energy
+from qddot.algorithms.inverse_dynamics import gravity
+from qddot.algorithms.linear import factorise, solve, solve_upper
+from qddot.algorithms.mass_matrix import mass_matrix
+from qddot.algorithms.recursion import (
+    Vector,
+    inward,
+    joint_kinematics,
+    subspace_rates,
+    velocities,
+    zeros,
+)
+from qddot.model import WORLD, Model
+from qddot.scalar import Scalar
+from qddot.spatial import Force, Motion, Transform
+
+__all__ = ["coriolis_transpose_product", "hamiltonian", "hamiltonian_derivatives", "momentum"]
+
+
+def _momenta(model: Model, X: Sequence[Transform], V: Sequence[Motion]) -> list[Force]:
+    """Momentum of all that each joint moves, in body coordinates."""
+    total = [body.inertia.apply(V[i]) for i, body in enumerate(model.bodies)]
+    for i, body in inward(model):
+        if body.parent != WORLD:
+            total[body.parent] = total[body.parent] + X[i].to_parent(total[i])
+    return total
+
+
+def momentum(model: Model, q: Vector, v: Vector) -> list[Scalar]:
+    """Generalised momentum p = M v, in O(n): what each joint feels of the momentum beyond it."""
+    X, S = joint_kinematics(model, q)
+    beyond = _momenta(model, X, velocities(model, X, S, v))
+    p = zeros(model.nv)
+    for i, body in enumerate(model.bodies):
+        for dof, felt in zip(body.dofs, S[i].project(beyond[i]), strict=True):
+            p[dof] = p[dof] + felt + body.armature * v[dof]
+    return p
+
+
+def coriolis_transpose_product(model: Model, q: Vector, v: Vector) -> list[Scalar]:
+    """Product Cᵀ v of ṗ = Cᵀ v − g + τ, in O(n): Ṡᵀ times the momentum beyond each joint.
+
+    Momentum observers (De Luca & Mattone 2003) need it; C itself is not formed. The factor B of
+    C = Σ Jᵀ (I J̇ + B J) has no power on the motion that makes it, so Cᵀ v = Σ J̇ᵀ I J v.
+    """
+    X, S = joint_kinematics(model, q)
+    V = velocities(model, X, S, v)
+    dS, beyond = subspace_rates(S, V), _momenta(model, X, V)
+    product = zeros(model.nv)
+    for i, body in enumerate(model.bodies):
+        for dof, felt in zip(body.dofs, dS[i].project(beyond[i]), strict=True):
+            product[dof] = product[dof] + felt
+    return product
+
+
+def hamiltonian(model: Model, q: Vector, p: Vector) -> Scalar:
+    """Hamiltonian H = ½ pᵀ M⁻¹ p + V: the energy by configuration and momentum."""
+    L, d = factorise(mass_matrix(model, q))
+    kinetic = sum((y * y / e for y, e in zip(solve_upper(L, p), d, strict=True)), 0.0) * 0.5
+    return kinetic + potential_energy(model, q)
+
+
+def hamiltonian_derivatives(
+    model: Model, q: Vector, p: Vector
+) -> tuple[list[Scalar], list[Scalar]]:
+    """∂H/∂q at fixed p, on the tangent space, and ∂H/∂p = v of the Hamiltonian (each nv).
+
+    A step along a freedom s changes the velocities beyond it by V × s, V that of the body before
+    the joint, so ∂H/∂q = g − (V × s) · momentum beyond. For joints of one freedom that is
+    g − Cᵀ v, whose V is the body's own; on ball, planar and free joints it lacks the term of the
+    joint's own velocity, which is a gyroscopic torque and no derivative of H.
+    """
+    v = solve(factorise(mass_matrix(model, q)), p)
+    X, S = joint_kinematics(model, q)
+    V = velocities(model, X, S, v)
+    beyond = _momenta(model, X, V)
+    by_q = gravity(model, q)
+    for i, body in enumerate(model.bodies):
+        before = X[i].to_child(V[body.parent])
+        for dof, s in zip(body.dofs, S[i], strict=True):
+            by_q[dof] = by_q[dof] - before.cross(s).dot(beyond[i])
+    return by_q, v

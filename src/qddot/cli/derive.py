@@ -1,0 +1,123 @@
+"""`qddot derive`: the equations of motion of a small robot in closed form, with proof."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from qddot.cli.terminal import (
+    BaseOption,
+    CouplingsChoice,
+    CouplingsOption,
+    JsonOption,
+    RobotArgument,
+    StrictOption,
+    errors_as_messages,
+    load_robot,
+    out,
+    print_json,
+    progress_bar,
+)
+from qddot.errors import CannotWrite, NotUnderstood
+from qddot.robot import Robot
+
+if TYPE_CHECKING:
+    from qddot.lagrange import ClosedForm
+
+__all__ = ["derive"]
+
+
+class _Format(str, Enum):
+    """How the equations are written."""
+
+    text = "text"
+    latex = "latex"
+    markdown = "markdown"
+    python = "python"
+
+
+def derive(
+    robot: RobotArgument = "planar_2r",
+    base: BaseOption = None,
+    couplings: CouplingsOption = CouplingsChoice.exact,
+    strict: StrictOption = False,
+    format: Annotated[_Format, typer.Option(help="How to write the equations.")] = _Format.text,
+    numbers: Annotated[
+        bool, typer.Option("--numbers", help="Put the numbers of the robot in.")
+    ] = False,
+    symbols: Annotated[
+        str | None, typer.Option(help="Keep these symbols only, such as m2,l1; numbers elsewhere.")
+    ] = None,
+    lock: Annotated[
+        list[str] | None,
+        typer.Option(help="Lock a joint, at a value if JOINT=VALUE; may be repeated."),
+    ] = None,
+    passive: Annotated[
+        list[str] | None, typer.Option(help="A joint without motor; may be repeated.")
+    ] = None,
+    states: Annotated[int, typer.Option(min=1, help="Random states of the proof.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random states.")] = 0,
+    file: Annotated[Path | None, typer.Option("--out", help="Write to this file.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Derive the equations of motion by Euler–Lagrange; exit code 1 if their proof fails."""
+    # SymPy takes half a second to import
+    from qddot import lagrange
+
+    with errors_as_messages():
+        loaded = _locked(load_robot(robot, base, couplings, strict), lock or [])
+        kept = None if symbols is None else [s for s in symbols.replace(",", " ").split() if s]
+        form = _derived(loaded, numbers, kept, passive or [])
+        if lock:
+            form = dataclasses.replace(form, notes=(f"locked: {', '.join(lock)}", *form.notes))
+        proof = lagrange.prove(form, states, seed)
+        text = lagrange.write(form, proof, format.value) if file or not as_json else ""
+        if file:
+            _write(file, text)
+    if as_json:
+        print_json(lagrange.as_data(form, proof))
+    elif file:
+        verdict = "[green]passed[/]" if proof.passed else "[red]FAILED[/]"
+        out.print(f"{file}: proof {verdict}, largest difference {proof.largest:.1e}")
+    else:
+        sys.stdout.write(text)
+    raise typer.Exit(0 if proof.passed else 1)
+
+
+def _derived(
+    robot: Robot, numbers: bool, symbols: list[str] | None, passive: list[str]
+) -> ClosedForm:
+    from qddot import lagrange
+
+    with progress_bar() as progress:
+        task = progress.add_task("")
+
+        def on_step(name: str, done: int, of: int) -> None:
+            progress.update(task, description=name, completed=done, total=of)
+
+        return lagrange.derive(
+            robot, numbers=numbers, symbols=symbols, passive=passive, on_step=on_step
+        )
+
+
+def _locked(robot: Robot, locks: list[str]) -> Robot:
+    """The robot with joints locked, each given as JOINT or JOINT=VALUE."""
+    for text in locks:
+        name, equals, value = text.partition("=")
+        try:
+            robot = robot.without_joint(name, float(value) if equals else None)
+        except ValueError as error:
+            raise NotUnderstood("--lock", text, "it is JOINT or JOINT=VALUE") from error
+    return robot
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text)
+    except OSError as error:
+        raise CannotWrite(file, str(error.strerror)) from error

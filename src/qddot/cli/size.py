@@ -1,0 +1,205 @@
+"""`qddot size`: does this payload fit this robot?"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.table import Table
+
+from qddot import sizing
+from qddot.cli.terminal import (
+    BaseOption,
+    CouplingsChoice,
+    CouplingsOption,
+    JsonOption,
+    RobotArgument,
+    StrictOption,
+    errors_as_messages,
+    load_robot,
+    out,
+    print_json,
+    progress_bar,
+)
+from qddot.errors import NotUnderstood
+from qddot.sizing import GEAR_RATIOS, MARGIN, Sizing
+
+__all__ = ["size"]
+
+
+def size(
+    robot: RobotArgument = "ur5e",
+    payload: Annotated[float, typer.Option(help="Mass of the payload in kg.")] = 0.0,
+    frame: Annotated[
+        str | None, typer.Option(help="Where the payload is; the last frame of the robot.")
+    ] = None,
+    com: Annotated[str, typer.Option(help="Its centre of mass in that frame, x,y,z.")] = "0,0,0",
+    speed: Annotated[
+        str, typer.Option(help="Largest speed, rad/s: one for all, one a joint, or 50% of limits.")
+    ] = "1",
+    acceleration: Annotated[
+        str, typer.Option(help="Largest acceleration, rad/s²: one for all or one a joint.")
+    ] = "1.4",
+    samples: Annotated[int, typer.Option(min=1, help="How many random states.")] = 10**6,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random states.")] = 0,
+    rotor_inertia: Annotated[
+        str | None, typer.Option(help="Of the motors, kg m², if the description has none.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the answer into this file.")] = None,
+    base: BaseOption = None,
+    couplings: CouplingsOption = CouplingsChoice.exact,
+    strict: StrictOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Say whether a payload fits a robot; exit code 1 if a joint is over its rating."""
+    with errors_as_messages():
+        loaded = load_robot(robot, base, couplings, strict)
+        with progress_bar() as progress:
+            task = progress.add_task("")
+            answer = sizing.size(
+                loaded,
+                payload,
+                frame,
+                _numbers("--com", com),
+                _bound("--speed", speed),
+                _numbers("--acceleration", acceleration),
+                samples,
+                seed,
+                None if rotor_inertia is None else _numbers("--rotor-inertia", rotor_inertia),
+                lambda name, done, of: progress.update(
+                    task, description=name, completed=done, total=of
+                ),
+            )
+        if plot:
+            sizing.plot(loaded, answer, plot)
+    if as_json:
+        print_json(answer.summary())
+    else:
+        _print(answer)
+    raise typer.Exit(1 if answer.fits is False else 0)
+
+
+def _numbers(option: str, text: str, more: str = "") -> list[float]:
+    """Numbers between commas."""
+    try:
+        return [float(x) for x in text.split(",")]
+    except ValueError:
+        raise NotUnderstood(option, text, f"it needs numbers with commas between{more}") from None
+
+
+def _bound(option: str, text: str) -> str | list[float]:
+    """Numbers between commas, or a share such as 50%."""
+    return text if text.endswith("%") else _numbers(option, text, ", or a share such as 50%")
+
+
+def _print(answer: Sizing) -> None:
+    colour = "red" if answer.fits is False else "green" if answer.fits_with_margin else "yellow"
+    out.print(f"[bold {colour}]{answer.verdict}[/]", highlight=False, soft_wrap=True)
+    speed, acceleration = (_span(x) for x in (answer.speed, answer.acceleration))
+    out.print(
+        f"every joint at once at up to {speed} rad/s and {acceleration} rad/s², in any pose within "
+        f"the limits; worst of {answer.samples:,} random states (seed {answer.seed}), refined",
+        highlight=False,
+        soft_wrap=True,
+    )
+    for table in (_torques, _payloads, _states, _speeds, _inertias):
+        out.print(table(answer))
+    for note in answer.notes:
+        out.print(f"[cyan]note[/] {note}", highlight=False)
+
+
+def _span(x: np.ndarray) -> str:
+    low, high = float(x.min()), float(x.max())
+    return f"{high:.4g}" if low == high else f"{low:.4g} … {high:.4g}"
+
+
+def _share(x: float | None) -> str:
+    return "" if x is None else f"{round(100 * x)} %"
+
+
+def _torque(x: float) -> str:
+    return f"{abs(x):.4g}" if abs(x) > 1e-9 else "0"
+
+
+def _mass(x: float) -> str:
+    return f"{x:.3g}" if math.isfinite(x) else "no limit"
+
+
+def _torques(answer: Sizing) -> Table:
+    table = Table(
+        *("joint", "rating", "at rest", "share", "moving", "share", "of it gravity", "rms"),
+        f"moving × {MARGIN}",
+        f"rule of {MARGIN}",
+        title="largest torque, N m (forces in N)",
+    )
+    verdicts = {True: "[green]pass[/]", False: "[red]FAIL[/]", None: "no rating"}
+    for j in answer.joints:
+        table.add_row(
+            j.name,
+            f"{j.rating:.4g}" if j.rated else "",
+            _torque(j.static.torque),
+            _share(j.share_static),
+            _torque(j.dynamic.torque),
+            _share(j.share),
+            _share(j.dynamic.gravity / j.dynamic.torque if j.dynamic.torque else None),
+            _torque(j.rms),
+            _torque(j.required),
+            verdicts[j.passes],
+        )
+    return table
+
+
+def _payloads(answer: Sizing) -> Table:
+    title = f"largest payload at {answer.frame!r}, kg"
+    table = Table("joint", "at rest", "moving", f"moving, rating ÷ {MARGIN}", title=title)
+    for j in answer.joints:
+        most = (j.payload_static, j.payload_dynamic, j.payload_with_margin)
+        table.add_row(j.name, *map(_mass, most))
+    return table
+
+
+def _states(answer: Sizing) -> Table:
+    table = Table("joint", "", "q", "q̇", "q̈", title="worst states (rad, m)")
+    for j in answer.joints:
+        for label, worst, moving in (("at rest", j.static, False), ("moving", j.dynamic, True)):
+            q, v, a = (" ".join(f"{x:.2f}" for x in row) for row in (worst.q, worst.v, worst.a))
+            shown = (q, v, a) if moving else (q, "0", "0")
+            loaded = abs(worst.torque) > 1e-9
+            table.add_row(j.name, label, *(shown if loaded else ("no torque in any", "", "")))
+    return table
+
+
+def _speeds(answer: Sizing) -> Table:
+    table = Table(
+        *("class", "rad/s", "ratio of peaks", "of rms", "what a controller needs"),
+        title="Coriolis against gravity, ‖C q̇‖ / ‖g‖, all joints at the speed of the class",
+    )
+    for c in answer.speed_classes:
+        table.add_row(c.name, f"{c.speed:g}", _share(c.peak), _share(c.rms), c.advice)
+    return table
+
+
+def _inertias(answer: Sizing) -> Table:
+    """Columns of what is known: armature, and the share of a rotor or one as heavy as the links."""
+    rotors = any(j.shares for j in answer.inertias)
+    geared = any(j.armature for j in answer.inertias)
+    what = "share of the rotor" if rotors else "rotor that equals the links"
+    table = Table(
+        *("joint", "links, least", "median", "most"),
+        *(("armature", "its share", "exceeds the links in") if geared else ()),
+        *(f"at {n}:1" for n in GEAR_RATIOS),
+        title=f"diagonal of M, kg m²; by gear ratio the {what}",
+    )
+    for j in answer.inertias:
+        shares = [_share(x) for x in j.shares] if j.shares else [""] * len(GEAR_RATIOS)
+        known = (f"{j.armature:.3g}", _share(j.share), f"{_share(j.dominated)} of states")
+        table.add_row(
+            j.name,
+            *(f"{x:.3g}" for x in j.link),
+            *(known if geared else ()),
+            *(shares if rotors else [f"{x:.2g}" for x in j.equal_rotor]),
+        )
+    return table

@@ -1,0 +1,257 @@
+"""Shapes of the links of a description file: what is seen, and what touches.
+
+Mesh files are named, never opened. What is not understood is said, not guessed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from qddot.errors import DescriptionError
+from qddot.loaders.find import resolve_uri
+from qddot.loaders.mjcf import drop_looks
+from qddot.loaders.sdf_frames import WORLD, Graph, Scope, collect, pose_base, pose_of, read_version
+from qddot.loaders.xml import Element
+from qddot.spatial import Mat3, Transform, Vec3, rotation_from_quaternion
+
+__all__ = ["Shape", "Shapes", "level_inertias", "shapes_of_mjcf", "shapes_of_sdf", "shapes_of_urdf"]
+
+Kind = Literal["box", "sphere", "cylinder", "capsule", "ellipsoid", "mesh"]
+_SIZES = {
+    "box": ("size",),
+    "sphere": ("radius",),
+    "cylinder": ("radius", "length"),
+    "capsule": ("radius", "length"),
+    "ellipsoid": ("radii",),
+}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A shape fixed to a link (to the world where that is None).
+
+    `size` has the edges of a box, the radius of a sphere, radius and length along z of a cylinder
+    or of the straight part of a capsule, the radii of an ellipsoid, the scale of a mesh. `address`
+    is what the file calls a mesh, `file` where that is, if it is known.
+    """
+
+    link: str | None
+    role: Literal["visual", "collision"]
+    kind: Kind
+    size: tuple[float, ...]
+    placement: Transform
+    address: str = ""
+    file: Path | None = None
+    rgba: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """The shapes of a file, and a line for each that could not be read."""
+
+    found: tuple[Shape, ...] = ()
+    unread: tuple[str, ...] = ()
+
+
+def shapes_of_urdf(robot: Element, folder: Path) -> Shapes:
+    """The shapes in the <robot> element of a URDF document."""
+    colours = {m.get("name"): _colour(m) for m in robot.all("material") if "name" in m.attributes}
+    found: list[Shape] = []
+    unread: list[str] = []
+    for link in robot.all("link"):
+        for element in link.all("visual", "collision"):
+            try:
+                kind, size, address, file = _geometry(element, folder)
+                rgba = _painted(element, colours)
+                place = element.origin()
+            except DescriptionError as error:
+                unread.append(f"{link.label}: {element.tag}: {error.reason}")
+                continue
+            role: Any = element.tag
+            found.append(Shape(link.get("name"), role, kind, size, place, address, file, rgba))
+    return Shapes(tuple(found), tuple(unread))
+
+
+def _geometry(element: Element, folder: Path) -> tuple[Any, tuple[float, ...], str, Path | None]:
+    """Kind, size, address and file of a <geometry>, in attributes (URDF) or elements (SDF)."""
+    geometry = element.need("geometry")
+    part = next(iter(geometry.children), None)
+    if part is None:
+        raise geometry.error("is empty")
+    if part.tag in _SIZES:
+        size = [x for key in _SIZES[part.tag] for x in _numbers(part, key)]
+        return part.tag, tuple(size), "", None
+    if part.tag != "mesh":
+        raise part.error(f"<{part.tag}> is not understood")
+    address = _text(part, "filename") or _text(part, "uri")
+    if part.first("submesh"):
+        raise part.error(f"a <submesh> of {address} is not understood")
+    scale = tuple(_numbers(part, "scale")) if _text(part, "scale") else (1.0, 1.0, 1.0)
+    return "mesh", scale, address, _file(address, folder)
+
+
+def _text(part: Element, key: str) -> str:
+    child = part.first(key)
+    return child.text.strip() if child else part.attributes.get(key, "")
+
+
+def _numbers(part: Element, key: str) -> list[float]:
+    text = _text(part, key)
+    return part.numbers(text, 1 if key in ("radius", "length") else 3, key)
+
+
+def _file(address: str, folder: Path) -> Path | None:
+    """Where a mesh is; None where that is not known."""
+    try:
+        return resolve_uri(address, folder) if address else None
+    except DescriptionError:
+        return None
+
+
+def _colour(material: Element) -> tuple[float, ...] | None:
+    colour = material.first("color")
+    return tuple(colour.numbers(colour.get("rgba"), 4, "rgba")) if colour else None
+
+
+def _painted(
+    visual: Element, colours: dict[str, tuple[float, ...] | None]
+) -> tuple[float, ...] | None:
+    material = visual.first("material")
+    if material is None:
+        return None
+    return _colour(material) or colours.get(material.attributes.get("name", ""))
+
+
+def shapes_of_sdf(root: Element, path: Path) -> Shapes:
+    """The shapes in an <sdf> element; links have the names that `describe_sdf` gives them."""
+    top = root.first("world") or root
+    graph = Graph()
+    collect(graph, top, Scope("", WORLD, read_version(root)))
+    roots = [k for k in graph.of("model") if graph.nodes[k].scope.model == WORLD]
+    graph.hidden = f"{roots[0]}::" if len(roots) == 1 else ""
+    found: list[Shape] = []
+    unread: list[str] = []
+    for key in graph.of("link"):
+        node = graph.nodes[key]
+        for element in node.element.all("visual", "collision"):
+            try:
+                kind, size, address, file = _geometry(element, Path(element.file or path).parent)
+                base = pose_base(element)
+                X = pose_of(element)
+                if base:
+                    X = graph.relative(key, graph.find(base, node.scope, element)) @ X
+            except DescriptionError as error:
+                unread.append(f"link {graph.name(key)!r}: {element.tag}: {error.reason}")
+                continue
+            role: Any = element.tag
+            found.append(Shape(graph.name(key), role, kind, size, X, address, file))
+    return Shapes(tuple(found), tuple(unread))
+
+
+def shapes_of_mjcf(path: Path) -> Shapes:
+    """The geoms of an MJCF file; mesh files need not exist."""
+    import mujoco
+
+    try:
+        spec = mujoco.MjSpec.from_file(str(path))
+        drafts = [_draft(spec, geom, path.parent) for geom in spec.geoms]
+        geoms = list(spec.geoms)
+        _leave_places(spec)
+        m = spec.compile()
+    except (ValueError, mujoco.FatalError, mujoco.UnexpectedError) as error:
+        reason = " ".join(str(error).split())
+        return Shapes(unread=(f"no shape can be read: MuJoCo: {reason}",))
+    found: list[Shape] = []
+    unread: list[str] = []
+    for g, draft in ((geom.id, draft) for geom, draft in zip(geoms, drafts, strict=True)):
+        body = int(m.geom_bodyid[g])
+        link = (m.body(body).name or f"body{body}") if body else None
+        if isinstance(draft, str):
+            unread.append(f"body {link or 'world'!r}: {draft}")
+            continue
+        X = _pose(m.geom_pos[g], m.geom_quat[g]) @ draft.placement
+        size = draft.size or _size(draft.kind, m.geom_size[g])
+        shape = dataclasses.replace(draft, link=link, size=size, placement=X)
+        # MuJoCo shows the groups 0 to 2, so a geom of those that touches is seen as well
+        if shape.role == "collision" and m.geom_group[g] < 3:
+            found.append(dataclasses.replace(shape, role="visual"))
+        found.append(shape)
+    return Shapes(tuple(found), tuple(unread))
+
+
+def _draft(spec: Any, geom: Any, folder: Path) -> Shape | str:
+    """A geom as a shape without link, place and (but for a mesh) size; or why it is none."""
+    import mujoco
+
+    kinds: dict[Any, Any] = {
+        getattr(mujoco.mjtGeom, f"mjGEOM_{k.upper()}"): k for k in (*_SIZES, "mesh")
+    }
+    kind = kinds.get(geom.type)
+    if kind is None or (kind != "mesh" and geom.meshname):
+        return f"{'a mesh as a ' if geom.meshname else ''}{_type_name(geom.type)} is not understood"
+    role: Any = "collision" if geom.contype or geom.conaffinity else "visual"
+    painted = next((m.rgba for m in spec.materials if m.name == geom.material), geom.rgba)
+    rgba = tuple(float(c) for c in painted)
+    if kind != "mesh":
+        return Shape(None, role, kind, (), Transform.identity(), rgba=rgba)
+    mesh = next((m for m in spec.meshes if m.name == geom.meshname), None)
+    if mesh is None or not mesh.file:
+        return f"mesh {geom.meshname!r} has no file"
+    scale = tuple(float(s) for s in mesh.scale)
+    # MuJoCo shifts the mesh by refpos and turns it by refquat before it scales it
+    ref = _pose(mesh.refpos, mesh.refquat).inverse()
+    if len(set(scale)) > 1 and Mat3.identity() != ref.R:
+        return f"mesh {geom.meshname!r} is turned before it is stretched, which is not understood"
+    inner = Transform(ref.R, Vec3(*(s * x for s, x in zip(scale, ref.p, strict=True))))
+    file = folder / (spec.meshdir or "") / mesh.file
+    return Shape(None, role, kind, scale, inner, mesh.file, file, rgba)
+
+
+def _type_name(kind: Any) -> str:
+    import mujoco
+
+    return mujoco.mjtGeom(kind).name.removeprefix("mjGEOM_").lower()
+
+
+def _leave_places(spec: Any) -> None:
+    """Put small spheres for shapes that need files, so that places can be computed without."""
+    import mujoco
+
+    kinds = mujoco.mjtGeom
+    for geom in spec.geoms:
+        if geom.meshname or geom.type in (kinds.mjGEOM_HFIELD, kinds.mjGEOM_SDF):
+            geom.type, geom.meshname, geom.hfieldname = kinds.mjGEOM_SPHERE, "", ""
+            geom.size = [1e-3, 0.0, 0.0]
+    drop_looks(spec)
+    level_inertias(spec)
+    spec.compiler.discardvisual = spec.compiler.fusestatic = False
+
+
+def level_inertias(spec: Any) -> None:
+    """Give every <inertial> the same values: places do not depend on one that would be refused."""
+    for body in spec.bodies[1:]:
+        if body.explicitinertial:
+            body.mass, body.inertia = 1.0, [1.0, 1.0, 1.0]
+            body.fullinertia = [math.nan, 0.0, 0.0, 0.0, 0.0, 0.0]
+
+
+def _size(kind: str, given: Sequence[float]) -> tuple[float, ...]:
+    """The size of a primitive from MuJoCo's radii and half lengths."""
+    a, b, c = (float(x) for x in given)
+    return {
+        "box": (2 * a, 2 * b, 2 * c),
+        "sphere": (a,),
+        "cylinder": (a, 2 * b),
+        "capsule": (a, 2 * b),
+        "ellipsoid": (a, b, c),
+    }[kind]
+
+
+def _pose(position: Sequence[float], quaternion: Sequence[float]) -> Transform:
+    w, x, y, z = (float(c) for c in quaternion)
+    return Transform(rotation_from_quaternion(x, y, z, w), Vec3(*(float(c) for c in position)))

@@ -1,5 +1,8 @@
 """qddot: every term of M q̈ + C q̇ + g + τ_f = τ + Jᵀ F, and proof that they are right."""
 
+import importlib
+from types import ModuleType
+
 from qddot.compile.threads import set_threads, threads
 from qddot.errors import QddotError
 from qddot.export import export_c
@@ -20,3 +23,32 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+_MODULES = frozenset(
+    {
+        "adapt",
+        "balance",
+        "constraints",
+        "ellipsoids",
+        "lagrange",
+        "linearise",
+        "port_hamiltonian",
+        "simulate",
+        "sizing",
+        "task_space",
+        "trajectory",
+        "verify",
+        "writers",
+    }
+)
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Modules that are imported when they are first asked for, as in `qddot.simulate`."""
+    if name in _MODULES:
+        return importlib.import_module(f"qddot.{name}")
+    raise AttributeError(f"module 'qddot' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

@@ -13,6 +13,7 @@ import numpy as np
 from qddot.algorithms.catalogue import Argument, function, sizes
 from qddot.bench.subjects import Subject
 from qddot.errors import QddotError
+from qddot.parts import Contact
 from qddot.robot import Robot
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Contender",
     "Job",
     "Skipped",
+    "can_move_freely",
     "looped",
     "make_job",
     "ours",
@@ -45,7 +47,7 @@ class Job:
 
     subject: Subject
     function: str
-    options: dict[str, str]
+    options: dict[str, Any]
     inputs: dict[str, np.ndarray]
 
     @property
@@ -80,15 +82,20 @@ class Contender:
 def make_job(subject: Subject, name: str, most_states: int, most_bytes: int, seed: int = 0) -> Job:
     """A job at random states: as many as fit into so many bytes, a power of two from 64."""
     row, robot = function(name), subject.robot
-    dims = sizes(robot.model, {})
+    given = {
+        "frame": _deepest_frame(robot),
+        "reference": _REFERENCE,
+        "prescribed": robot.joint_names[::2],
+        "constraints": (Contact(_deepest_frame(robot)),),
+    }
+    options = {o.name: given[o.name] for o in row.options if o.name in given}
+    dims = sizes(robot.model, options)
     arguments = [a for a in row.inputs if a.name != "f_ext"]
     shapes = [a.shape_in(dims) for a in (*arguments, *row.outputs)]
     size = 8 * sum(int(np.prod(s)) for s in shapes)
     states = min(most_states, 1 << (max(64, most_bytes // size).bit_length() - 1))
     rng = np.random.default_rng(seed)
     inputs = {a.name: _random(robot, a, dims, states, rng) for a in arguments}
-    given = {"frame": _deepest_frame(robot), "reference": _REFERENCE}
-    options = {o.name: given[o.name] for o in row.options if o.default is o.empty}
     return Job(subject, name, options, inputs)
 
 
@@ -107,6 +114,12 @@ def _deepest_frame(robot: Robot) -> str:
     return max(model.frames, key=lambda f: depth[f.body] if f.body >= 0 else -1).name
 
 
+def can_move_freely(robot: Robot) -> bool:
+    """Whether the frame of the jobs can move along and about all axes."""
+    J = robot.frame_jacobian(robot.random(0), _deepest_frame(robot), _REFERENCE)
+    return bool(np.linalg.matrix_rank(J) == len(J))
+
+
 def looped(call: Callable[..., Any], *columns: Iterable[Any]) -> Callable[[], Any]:
     """A call for each state, in a loop that costs next to nothing."""
     kept = [list(column) for column in columns]
@@ -116,7 +129,7 @@ def looped(call: Callable[..., Any], *columns: Iterable[Any]) -> Callable[[], An
 def ours(job: Job, dtype: str = "float64") -> Contender:
     """The gufunc of the function on the whole batch, into arrays that are used again."""
     row, robot = function(job.function), job.robot
-    dims = sizes(robot.model, {})
+    dims = sizes(robot.model, job.options)
     arrays = [x.astype(dtype) for x in job.inputs.values()]
     outputs = tuple(np.empty((job.states, *o.shape_in(dims)), dtype) for o in row.outputs)
     run = partial(robot.compile(job.function, **job.options), *arrays, out=outputs)

@@ -127,6 +127,11 @@ GOALS = (
         15.0,
         _ratio("Pinocchio", ["coriolis_matrix", "torque_regressor"], _COMPARED),
     ),
+    Goal(
+        "operational space of a 7R arm, Pinocchio and NumPy",
+        10.0,
+        _ratio("Pinocchio", ["operational_space"], ["Panda"]),
+    ),
     Goal("arms, MuJoCo", 30.0, _ratio("MuJoCo", [], ["arm"])),
     Goal("humanoids, MuJoCo", 15.0, _ratio("MuJoCo", [], ["humanoid"])),
     Goal("single call, Pinocchio's Python call", 1.0, _field("single", "ratio")),

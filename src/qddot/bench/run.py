@@ -15,7 +15,15 @@ from typing import Any
 import numpy as np
 
 from qddot.algorithms.catalogue import function
-from qddot.bench.contender import Contender, Job, Skipped, make_job, ours, ours_single
+from qddot.bench.contender import (
+    Contender,
+    Job,
+    Skipped,
+    can_move_freely,
+    make_job,
+    ours,
+    ours_single,
+)
 from qddot.bench.measure import (
     TOLERANCE,
     Settings,
@@ -45,6 +53,9 @@ FUNCTIONS = (
     "inverse_dynamics_derivatives",
     "forward_dynamics_derivatives",
     "centroidal_map",
+    "hybrid_dynamics",
+    "constrained_dynamics",
+    "operational_space",
 )
 QUICK_FUNCTIONS = (
     "inverse_dynamics",
@@ -95,7 +106,7 @@ def _steps(plan: Plan, subjects: Sequence[Subject], data: dict[str, Any]) -> Ite
     yield "multiply-add peak", lambda: data["peak"].update(_peak())
     for subject in subjects:
         for name in plan.functions:
-            if name == "torque_regressor" and subject.robot.nv > _LARGEST_REGRESSOR:
+            if not _measurable(subject, name):
                 continue
             step = partial(_add, data, "rows", _row, subject, name, settings)
             yield f"{subject.title}: {name}", partial(step, data["peak"])
@@ -106,6 +117,13 @@ def _steps(plan: Plan, subjects: Sequence[Subject], data: dict[str, Any]) -> Ite
         for joints in settings.chains:
             step = partial(_add, data, "scaling", _scaling, joints, settings)
             yield f"chain of {joints} joints", step
+
+
+def _measurable(subject: Subject, name: str) -> bool:
+    """Whether a function makes sense on a robot; a task is all six axes at the tool of an arm."""
+    if name == "operational_space":
+        return subject.kind in ("arm", "robot") and can_move_freely(subject.robot)
+    return name != "torque_regressor" or subject.robot.nv <= _LARGEST_REGRESSOR
 
 
 def _add(data: dict[str, Any], key: str, measure: Callable[..., Any], *args: Any) -> None:

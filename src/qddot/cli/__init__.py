@@ -10,16 +10,36 @@ from typing import Annotated
 import typer
 
 from qddot import __version__
+from qddot.cli.audit import audit
 from qddot.cli.bench import bench
 from qddot.cli.cache import cache_clear, cache_info
 from qddot.cli.check import check
+from qddot.cli.compare import compare
+from qddot.cli.convert import convert
+from qddot.cli.derive import derive
 from qddot.cli.export import export
 from qddot.cli.info import info, robots
+from qddot.cli.integrators import integrators
+from qddot.cli.simulate import simulate
+from qddot.cli.size import size
 from qddot.cli.terminal import out
 
 __all__ = ["app", "main"]
 
-_COMMANDS = (robots, info, check, export, bench)
+_COMMANDS = (
+    robots,
+    info,
+    check,
+    audit,
+    compare,
+    convert,
+    derive,
+    export,
+    size,
+    integrators,
+    simulate,
+    bench,
+)
 
 
 def _print_version(asked: bool) -> None:

@@ -42,7 +42,7 @@ def _output(job: Job, mapped: Any, k: int, nonzeros: np.ndarray) -> np.ndarray:
     """An output at the first states, from the numbers that are not zero by structure."""
     import casadi
 
-    shape = function(job.function).outputs[k].shape_in(sizes(job.robot.model, {}))
+    shape = function(job.function).outputs[k].shape_in(sizes(job.robot.model, job.options))
     pattern = mapped.sparsity_out(k)
     full = np.array(casadi.DM(pattern, nonzeros[: pattern.nnz()]).full())
     columns = shape[-1] if len(shape) > 1 else 1

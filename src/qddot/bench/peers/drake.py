@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from qddot import adapt
 from qddot.bench.contender import CHECKED, Contender, Job, Skipped, looped, stacked
-from qddot.bench.coordinates import VelocityMap, velocity_map
 from qddot.bench.subjects import Subject, bare_urdf
+from qddot.errors import JointsDiffer
 
 __all__ = ["FUNCTIONS", "contenders"]
 
@@ -24,7 +25,7 @@ FUNCTIONS = frozenset(_CALLS)
 
 
 @lru_cache(maxsize=1)
-def _loaded(subject: Subject) -> Any:
+def _loaded(subject: Subject) -> tuple[Any, adapt.Adapter]:
     """The same URDF without shapes, its root welded to the world unless it is free."""
     from pydrake.multibody.parsing import Parser
     from pydrake.multibody.plant import MultibodyPlant
@@ -49,9 +50,10 @@ def _loaded(subject: Subject) -> Any:
         raise Skipped("Drake refuses the file: " + " ".join(str(error).split())) from error
     gravity = [float(x) for x in subject.robot.model.gravity]
     plant.mutable_gravity_field().set_gravity_vector(gravity)
-    if plant.num_velocities() != subject.robot.nv:
-        raise Skipped(f"{plant.num_velocities()} degrees of freedom there")
-    return plant
+    try:
+        return plant, adapt.drake(subject.robot, plant)
+    except JointsDiffer as error:
+        raise Skipped(str(error)) from error
 
 
 @contextmanager
@@ -72,41 +74,24 @@ def _warnings() -> Iterator[list[str]]:
 
 def contenders(job: Job) -> list[Contender]:
     """The calls for each state."""
-    plant, inputs = _loaded(job.subject), job.first()
-    q, map_ = _states(job, plant, inputs)
-    context = plant.CreateDefaultContext()
+    (plant, adapter), inputs = _loaded(job.subject), job.first()
+    q, context = inputs["q"], plant.CreateDefaultContext()
+    positions = adapter.to_q(q)
     if job.function == "mass_matrix":
-        call, columns = _mass_matrix(plant, context), [q]
+        call, columns = _mass_matrix(plant, context), [positions]
     else:
         call = _inverse_dynamics(plant, context)
-        moving = np.concatenate([q, map_.velocities(inputs["v"])], axis=1)
-        columns = [moving, map_.accelerations(inputs["a"])]
+        v = adapter.to_v(q, inputs["v"])
+        accelerations = adapter.to_a(q, inputs["v"], inputs["a"])
+        columns = [np.concatenate([positions, v], axis=1), accelerations]
 
     def values() -> tuple[np.ndarray, ...]:
         few = zip(*(c[:CHECKED] for c in columns), strict=True)
         (x,) = stacked([call(*state) for state in few])
-        return (map_.squares(x) if job.function == "mass_matrix" else map_.vectors(x),)
+        back = adapter.from_mass_matrix if job.function == "mass_matrix" else adapter.from_tau
+        return (back(q[:CHECKED], x),)
 
     return [Contender("Drake", _CALLS[job.function], len(q), looped(call, *columns), values)]
-
-
-def _states(job: Job, plant: Any, inputs: dict[str, np.ndarray]) -> tuple[np.ndarray, VelocityMap]:
-    """Positions with a free body's quaternion (w, x, y, z) first, and the map of velocities."""
-    robot, q = job.robot, inputs["q"]
-    v = inputs.get("v", np.zeros((len(q), robot.nv)))
-    positions, places = np.zeros((len(q), plant.num_positions())), {}
-    for body in robot.model.bodies:
-        x = q[:, body.iq]
-        if body.joint.kind.name == "free":
-            base = plant.GetBodyByName(body.name)
-            at = base.floating_positions_start()
-            places[body.joint.name] = base.floating_velocities_start_in_v()
-            x = x[:, [6, 3, 4, 5, 0, 1, 2]]
-        else:
-            joint = plant.GetJointByName(body.joint.name)
-            at, places[body.joint.name] = joint.position_start(), joint.velocity_start()
-        positions[:, at : at + x.shape[1]] = x
-    return positions, velocity_map(robot, q, v, places, linear=3, turned=True)
 
 
 def _inverse_dynamics(plant: Any, context: Any) -> Callable[..., np.ndarray]:

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from qddot import adapt
 from qddot.bench.contender import CHECKED, Contender, Job, Skipped, looped, stacked
-from qddot.bench.coordinates import VelocityMap, velocity_map
 from qddot.bench.subjects import Subject, bare_urdf
+from qddot.errors import JointsDiffer
 
 __all__ = ["FUNCTIONS", "contenders"]
 
@@ -24,7 +25,7 @@ FUNCTIONS = frozenset(_CALLS)
 
 
 @lru_cache(maxsize=1)
-def _loaded(subject: Subject) -> Any:
+def _loaded(subject: Subject) -> tuple[Any, adapt.Adapter]:
     """The same URDF without shapes, with a free joint for a free base."""
     import mujoco
 
@@ -40,56 +41,42 @@ def _loaded(subject: Subject) -> Any:
     model.opt.gravity = [float(x) for x in subject.robot.model.gravity]
     model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
     model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
-    if model.nv != subject.robot.nv:
-        raise Skipped(f"{model.nv} degrees of freedom there, {subject.robot.nv} here")
-    return model
+    try:
+        return model, adapt.mujoco(subject.robot, model)
+    except JointsDiffer as error:
+        raise Skipped(str(error)) from error
 
 
 def contenders(job: Job) -> list[Contender]:
     """The stages for each state."""
     import mujoco
 
-    model, inputs = _loaded(job.subject), job.first()
+    (model, adapter), inputs = _loaded(job.subject), job.first()
     data = mujoco.MjData(model)
-    q, map_ = _states(job, model, inputs)
-    columns = [q]
-    for name, x in inputs.items():
-        if name != "q":
-            columns.append(map_.accelerations(x) if name == "a" else map_.velocities(x))
+    q, v = inputs["q"], inputs.get("v", np.zeros(job.robot.nv))
+    moved = {
+        "q": lambda x: adapter.to_q(x),
+        "v": lambda x: adapter.to_v(q, x),
+        "a": lambda x: adapter.to_a(q, v, x),
+        "tau": lambda x: adapter.to_tau(q, x),
+    }
+    columns = [moved[name](x) for name, x in inputs.items()]
     call = _steps(job.function, model, data)
 
     def values() -> tuple[np.ndarray, ...]:
         few = zip(*(c[:CHECKED] for c in columns), strict=True)
         (x,) = stacked([call(*state).copy() for state in few])
+        at = q[:CHECKED], v[:CHECKED] if v.ndim > 1 else v
         if job.function == "mass_matrix":
-            return (map_.squares(x),)
+            return (adapter.from_mass_matrix(at[0], x),)
         if job.function == "forward_dynamics":
-            return (map_.vectors(x - map_.rest[: len(x)]),)
-        # the bias of a free body in world axes lacks what its axes do
+            return (adapter.from_a(*at, x),)
         if job.function == "bias":
-            M = stacked([_mass_matrix(model, data)(state).copy() for state in q[:CHECKED]])[0]
-            x = x + np.einsum("nij,nj->ni", M, map_.rest[: len(x)])
-        return (map_.vectors(x),)
+            M = stacked([_mass_matrix(model, data)(y).copy() for y in columns[0][:CHECKED]])[0]
+            return (adapter.from_bias(*at, x, M),)
+        return (adapter.from_tau(at[0], x),)
 
     return [Contender("MuJoCo", _CALLS[job.function], len(q), looped(call, *columns), values)]
-
-
-def _states(job: Job, model: Any, inputs: dict[str, np.ndarray]) -> tuple[np.ndarray, VelocityMap]:
-    """Positions with quaternions (w, x, y, z), and the map of velocities."""
-    robot, q = job.robot, inputs["q"]
-    v = inputs.get("v", np.zeros((len(q), robot.nv)))
-    positions, places = np.tile(model.qpos0, (len(q), 1)), {}
-    for k, body in enumerate(robot.model.bodies):
-        # the free joint has no name there, and comes first in both
-        free = body.joint.kind.name == "free"
-        joint = model.joint(k if free else body.joint.name)
-        x = q[:, body.iq]
-        if free:
-            x = x[:, [0, 1, 2, 6, 3, 4, 5]]
-        at = int(joint.qposadr[0])
-        positions[:, at : at + x.shape[1]] = x
-        places[body.joint.name] = int(joint.dofadr[0])
-    return positions, velocity_map(robot, q, v, places, linear=0, turned=False)
 
 
 def _steps(function: str, m: Any, d: Any) -> Callable[..., np.ndarray]:
@@ -149,21 +136,14 @@ def _forward_dynamics(m: Any, d: Any) -> Callable[..., np.ndarray]:
 def _mass_matrix(m: Any, d: Any) -> Callable[..., np.ndarray]:
     import mujoco
 
-    qpos, M = d.qpos, np.zeros((m.nv, m.nv))
+    qpos, fill = d.qpos, adapt.mass_matrix_reader(m, d)
     make = getattr(mujoco, "mj_makeM", mujoco.mj_crb)
-    fill: Callable[[], None] = lambda: mujoco.mj_fullM(m, d, M)  # noqa: E731
-    try:
-        fill()
-    except TypeError:
-        # before version 4
-        fill = lambda: mujoco.mj_fullM(m, M, d.qM)  # noqa: E731
 
     def call(q: np.ndarray) -> np.ndarray:
         qpos[:] = q
         mujoco.mj_kinematics(m, d)
         mujoco.mj_comPos(m, d)
         make(m, d)
-        fill()
-        return M
+        return fill()
 
     return call

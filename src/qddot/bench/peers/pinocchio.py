@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
+from qddot import adapt
 from qddot.bench.contender import CHECKED, Contender, Job, Skipped, looped, stacked
-from qddot.bench.coordinates import PinocchioOrder, pinocchio_order
 from qddot.bench.subjects import Subject
+from qddot.errors import JointsDiffer
 
 __all__ = ["FUNCTIONS", "contenders"]
 
@@ -27,20 +29,38 @@ _CALLS = {
     "inverse_dynamics_derivatives": "computeRNEADerivatives",
     "forward_dynamics_derivatives": "computeABADerivatives",
     "inverse_mass_matrix": "computeMinverse",
+    "constrained_dynamics": "constraintDynamics",
+    "hybrid_dynamics": "crba, rnea with NumPy",
+    "operational_space": "computeMinverse, … with NumPy",
 }
 _BATCHES = {"inverse_dynamics": "rneaInParallel", "forward_dynamics": "abaInParallel"}
 FUNCTIONS = frozenset(_CALLS)
 
 
+@dataclass(frozen=True)
+class _Order:
+    """Where the velocities and the inertial parameters of qddot stand in Pinocchio's vectors."""
+
+    adapter: adapt.Adapter
+    velocities: np.ndarray
+    parameters: np.ndarray
+
+
 @lru_cache(maxsize=1)
-def _loaded(subject: Subject) -> tuple[Any, PinocchioOrder]:
+def _loaded(subject: Subject) -> tuple[Any, _Order]:
     import pinocchio as pin
 
     if subject.file is None or subject.file.suffix != ".urdf":
         raise Skipped("not a URDF")
     root = (pin.JointModelFreeFlyer(),) if subject.free else ()
     model = pin.buildModelFromUrdf(str(subject.file), *root)
-    return model, pinocchio_order(subject.robot, model)
+    try:
+        adapter = adapt.pinocchio(subject.robot, model)
+    except JointsDiffer as error:
+        raise Skipped(str(error)) from error
+    velocities = adapter.velocity_map(subject.robot.neutral()).argmax(axis=0)
+    first = 10 * np.array([row or 0 for row in adapter.rows], int)[:, None] - 10
+    return model, _Order(adapter, velocities, np.ravel(first + np.arange(10)))
 
 
 def contenders(job: Job) -> list[Contender]:
@@ -49,11 +69,16 @@ def contenders(job: Job) -> list[Contender]:
 
     model, order = _loaded(job.subject)
     name, data = _CALLS[job.function], model.createData()
-    call = partial(getattr(pin, name), model, data)
+    call = partial(_SCRIPTS.get(job.function) or getattr(pin, name), model, data)
     columns: list[Any] = [_moved(order, n, x) for n, x in job.first().items()]
-    if job.function == "frame_jacobian":
+    if "frame" in job.options:
         frame = model.getFrameId(job.options["frame"])
         columns += [[frame] * len(columns[0]), [pin.LOCAL_WORLD_ALIGNED] * len(columns[0])]
+    if "constraints" in job.options:
+        contact = _contact(model, data, job.options["constraints"][0].frame)
+        columns += [[x] * len(columns[0]) for x in contact]
+    if "prescribed" in job.options:
+        columns.append([_held(job, order)] * len(columns[0]))
     ours = _IN_OUR_ORDER.get(job.function, _vector)
 
     def values() -> tuple[np.ndarray, ...]:
@@ -65,7 +90,7 @@ def contenders(job: Job) -> list[Contender]:
     return [single] if batch is None else [single, batch]
 
 
-def _batch(job: Job, model: Any, order: PinocchioOrder) -> Contender | None:
+def _batch(job: Job, model: Any, order: _Order) -> Contender | None:
     """Pinocchio's loop over the columns of matrices, on one thread."""
     import pinocchio as pin
 
@@ -84,8 +109,78 @@ def _batch(job: Job, model: Any, order: PinocchioOrder) -> Contender | None:
     return Contender("Pinocchio", f"pin.{name}, 1 thread", job.states, run, values)
 
 
-def _moved(order: PinocchioOrder, name: str, x: np.ndarray) -> np.ndarray:
-    return order.configurations(x) if name == "q" else order.tangents(x)
+def _contact(model: Any, data: Any, frame: str) -> tuple[Any, ...]:
+    """A point contact as Pinocchio wants it: models, data, settings of its solver."""
+    import pinocchio as pin
+
+    at = model.frames[model.getFrameId(frame)]
+    kind, axes = pin.ContactType.CONTACT_3D, pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
+    contact = pin.RigidConstraintModel(kind, model, at.parentJoint, at.placement, axes)
+    models, datas = pin.StdVec_RigidConstraintModel(), pin.StdVec_RigidConstraintData()
+    models.append(contact)
+    datas.append(contact.createData())
+    pin.initConstraintDynamics(model, data, models, datas)
+    return models, datas, pin.ProximalSettings(1e-12, 0.0, 1)
+
+
+def _constrained_dynamics(model: Any, data: Any, *given: Any) -> tuple[np.ndarray, ...]:
+    """Accelerations and the force of the contact."""
+    import pinocchio as pin
+
+    return pin.constraintDynamics(model, data, *given), data.lambda_c
+
+
+def _held(job: Job, order: _Order) -> np.ndarray:
+    """Which of Pinocchio's velocities belong to the joints that are prescribed."""
+    held = np.zeros(job.robot.nv, bool)
+    for name in job.options["prescribed"]:
+        held[order.velocities[job.robot.model.body_of_joint(name).iv]] = True
+    return held
+
+
+def _hybrid_dynamics(
+    model: Any, data: Any, q: np.ndarray, v: np.ndarray, a: np.ndarray, tau: np.ndarray, held: Any
+) -> tuple[np.ndarray, ...]:
+    """A partition of M as a script has it; the free joints' accelerations, then all torques."""
+    import pinocchio as pin
+
+    a = np.where(held, a, 0.0)
+    rest = (tau - pin.rnea(model, data, q, v, a))[~held]
+    a[~held] = np.linalg.solve(pin.crba(model, data, q)[np.ix_(~held, ~held)], rest)
+    return a, pin.rnea(model, data, q, v, a)
+
+
+def _operational_space(
+    model: Any, data: Any, q: np.ndarray, v: np.ndarray, frame: int, reference: Any
+) -> tuple[np.ndarray, ...]:
+    """Λ, J̄, μ and p as a script computes them, by the quickest calls that there are."""
+    import pinocchio as pin
+
+    Minv = pin.computeMinverse(model, data, q)
+    g = pin.computeGeneralizedGravity(model, data, q)
+    coriolis = pin.nonLinearEffects(model, data, q, v) - g
+    J = pin.computeFrameJacobian(model, data, q, frame, reference)
+    pin.forwardKinematics(model, data, q, v, np.zeros(model.nv))
+    drift = pin.getFrameClassicalAcceleration(model, data, frame, reference).vector
+    X = Minv @ J.T
+    Lambda = np.linalg.inv(J @ X)
+    Jbar = X @ Lambda
+    return Lambda, Jbar, Jbar.T @ coriolis - Lambda @ drift, Jbar.T @ g
+
+
+_SCRIPTS: dict[str, Callable[..., Any]] = {
+    "constrained_dynamics": _constrained_dynamics,
+    "hybrid_dynamics": _hybrid_dynamics,
+    "operational_space": _operational_space,
+}
+
+
+def _moved(order: _Order, name: str, x: np.ndarray) -> np.ndarray:
+    if name == "q":
+        return order.adapter.to_q(x)
+    moved = np.empty_like(x)
+    moved[:, order.velocities] = x
+    return moved
 
 
 def _copied(value: Any) -> Any:
@@ -93,25 +188,30 @@ def _copied(value: Any) -> Any:
     return tuple(x.copy() for x in value) if isinstance(value, tuple) else value.copy()
 
 
-def _vector(order: PinocchioOrder, x: np.ndarray) -> np.ndarray:
+def _vector(order: _Order, x: np.ndarray) -> np.ndarray:
     return x[order.velocities]
 
 
-def _square(order: PinocchioOrder, A: np.ndarray) -> np.ndarray:
+def _square(order: _Order, A: np.ndarray) -> np.ndarray:
     return A[np.ix_(order.velocities, order.velocities)]
 
 
-def _symmetric(order: PinocchioOrder, A: np.ndarray) -> np.ndarray:
+def _symmetric(order: _Order, A: np.ndarray) -> np.ndarray:
     """A matrix of which Pinocchio fills the upper triangle."""
     return _square(order, np.triu(A) + np.triu(A, 1).T)
 
 
-def _derivatives(order: PinocchioOrder, value: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+def _derivatives(order: _Order, value: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
     A, B, M = value
     return _square(order, A), _square(order, B), _symmetric(order, M)
 
 
-_IN_OUR_ORDER: dict[str, Callable[[PinocchioOrder, Any], Any]] = {
+def _task(order: _Order, value: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+    Lambda, Jbar, mu, p = value
+    return Lambda, Jbar[order.velocities], mu, p
+
+
+_IN_OUR_ORDER: dict[str, Callable[[_Order, Any], Any]] = {
     "mass_matrix": _symmetric,
     "inverse_mass_matrix": _symmetric,
     "coriolis_matrix": _square,
@@ -120,4 +220,7 @@ _IN_OUR_ORDER: dict[str, Callable[[PinocchioOrder, Any], Any]] = {
     "torque_regressor": lambda order, Y: Y[np.ix_(order.velocities, order.parameters)],
     "inverse_dynamics_derivatives": _derivatives,
     "forward_dynamics_derivatives": _derivatives,
+    "constrained_dynamics": lambda order, x: (_vector(order, x[0]), x[1]),
+    "hybrid_dynamics": lambda order, x: (_vector(order, x[0]), _vector(order, x[1])),
+    "operational_space": _task,
 }

@@ -1,0 +1,249 @@
+"""`qddot audit`: is the model right? Hypotheses on every link, ranked by evidence."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from qddot.cli.terminal import (
+    JsonOption,
+    RobotArgument,
+    errors_as_messages,
+    out,
+    print_json,
+    progress_bar,
+)
+from qddot.errors import DescriptionError, NotUnderstood, QddotError
+from qddot.loaders.find import resolve_uri
+from qddot.verify.audit import Audit, Finding, changes_of, diff_of, fixed_text
+from qddot.verify.audit import audit as run
+from qddot.verify.audit.page import html_page
+from qddot.verify.audit.summary import Entry, grouped, markdown_page
+from qddot.writers.files import write_whole
+
+__all__ = ["audit"]
+
+_COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
+_MOST_NOTES = 4
+
+
+def audit(
+    robot: RobotArgument = "ur5e",
+    mass: Annotated[
+        float | None, typer.Option(min=1e-6, help="The total mass that the data sheet states, kg.")
+    ] = None,
+    fix: Annotated[
+        Path | None, typer.Option(help="Write the file with what has one remedy put right.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page with every link drawn.")] = None,
+    page: Annotated[
+        Path | None, typer.Option(help="Write a Markdown summary; made for folders.")
+    ] = None,
+    match: Annotated[str, typer.Option(help="In a folder: which files.")] = "*",
+    force: Annotated[bool, typer.Option("--force", help="Let --fix overwrite a file.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Print every note.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Test what may be wrong with the inertias and drivetrains of a file, or of all in a folder.
+
+    Exit code 0 without errors, 1 with an error or a file of the folder that cannot be evaluated, 2
+    if the file cannot be used.
+    """
+    with errors_as_messages():
+        folder = _folder(robot)
+        if folder is not None:
+            entries = _audit_all(folder, match, fix or html, mass)
+            if page is not None:
+                write_whole(page, _summary(robot, match, entries), force=True)
+            _report_all(entries, as_json)
+            failed = any(e.result is None or e.result.count("error") for e in entries)
+            raise typer.Exit(1 if failed else 0)
+        result = _audit_one(robot, mass)
+        diff = _fixed(result, fix, force)
+        if html is not None:
+            write_whole(html, html_page(result), force=True)
+        if page is not None:
+            entries = [Entry(result.robot.name, result)]
+            write_whole(page, _summary(robot, match, entries), force=True)
+    if as_json:
+        print_json({**_plain(result), "diff": diff})
+    else:
+        _print(result, verbose)
+        _print_diff(fix, diff)
+    raise typer.Exit(1 if result.count("error") else 0)
+
+
+def _folder(source: str) -> Path | None:
+    """The folder that a source stands for, if it is one."""
+    try:
+        path = resolve_uri(source, Path.cwd()) if "://" in source else Path(source).expanduser()
+        return path if path.is_dir() else None
+    except (OSError, RuntimeError, ValueError) as error:
+        raise DescriptionError(source[:200], f"cannot be read: {error}") from error
+
+
+def _audit_one(source: str, mass: float | None) -> Audit:
+    with progress_bar() as progress:
+        task = progress.add_task("", total=None)
+
+        def step(name: str, done: int, of: int) -> None:
+            progress.update(task, description=name, completed=done, total=of)
+
+        return run(source, mass, step)
+
+
+def _audit_all(folder: Path, match: str, single: object, mass: float | None) -> list[Entry]:
+    """Every robot of a folder; one that cannot be read says why."""
+    if single or mass is not None:
+        raise NotUnderstood("robot", str(folder), "--mass, --fix and --html are for one file")
+    files = list(_files(folder, match))
+    if not files:
+        raise DescriptionError(folder, f"has no URDF, MJCF or SDF file that matches {match!r}")
+    entries = []
+    with progress_bar() as progress:
+        task = progress.add_task("", total=len(files))
+        for file in files:
+            name = file.relative_to(folder).as_posix()
+            progress.update(task, description=name)
+            entries.append(_entry(name, file))
+            progress.advance(task)
+    return entries
+
+
+def _entry(name: str, file: Path) -> Entry:
+    try:
+        return Entry(name, run(file))
+    except DescriptionError as error:
+        return Entry(name, None, ": ".join(filter(None, (error.element, error.reason))))
+    except QddotError as error:
+        return Entry(name, None, str(error))
+
+
+def _files(folder: Path, match: str) -> Iterator[Path]:
+    """Description files below a folder; an .xml is one if it begins as MJCF does."""
+    for file in sorted(folder.rglob(match)):
+        if file.is_file() and (file.suffix in (".urdf", ".mjcf", ".sdf") or _is_mjcf(file)):
+            yield file
+
+
+def _is_mjcf(file: Path) -> bool:
+    if file.suffix != ".xml":
+        return False
+    with file.open("rb") as content:
+        return b"<mujoco" in content.read(4096)
+
+
+def _summary(source: str, match: str, entries: list[Entry]) -> str:
+    command = f"qddot audit {source}" + (f' --match "{match}"' if match != "*" else "")
+    return markdown_page("Audit of public robots", f"{command} --page …", entries)
+
+
+def _fixed(result: Audit, fix: Path | None, force: bool) -> str | None:
+    """Write the file with remedies, and what that changed."""
+    if fix is None:
+        return None
+    text, _ = fixed_text(result)
+    write_whole(fix, text, force)
+    return diff_of(result.robot.text or "", text, result.robot.file.name)
+
+
+def _plain(result: Audit) -> dict[str, Any]:
+    """An audit as plain data."""
+    return {
+        "robot": result.robot.name,
+        "file": str(result.robot.file),
+        "mass": result.mass,
+        "links": len(result.robot.links),
+        "errors": result.count("error"),
+        "warnings": result.count("warning"),
+        "notes": result.count("info"),
+        "findings": [_plain_finding(result, f) for f in result.findings],
+    }
+
+
+def _plain_finding(result: Audit, f: Finding) -> dict[str, Any]:
+    plain = {k: getattr(f, k) for k in ("subject", "hypothesis", "severity", "message", "strength")}
+    fix = [dataclasses.asdict(c) for c in changes_of(result.robot, f)]
+    return {**plain, "links": list(f.links), "others": list(f.others), "fix": fix}
+
+
+def _print(result: Audit, verbose: bool) -> None:
+    robot = result.robot
+    nouns = (("error", "error"), ("warning", "warning"), ("info", "note"))
+    counts = [(result.count(severity), noun) for severity, noun in nouns]  # type: ignore[arg-type]
+    listed = ", ".join(f"{n} {noun}{'' if n == 1 else 's'}" for n, noun in counts)
+    out.print(
+        f"[bold]{escape(robot.name)}[/]: {len(robot.links)} links, {result.mass:.4g} kg; {listed}",
+        highlight=False,
+    )
+    for f, subjects in grouped([f for f in result.findings if f.severity != "info"]):
+        _print_finding(result, f, subjects)
+    notes = [f for f in result.findings if f.severity == "info"]
+    if verbose:
+        for f, subjects in grouped(notes):
+            _print_finding(result, f, subjects)
+    else:
+        _print_notes(notes)
+
+
+def _print_finding(result: Audit, f: Finding, subjects: list[str]) -> None:
+    more = f" and {len(subjects) - 3} more" if len(subjects) > 3 else ""
+    who = escape(", ".join(subjects[:3]) + more)
+    head = f"[{_COLOURS[f.severity]}]{f.severity}[/] {f.hypothesis}, [bold]{who}[/]"
+    out.print(f"{head}: {escape(f.message)}", highlight=False, soft_wrap=True)
+    if f.others:
+        out.print(f"    not ruled out: {', '.join(f.others)}", highlight=False)
+    for c in changes_of(result.robot, f):
+        where = escape(f"{c.kind} {c.name!r} {c.tag}".strip())
+        out.print(f'    [green]fix[/] {where} {c.attribute}="{c.text}"', highlight=False)
+
+
+def _print_notes(notes: list[Finding]) -> None:
+    """A line for each hypothesis that notes are about."""
+    kinds = dict.fromkeys(f.hypothesis for f in notes)
+    for kind in kinds:
+        about = [f for f in notes if f.hypothesis == kind]
+        listed = ", ".join(f.subject for f in about[:_MOST_NOTES])
+        more = f" and {len(about) - _MOST_NOTES} more" if len(about) > _MOST_NOTES else ""
+        out.print(f"[cyan]info[/] {kind}: {escape(listed)}{more}", highlight=False, soft_wrap=True)
+    if notes:
+        out.print("[dim]--verbose prints every note[/]")
+
+
+def _print_diff(fix: Path | None, diff: str | None) -> None:
+    if fix is None:
+        return
+    out.print(
+        diff or "nothing to fix: no finding has exactly one remedy", highlight=False, markup=False
+    )
+    out.print(f"written: {fix}", highlight=False, markup=False)
+
+
+def _report_all(entries: list[Entry], as_json: bool) -> None:
+    if as_json:
+        print_json(
+            [
+                {"name": e.name, **_plain(e.result)}
+                if e.result
+                else {"name": e.name, "not evaluated": e.reason}
+                for e in entries
+            ]
+        )
+        return
+    table = Table("robot", "links", "mass, kg", "errors", "warnings", "notes", "first finding")
+    for e in entries:
+        if e.result is None:
+            table.add_row(e.name, *[""] * 5, f"[yellow]NOT EVALUATED[/] {escape(e.reason)}")
+            continue
+        r = e.result
+        first = next((f for f in r.findings if f.severity != "info"), None)
+        words = f"{first.subject}: {first.hypothesis}" if first else ""
+        counts = [str(r.count(s)) for s in ("error", "warning", "info")]
+        table.add_row(e.name, str(len(r.robot.links)), f"{r.mass:.4g}", *counts, escape(words))
+    out.print(table)

@@ -1,0 +1,194 @@
+"""`qddot compare`: one robot in several engines or two files, and the first cause that differs."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from qddot.cli.terminal import (
+    BaseOption,
+    CouplingsChoice,
+    CouplingsOption,
+    JsonOption,
+    RobotArgument,
+    errors_as_messages,
+    out,
+    print_json,
+    progress_bar,
+)
+from qddot.loaders.description import Base
+from qddot.verify.compare import ENGINES, Comparison, Report, Settings, Stage, joined
+from qddot.verify.compare import compare as run
+
+__all__ = ["compare"]
+
+_COLOURS = {
+    "agree": "green",
+    "differ": "red",
+    "consequence": "yellow",
+    "not evaluated": "yellow",
+    "AGREE": "green",
+    "DIFFER": "red",
+    "NOT EVALUATED": "yellow",
+}
+_ROUNDING = 1e-4
+_MOST_LISTED = 8
+
+
+def compare(
+    a: RobotArgument,
+    b: Annotated[str | None, typer.Argument(help="Another file or name of the same robot.")] = None,
+    engines: Annotated[
+        str, typer.Option("--with", help=f"Engines, separated by commas: {', '.join(ENGINES)}.")
+    ] = "",
+    base: BaseOption = None,
+    couplings: CouplingsOption = CouplingsChoice.exact,
+    states: Annotated[int, typer.Option(min=1, help="How many random states.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random states.")] = 0,
+    tolerance: Annotated[
+        float, typer.Option(min=0.0, help="Relative difference that is taken for rounding.")
+    ] = 1e-9,
+    timeout: Annotated[float, typer.Option(min=1.0, help="Seconds an engine may take.")] = 120.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare a robot in several engines, or two files of one robot, and name the first cause.
+
+    Exit code 0 if everything asked for was evaluated and agrees, 1 if something differs or was not
+    evaluated, 2 if a file cannot be used.
+    """
+    chosen = [name.strip().lower() for name in engines.split(",") if name.strip()]
+    if b is None and not chosen:
+        chosen = [name for name, engine in ENGINES.items() if engine.installed]
+    root: Base = base.value if base else None
+    settings = Settings(root, couplings.value, states, seed, tolerance, timeout)
+    with errors_as_messages():
+        report = _measured(a, b, chosen, settings)
+    if as_json:
+        print_json(_plain(report))
+    else:
+        _print_report(report)
+    raise typer.Exit(0 if report.agrees else 1)
+
+
+def _measured(a: str, b: str | None, engines: list[str], settings: Settings) -> Report:
+    with progress_bar() as progress:
+        task = progress.add_task("comparing", total=None)
+
+        def step(name: str, done: int, of: int) -> None:
+            progress.update(task, description=name, completed=done + 1, total=of)
+
+        return run(a, b, engines, settings, step)
+
+
+def _plain(report: Report) -> dict[str, Any]:
+    rows = []
+    for c in report.comparisons:
+        cause = c.first_cause
+        verdict = {"verdict": c.verdict, "first_cause": cause.name if cause else None}
+        rows.append({**dataclasses.asdict(c), **verdict})
+    summary = {"agrees": report.agrees, "sides": report.sides, "settings": report.settings}
+    return {**summary, "comparisons": rows}
+
+
+def _print_report(report: Report) -> None:
+    for label, source in report.sides.items():
+        out.print(f"[bold]{label}[/]  {escape(source)}", highlight=False, soft_wrap=True)
+    for c in report.comparisons:
+        out.print()
+        _print_comparison(c, report.settings["tolerance"])
+    if len(report.comparisons) > 1:
+        out.print()
+        out.print(_overview(report))
+
+
+def _overview(report: Report) -> Table:
+    table = Table("comparison", "verdict", "first cause")
+    for c in report.comparisons:
+        cause = c.first_cause.name if c.first_cause and c.evaluated else ""
+        table.add_row(f"{c.a} — {c.b}", _coloured(c.verdict), cause)
+    return table
+
+
+def _coloured(verdict: str) -> str:
+    return f"[{_COLOURS[verdict]}]{verdict}[/]"
+
+
+def _print_comparison(c: Comparison, tolerance: float) -> None:
+    out.print(f"[bold]{c.a} — {c.b}[/]: {_coloured(c.verdict)}", highlight=False)
+    if c.reason:
+        out.print(f"  {escape(c.reason)}", highlight=False)
+    if c.agrees:
+        _print_agreement(c)
+    elif c.stages:
+        _print_cause(c, tolerance)
+        _print_same(c)
+        if c.causes:
+            out.print(_waterfall(c))
+    for note in c.notes:
+        out.print(f"  [cyan]note[/] {escape(note)}", highlight=False)
+
+
+def _print_agreement(c: Comparison) -> None:
+    _print_same(c)
+    agreed = [s for s in c.stages if s.verdict == "agree"]
+    terms = [f"{s.name} {s.message}" for s in agreed if _is_term(s)]
+    if terms:
+        out.print(f"  agree: {', '.join(terms)}", highlight=False)
+    for s in c.stages:
+        if s.verdict == "not evaluated":
+            text = f"{s.name} not evaluated: {s.message}"
+            out.print(f"  [yellow]{escape(text)}[/]", highlight=False)
+
+
+def _print_same(c: Comparison) -> None:
+    same = [s.name for s in c.stages if s.verdict == "agree" and not _is_term(s)]
+    out.print(f"  the same: {', '.join(same) or 'nothing'}", highlight=False)
+
+
+def _is_term(s: Stage) -> bool:
+    """Whether a stage that agrees is a number at states, which agrees so and so far."""
+    return s.message.startswith("to ")
+
+
+def _print_cause(c: Comparison, tolerance: float) -> None:
+    """The first cause in full, what follows from it, and what differs besides."""
+    first = c.first_cause
+    if first is None:
+        return
+    counts = f" ({first.message.split(':')[0]})" if first.name == "degrees of freedom" else ""
+    out.print(f"  first cause: [bold]{first.name}[/]{counts}", highlight=False)
+    lines = [f"{d.subject} {d.message}" for d in first.differences] or [first.message]
+    for line in lines[:_MOST_LISTED]:
+        out.print(f"    {escape(line)}", highlight=False)
+    if len(lines) > _MOST_LISTED:
+        out.print(f"    and {len(lines) - _MOST_LISTED} more (all of them with --json)")
+    follows = [s.name for s in c.stages if s.verdict == "consequence"]
+    if follows and len(c.causes) == 1:
+        verb = "agrees" if len(follows) == 1 else "agree"
+        text = f"{joined(follows)} differ{'s' if len(follows) == 1 else ''} because of it: "
+        out.print(f"  {text}with {first.name} made equal, all {verb}", highlight=False)
+    elif len(c.causes) > 1:
+        out.print(f"  differ besides: {joined([s.name for s in c.causes[1:]])}", highlight=False)
+    if tolerance < max(s.left for s in c.causes) < _ROUNDING:
+        text = f"all differences are below {_ROUNDING:g}, as by digits that a file has rounded: "
+        out.print(f"  {text}try --tolerance {_ROUNDING:g}", highlight=False)
+
+
+def _waterfall(c: Comparison) -> Table:
+    table = Table("stage", "verdict", "what differs")
+    table.columns[2].overflow = "fold"
+    for s in c.stages:
+        if s.verdict != "agree" or _is_term(s):
+            said = "see above" if s is c.first_cause else _said(s)
+            table.add_row(s.name, _coloured(s.verdict), escape(said))
+    return table
+
+
+def _said(s: Stage) -> str:
+    if s.verdict == "consequence" and s.because and s.differences:
+        return f"from {joined(s.because)}: {s.message}"
+    return s.message

@@ -1,0 +1,300 @@
+"""`qddot simulate`: a robot let go, or driven, and what became of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.table import Table
+
+from qddot.cli.terminal import (
+    BaseOption,
+    CouplingsChoice,
+    CouplingsOption,
+    JsonOption,
+    RobotArgument,
+    StrictOption,
+    errors_as_messages,
+    load_robot,
+    out,
+    print_json,
+    progress_bar,
+)
+from qddot.drawing import PALETTE, new_figure, save_figure
+from qddot.errors import NotUnderstood, UnknownName
+from qddot.robot import Robot
+from qddot.simulate.contact.penalty import PenaltyStops
+from qddot.simulate.drivetrain.friction import ModelLosses
+from qddot.simulate.energy import EnergyLedger, draw_energy, draw_residual, energy_ledger
+from qddot.simulate.integrators import INTEGRATORS
+from qddot.simulate.rollout import Rollout, rollout
+from qddot.simulate.status import Verdict
+from qddot.simulate.store import save_trajectory
+
+__all__ = ["simulate"]
+
+_MOST_ROWS = 40
+_MOST_LINES = len(PALETTE)
+
+
+def simulate(
+    robot: RobotArgument = "ur5e",
+    time: Annotated[float, typer.Option(help="How long, s.")] = 2.0,
+    dt: Annotated[float, typer.Option(help="Length of a step, s.")] = 1e-3,
+    integrator: Annotated[str, typer.Option(help=f"One of {', '.join(INTEGRATORS)}.")] = "rk4",
+    torque: Annotated[
+        str | None,
+        typer.Option(
+            help="Held throughout, N m or N: one for all joints, one a joint, or gravity."
+        ),
+    ] = None,
+    state: Annotated[
+        str,
+        typer.Option(help="Where it starts, at rest: random, neutral, or a name of the file."),
+    ] = "random",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of a random start.")] = 0,
+    every: Annotated[int | None, typer.Option(min=1, help="Keep every n-th step.")] = None,
+    friction: Annotated[
+        bool, typer.Option("--friction", help="With the losses and springs of its joints.")
+    ] = False,
+    stops: Annotated[bool, typer.Option("--stops", help="Joints stop at their limits.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw motion and energy here.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Keep the motion: .npz or .mcap.")] = None,
+    base: BaseOption = None,
+    couplings: CouplingsOption = CouplingsChoice.exact,
+    strict: StrictOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Step a robot in time and give an account of it; exit code 1 if something went wrong."""
+    with errors_as_messages(), progress_bar() as progress:
+        task = progress.add_task("load", total=4)
+        loaded = load_robot(robot, base, couplings, strict)
+        steps, keep = _steps(time, dt, every)
+        start = _start(loaded, state, seed)
+        effects: list[Any] = [PenaltyStops()] if stops else []
+        if friction:
+            effects.append(ModelLosses(damping=integrator != "implicit_damping"))
+        progress.update(task, description=f"{steps} steps", completed=1)
+        found = rollout(
+            loaded,
+            start,
+            np.zeros(loaded.nv),
+            _torque(loaded, start, torque),
+            dt=dt,
+            steps=steps,
+            integrator=integrator,
+            every=keep,
+            effects=effects,
+        )
+        progress.update(task, description="energy", completed=2)
+        ledger, verdict = energy_ledger(found), found.status.of()
+        progress.update(task, description="files", completed=3)
+        if plot:
+            _plot(loaded, found, ledger, plot)
+        if save:
+            save_trajectory(loaded, found, save)
+    if as_json:
+        print_json(_summary(loaded, found, ledger, verdict))
+    else:
+        _print(loaded, found, ledger, verdict, stops, _words(state, seed, torque))
+        for what, file in (("plot", plot), ("motion", save)):
+            if file:
+                out.print(f"{what}: {file}", highlight=False, soft_wrap=True)
+    raise typer.Exit(1 if verdict.step is not None else 0)
+
+
+def _steps(time: float, dt: float, every: int | None) -> tuple[int, int]:
+    """How many steps, and of how many one is kept: as many as make about two thousand samples."""
+    for name, x in (("--time", time), ("--dt", dt)):
+        if not 0.0 < x < np.inf:
+            raise NotUnderstood(name, x, "it is a time in seconds, above zero")
+    if time < dt or time / dt > 1e9:
+        raise NotUnderstood("--time", time, f"it is from one step to 10⁹ steps of {dt:g} s")
+    steps = round(time / dt)
+    keep = every or max(1, steps // 2000)
+    return max(1, round(steps / keep)) * keep, keep
+
+
+def _start(robot: Robot, state: str, seed: int) -> np.ndarray:
+    """The configuration to start from."""
+    named = {"neutral": robot.neutral(), **robot.configurations}
+    if state == "random":
+        return robot.random(seed)
+    if state not in named:
+        raise UnknownName("state", state, ("random", *named), robot.name)
+    return named[state]
+
+
+def _torque(robot: Robot, q: np.ndarray, text: str | None) -> np.ndarray | None:
+    """Joint torques; a base that floats has none where only those of the joints are given."""
+    if text is None:
+        return None
+    driven = _driven(robot)
+    if text == "gravity":
+        tau = np.zeros(robot.nv)
+        tau[driven] = robot.gravity(q)[driven]
+        return tau
+    accepted = f"it needs one number, {len(driven)} with commas between, or gravity"
+    try:
+        values = np.array([float(x) for x in text.split(",")])
+    except ValueError:
+        raise NotUnderstood("--torque", text, accepted) from None
+    if len(values) not in (1, len(driven), robot.nv):
+        raise NotUnderstood("--torque", text, accepted)
+    if len(values) == robot.nv:
+        return values
+    tau = np.zeros(robot.nv)
+    tau[driven] = values
+    return tau
+
+
+def _words(state: str, seed: int, torque: str | None) -> str:
+    """What was asked for."""
+    place = f"a random state (seed {seed})" if state == "random" else f"state {state!r}"
+    if torque is None:
+        return f"let go at rest from {place}"
+    given = "that carry it there" if torque == "gravity" else torque
+    return f"from rest at {place} under torques {given}"
+
+
+def _driven(robot: Robot) -> list[int]:
+    """Velocities of joints that a motor could drive: all but those of a base that floats."""
+    bodies = (b for b in robot.model.independent if b.joint.kind.name != "free")
+    return [dof for body in bodies for dof in body.dofs]
+
+
+def _summary(
+    robot: Robot, found: Rollout, ledger: EnergyLedger, verdict: Verdict
+) -> dict[str, Any]:
+    drift = ledger.drift()
+    return {
+        "robot": robot.name,
+        "steps": round(float(found.time[-1]) / found.dt),
+        "dt": found.dt,
+        "integrator": found.integrator,
+        "samples": len(found.time),
+        "status": {
+            "label": verdict.label,
+            "step": verdict.step,
+            "time": verdict.time,
+            "cause": verdict.cause,
+            "remedy": verdict.remedy,
+        },
+        "energy": {
+            name: float(getattr(ledger, name)[-1])
+            for name in ("kinetic", "potential", "spring", "work", "friction", "contact")
+        }
+        | {"residual": float(ledger.residual[-1]), "quadrature_error": float(ledger.error[-1])},
+        "drift": {
+            "kind": drift.kind,
+            "percent_per_second": 100.0 * drift.rate,
+            "largest_percent": 100.0 * drift.largest,
+            "acceptable": drift.acceptable,
+            "cause": drift.cause,
+        },
+        "start": {"q": found.q[0].tolist(), "v": found.v[0].tolist()},
+        "end": {"q": found.q[-1].tolist(), "v": found.v[-1].tolist()},
+    }
+
+
+def _print(
+    robot: Robot, found: Rollout, ledger: EnergyLedger, verdict: Verdict, stops: bool, words: str
+) -> None:
+    steps = round(float(found.time[-1]) / found.dt)
+    out.print(
+        f"[bold]{robot.name}[/] {words}: {steps} steps of {found.dt:g} s ({found.time[-1]:g} s) "
+        f"with {found.integrator}; {len(found.time)} samples kept",
+        highlight=False,
+    )
+    out.print(_motion(robot, found))
+    out.print(_energy(ledger))
+    drift = ledger.drift()
+    colour = "green" if drift.acceptable else "red"
+    out.print(f"energy: [{colour}]{drift}[/]", highlight=False, soft_wrap=True)
+    colour = "green" if verdict.step is None else "red"
+    out.print(f"status: [{colour}]{verdict}[/]", highlight=False, soft_wrap=True)
+    if verdict.label == "limit_violated":
+        hint = "a shorter --dt makes stops firmer" if stops else "--stops adds stops to the joints"
+        out.print(f"here: {hint}", highlight=False)
+
+
+def _names(robot: Robot) -> list[tuple[str, int, int | None]]:
+    """Velocities by name, and the coordinate of each that is one number."""
+    found = []
+    for body in robot.model.independent:
+        kind = body.joint.kind
+        for k, dof in enumerate(body.dofs):
+            name = body.joint.name if kind.nv == 1 else f"{body.joint.name}[{k}]"
+            one = kind.nq == kind.nv
+            found.append((name, int(dof), body.iq.start + k if one else None))
+    return found
+
+
+def _motion(robot: Robot, found: Rollout) -> Table:
+    """Where each joint began and ended, and how fast it was."""
+    table = Table(
+        *("joint", "start", "end", "least", "most", "largest speed", "torque"),
+        title="motion (m, rad, s, N, N m)",
+    )
+    rows = _names(robot)
+    for name, dof, k in rows[:_MOST_ROWS]:
+        speed = np.abs(found.v[:, dof])
+        fast = float(np.max(speed)) if np.isfinite(speed).all() else float("inf")
+        where = ("", "", "", "")
+        if k is not None:
+            x = found.q[:, k]
+            where = tuple(f"{y:.4g}" for y in (x[0], x[-1], x.min(), x.max()))  # type: ignore[assignment]
+        table.add_row(name, *where, f"{fast:.4g}", f"{found.tau[0, dof]:.4g}")
+    if len(rows) > _MOST_ROWS:
+        table.caption = f"and {len(rows) - _MOST_ROWS} more"
+    return table
+
+
+def _energy(ledger: EnergyLedger) -> Table:
+    """The ledger at the end, from the start."""
+    table = Table("energy, J", "start", "end", "change", title="energy ledger")
+    for name in ("kinetic", "potential", "spring"):
+        x = getattr(ledger, name)
+        if np.any(x):
+            table.add_row(name, *(f"{y:.6g}" for y in (x[0], x[-1], x[-1] - x[0])))
+    flows = (
+        ("work of motors", ledger.work),
+        ("taken by friction", -ledger.friction),
+        ("taken by contact and stops", -ledger.contact),
+        ("residual: not explained", ledger.residual),
+    )
+    for words, x in flows:
+        if np.any(x) or words.startswith("residual"):
+            table.add_row(words, "", "", f"{x[-1]:.3g}")
+    return table
+
+
+def _plot(robot: Robot, found: Rollout, ledger: EnergyLedger, file: Path) -> None:
+    """Positions, velocities, energy and residual over time."""
+    figure = new_figure(10.0, 11.0)
+    q, v, energy, residual = figure.subplots(4, 1, sharex=True, height_ratios=(2, 2, 2, 1))
+    rows = _names(robot)
+    fastest = np.nan_to_num(np.abs(found.v).max(axis=0), nan=np.inf)
+    shown = sorted(sorted(range(len(rows)), key=lambda i: -fastest[rows[i][1]])[:_MOST_LINES])
+    for colour, i in zip(PALETTE, shown, strict=False):
+        name, dof, k = rows[i]
+        v.plot(found.time, found.v[:, dof], color=colour, label=name, linewidth=1.3)
+        if k is not None:
+            q.plot(found.time, found.q[:, k], color=colour, linewidth=1.3)
+    more = len(rows) - len(shown)
+    q.set_title(
+        f"{robot.name}, {found.integrator}, step {found.dt:g} s: {found.status.of().label}"
+        + (f"; the {len(shown)} fastest of {len(rows)} velocities" if more else ""),
+        fontsize=10,
+    )
+    q.set_ylabel("q, rad or m")
+    v.set_ylabel("v, rad/s or m/s")
+    for axes in (q, v):
+        axes.grid(alpha=0.3)
+    v.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9)
+    draw_energy(energy, ledger)
+    draw_residual(residual, ledger)
+    residual.set_xlabel("time, s")
+    save_figure(figure, file)

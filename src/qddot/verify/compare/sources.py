@@ -1,0 +1,71 @@
+"""A description file as other engines take it: its format, and its text without shapes."""
+
+from __future__ import annotations
+
+import tempfile
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from qddot.loaders import locate_source
+from qddot.loaders.urdf import expand_xacro
+from qddot.loaders.xml import Element, parse_xml, read_file
+
+__all__ = ["Source", "opened_source", "without_shapes"]
+
+_FORMATS = {"robot": "urdf", "mujoco": "mjcf", "mujocoinclude": "mjcf", "sdf": "sdf"}
+_EXTRAS = ("transmission", "gazebo", "ros2_control")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file that engines can open, and its format: urdf, mjcf or sdf."""
+
+    path: Path
+    format: str
+
+    @property
+    def roots(self) -> set[str]:
+        """Links of a URDF or SDF file that no joint carries."""
+        document = ET.parse(self.path).getroot()
+        joints = [j for j in document.iter("joint") if j.find("child") is not None]
+        ends = (j.find("child") for j in joints)
+        carried = {e.get("link") or (e.text or "").strip() for e in ends if e is not None}
+        return {str(link.get("name")) for link in document.iter("link")} - carried
+
+
+@contextmanager
+def opened_source(source: str | Path) -> Iterator[Source]:
+    """The file of a source; one that needs xacro is expanded into a file for the time being."""
+    path = locate_source(source).resolve()
+    root = parse_xml(read_file(path), str(path))
+    form = _FORMATS.get(root.tag, "urdf")
+    if form == "urdf" and (path.suffix == ".xacro" or _uses_xacro(root)):
+        with tempfile.TemporaryDirectory() as folder:
+            expanded = Path(folder) / f"{path.name.split('.')[0]}.urdf"
+            expanded.write_bytes(_bytes(expand_xacro(path)))
+            yield Source(expanded, form)
+        return
+    yield Source(path, form)
+
+
+def _uses_xacro(element: Element) -> bool:
+    return any(child.tag.startswith("xacro:") or _uses_xacro(child) for child in element.children)
+
+
+def _bytes(text: str | bytes) -> bytes:
+    return text.encode() if isinstance(text, str) else text
+
+
+def without_shapes(path: Path, keep_solids: bool = False) -> str:
+    """The text of a URDF without shapes, or without those that are meshes."""
+    root = ET.parse(path).getroot()
+    for extra in [c for c in root if c.tag in _EXTRAS]:
+        root.remove(extra)
+    for link in root.iter("link"):
+        for shape in [c for c in link if c.tag in ("visual", "collision")]:
+            if not keep_solids or shape.tag == "visual" or shape.find(".//mesh") is not None:
+                link.remove(shape)
+    return ET.tostring(root, encoding="unicode")

@@ -1,0 +1,135 @@
+"""How well an inertia agrees with all that is known of its link, as a cost in nats.
+
+The cost is a sum of terms. Each is a penalty a log(1 + (x/s)²) on a disagreement x with its usual
+scatter s: the negative logarithm of a heavy-tailed (Cauchy) likelihood, so that one bad reference
+cannot overrule the others. The scatters are those of public robots (docs/audit.md).
+
+Two tensors disagree by the distance of the matrix logarithms of their second moments per unit mass,
+D = ‖log S − log T‖: a factor k on all moments gives D = √3 ln k, whatever the size of the link.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from qddot.verify.audit.geometry import Geometry
+from qddot.verify.audit.records import Inertial, LinkRecord
+from qddot.verify.audit.solids import Array, spread_of
+
+__all__ = ["Evidence", "TwinEvidence", "cost", "defect", "disagreement", "log_spread"]
+
+_FLOOR = 0.01
+# usual scatter of tensors, centres (in radii of gyration) and masses against shapes and twins
+_SHAPE, _CENTRE, _DENSITY = 0.8, 0.7, 1.0
+_TWIN, _TWIN_CENTRE, _TWIN_MASS = 0.1, 0.02, 0.05
+_USUAL_DENSITY = (200.0, 5000.0)
+
+
+@dataclass(frozen=True)
+class TwinEvidence:
+    """The inertia of a twin in the coordinates of the link, once for each map that may hold."""
+
+    name: str
+    inertials: tuple[Inertial, ...]
+    mirrored: bool
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that is known of a link besides its inertia.
+
+    `frames` are others in which its tensor may have been given by mistake: name and rotation.
+    """
+
+    link: LinkRecord
+    geometry: Geometry
+    twins: tuple[TwinEvidence, ...] = ()
+    frames: tuple[tuple[str, Array], ...] = ()
+
+
+def defect(tensor: Array) -> Array:
+    """By how much a tensor is impossible, as a share of its trace; 0 for a possible one.
+
+    It is possible if its second moment ½ tr(I) 1 − I is positive semidefinite: no principal moment
+    is negative or exceeds the sum of the other two. Leading axes are batch.
+    """
+    least = np.linalg.eigvalsh(spread_of(tensor))[..., 0]
+    trace = np.abs(np.trace(tensor, axis1=-2, axis2=-1))
+    return np.maximum(0.0, -least) / np.maximum(trace, 1e-30)
+
+
+def log_spread(spread: Array) -> Array:
+    """The matrix logarithm of second moments, those that are not positive lifted to a floor."""
+    w, V = np.linalg.eigh(spread)
+    most = np.maximum(w.max(-1, keepdims=True), 1e-18)
+    w = np.log(np.maximum(w, 0.0) + _FLOOR * most)
+    return np.einsum("...ik,...k,...jk->...ij", V, w, V)
+
+
+def disagreement(a: Array, b: Array) -> Array:
+    """The distance D between logarithms of second moments; leading axes broadcast."""
+    return np.linalg.norm(a - b, axis=(-2, -1))
+
+
+def _penalty(x: Array, scatter: float) -> Array:
+    return 2.0 * np.log1p((x / scatter) ** 2 / 3.0)
+
+
+def cost(evidence: Evidence, inertials: Sequence[Inertial]) -> Array:
+    """The disagreement of each of these inertias with shapes and twins, if it were the link's."""
+    m = np.array([i.mass for i in inertials])
+    com = np.array([i.com for i in inertials])
+    tensors = np.array([i.tensor for i in inertials])
+    logs = log_spread(spread_of(tensors) / m[:, None, None])
+    total = _shape_cost(evidence.geometry, m, com, logs)
+    for twin in evidence.twins:
+        total = total + _twin_cost(twin, evidence.geometry.size, m, com, logs)
+    return np.asarray(total)
+
+
+def _shape_cost(geometry: Geometry, m: Array, com: Array, logs: Array) -> Array:
+    """Disagreement with the shapes: second moment, centre of mass, density."""
+    if not geometry.estimates:
+        return _size_cost(geometry, logs)
+    trust = 1.5 if geometry.whole else 0.4
+    solids = [e.solid for e in geometry.estimates]
+    shapes = log_spread(np.array([s.spread for s in solids]))
+    D = disagreement(logs[:, None], shapes).min(axis=1)
+    gyration = math.sqrt(max(np.trace(s.spread) for s in solids))
+    off = np.min([np.linalg.norm(com - s.com, axis=-1) for s in solids], axis=0) / gyration
+    if geometry.hull is not None:
+        off = off + 3 * geometry.hull.outside(com) / gyration
+    total = trust * (_penalty(D, _SHAPE) + _penalty(off, _CENTRE))
+    smallest, largest = geometry.volumes
+    if smallest > 0:
+        low, high = (math.log(x) for x in _USUAL_DENSITY)
+        least, most = np.log(m / largest), np.log(m / smallest)
+        excess = np.maximum(0.0, np.maximum(low - most, least - high))
+        total = total + trust * _penalty(excess, _DENSITY)
+    return np.asarray(total)
+
+
+def _size_cost(geometry: Geometry, logs: Array) -> Array:
+    """Without shapes: the radius of gyration against the distance of the joints, or the robot."""
+    known = geometry.size > 0.01
+    usual = 0.25 * geometry.size if known else 0.04 * geometry.reach
+    if usual < 1e-4:
+        return np.zeros(len(logs))
+    gyration = np.exp(np.trace(logs, axis1=-2, axis2=-1) / 6)
+    return np.asarray(_penalty(np.log(gyration / usual), 1.2 if known else 1.6))
+
+
+def _twin_cost(twin: TwinEvidence, size: float, m: Array, com: Array, logs: Array) -> Array:
+    """Disagreement with a twin under the map that fits best."""
+    each = []
+    for other in twin.inertials:
+        D = disagreement(logs, log_spread(other.spread))
+        off = np.linalg.norm(com - other.com, axis=-1) / max(size, 1e-6)
+        ratio = np.abs(np.log(m / other.mass))
+        each.append(_penalty(D, _TWIN) + _penalty(off, _TWIN_CENTRE) + _penalty(ratio, _TWIN_MASS))
+    trust = 1.0 if twin.mirrored else 0.5
+    return trust * np.min(each, axis=0)

@@ -1,0 +1,175 @@
+"""Mesh files as solids, through trimesh, with results kept on disk by the content of the file."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import warnings
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from qddot.compile.cache import Cache, Entry, cache_folder
+from qddot.verify.audit.solids import Array, Solid
+
+__all__ = ["Mesh", "UnreadableMesh", "read_mesh"]
+
+_VERSION = "mesh 1"
+_MOST_BYTES = 256 * 2**20
+_MOST_REPAIRED = 200_000
+_MOST_POINTS = 400
+_CLOSED = (0.02, 1.02)
+_READERS = ("collada", "networkx", "scipy")
+
+
+class UnreadableMesh(Exception):
+    """A mesh that gives no solid, and why."""
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """What the surface of a mesh file says of its solid.
+
+    `solid` is the volume that the surface encloses (None where it is open and encloses none),
+    `hull` its convex hull, `shell` the surface as a thin wall (its `volume` is an area).
+    """
+
+    solid: Solid | None
+    hull: Solid
+    shell: Solid
+    closed: bool
+
+
+def read_mesh(file: Path) -> Mesh:
+    """The solids of a mesh file; raises UnreadableMesh with the reason."""
+    try:
+        status = file.stat()
+    except OSError as error:
+        raise UnreadableMesh(error.strerror or "cannot be read") from error
+    return _read(file, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=4096)
+def _read(file: Path, _changed: int, size: int) -> Mesh:
+    if size > _MOST_BYTES:
+        raise UnreadableMesh(f"is larger than {_MOST_BYTES // 2**20} MiB")
+    if size == 0:
+        raise UnreadableMesh("is empty")
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise UnreadableMesh(error.strerror or "cannot be read") from error
+    key = f"{_VERSION} {file.suffix.lower()} {hashlib.sha256(content).hexdigest()}"
+    cache = Cache(cache_folder() / "meshes")
+    kept = cache.read(key)
+    if kept is None:
+        kept = Entry(_measured(file), b"")
+        cache.write(key, kept)
+    if "unreadable" in kept.facts:
+        raise UnreadableMesh(kept.facts["unreadable"])
+    return _mesh(kept.facts)
+
+
+def _mesh(facts: dict[str, Any]) -> Mesh:
+    points = np.array(facts["points"], float)
+    parts = {
+        name: Solid(volume, np.array(com), np.array(spread), points)
+        for name, (volume, com, spread) in facts["parts"].items()
+    }
+    return Mesh(parts.get("solid"), parts["hull"], parts["shell"], facts["closed"])
+
+
+def _measured(file: Path) -> dict[str, Any]:
+    """The facts of a mesh as plain data: moments of solid, hull and shell, points of the hull."""
+    try:
+        import trimesh
+    except ImportError:
+        raise UnreadableMesh("reading meshes needs trimesh: pip install 'qddot[audit]'") from None
+    logging.getLogger("trimesh").setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            surface = trimesh.load(file, force="mesh")
+            return _facts(trimesh, surface, _metres(surface))
+    except ModuleNotFoundError as error:
+        if error.name not in _READERS:
+            return {"unreadable": "cannot be read: its content is not what its name says"}
+        raise UnreadableMesh(f"reading it needs {error.name}: pip install 'qddot[audit]'") from None
+    except Exception as error:  # readers of a dozen formats raise what they like
+        reason = " ".join(str(error).split())[:120] or type(error).__name__
+        return {"unreadable": f"cannot be read: {reason}"}
+
+
+def _metres(surface: Any) -> float:
+    """The unit of a COLLADA file in metres; other formats have no unit."""
+    unit = str(surface.metadata.get("units") or "meters")
+    return float(unit.split("*")[0]) if "*" in unit else 1.0
+
+
+def _facts(trimesh: Any, surface: Any, unit: float) -> dict[str, Any]:
+    surface.apply_scale(unit)
+    triangles = surface.triangles
+    if len(triangles) == 0 or not np.isfinite(triangles).all():
+        return {"unreadable": "has no triangles" if len(triangles) == 0 else "has NaN vertices"}
+    hull = surface.convex_hull
+    if not surface.is_watertight and len(surface.faces) <= _MOST_REPAIRED:
+        trimesh.repair.fill_holes(surface)
+    solid = _enclosed(surface.triangles)
+    shut = bool(surface.is_watertight and surface.is_winding_consistent)
+    full = _enclosed(hull.triangles)
+    parts = {"hull": full, "shell": _wall(triangles)}
+    share = solid[0] / full[0]
+    if _CLOSED[0] <= share <= _CLOSED[1] and np.linalg.eigvalsh(solid[2])[0] > 0:
+        parts["solid"] = solid
+    return {
+        "parts": {name: _plain(part) for name, part in parts.items()},
+        "points": _thinned(np.asarray(hull.vertices)).tolist(),
+        "closed": shut,
+    }
+
+
+def _plain(part: tuple[float, Array, Array]) -> list[Any]:
+    return [part[0], part[1].tolist(), part[2].tolist()]
+
+
+def _enclosed(triangles: Array) -> tuple[float, Array, Array]:
+    """Moments of the volume within triangles: tetrahedra from a common point, with their sign."""
+    centre = triangles.reshape(-1, 3).mean(0)
+    a, b, c = np.moveaxis(triangles - centre, 1, 0)
+    volumes = np.einsum("ni,ni->n", a, np.cross(b, c)) / 6
+    total = float(volumes.sum())
+    if total < 0:
+        volumes, total = -volumes, -total
+    if total == 0:
+        return 0.0, centre, np.zeros((3, 3))
+    s = a + b + c
+    com = volumes @ s / 4 / total
+    squares = sum(np.einsum("n,ni,nj->ij", volumes, x, x) for x in (a, b, c, s))
+    return total, com + centre, squares / 20 / total - np.outer(com, com)
+
+
+def _wall(triangles: Array) -> tuple[float, Array, Array]:
+    """Moments of the surface as a wall of one thickness."""
+    a, b, c = np.moveaxis(triangles, 1, 0)
+    areas = np.linalg.norm(np.cross(b - a, c - a), axis=1) / 2
+    total = float(areas.sum())
+    centre = (a + b + c) / 3
+    com = areas @ centre / total
+    a, b, c = a - com, b - com, c - com
+    s = a + b + c
+    squares = sum(np.einsum("n,ni,nj->ij", areas, x, x) for x in (a, b, c, s))
+    return total, com, squares / 12 / total
+
+
+def _thinned(points: Array) -> Array:
+    """Points of a hull, reduced to those that are extreme in evenly spread directions."""
+    if len(points) <= _MOST_POINTS:
+        return points
+    k = np.arange(_MOST_POINTS) + 0.5
+    z, turn = 1 - 2 * k / _MOST_POINTS, np.pi * (1 + 5**0.5) * k
+    flat = np.sqrt(1 - z * z)
+    directions = np.stack([flat * np.cos(turn), flat * np.sin(turn), z], 1)
+    return points[np.unique((points @ directions.T).argmax(0))]

@@ -1,0 +1,246 @@
+"""The audit of a robot as one self-contained HTML page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from html import escape
+
+import numpy as np
+
+from qddot.verify.audit.audit import Audit
+from qddot.verify.audit.findings import SEVERITIES, Finding
+from qddot.verify.audit.fixes import changes_of
+from qddot.verify.audit.records import Inertial, LinkRecord
+from qddot.verify.audit.views import draw_link, draw_robot
+
+__all__ = ["html_page"]
+
+_STYLE = """
+:root { --ink: #22262b; --soft: #667079; --line: #e2e5e8; --paper: #ffffff; --ground: #f5f6f7;
+  --error: #b5484a; --warning: #d98032; --info: #3f9fa3; --fine: #3b6fb6; --meant: #5a9e52; }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--ground); color: var(--ink);
+  font: 15px/1.5 system-ui, "Segoe UI", "Helvetica Neue", Arial, sans-serif; }
+main { max-width: 1340px; margin: 0 auto; padding: 32px 24px 80px; }
+h1 { font-size: 30px; margin: 0 0 2px; letter-spacing: -0.01em; }
+h2 { font-size: 20px; margin: 44px 0 14px; }
+.file { color: var(--soft); margin: 0 0 22px; overflow-wrap: anywhere; }
+.tiles { display: flex; flex-wrap: wrap; gap: 12px; }
+.tile { background: var(--paper); border: 1px solid var(--line); border-radius: 8px;
+  padding: 12px 18px; min-width: 116px; }
+.tile b { display: block; font-size: 24px; font-weight: 600; line-height: 1.2; }
+.tile span { color: var(--soft); font-size: 13px; }
+.tile.error b { color: var(--error); } .tile.warning b { color: var(--warning); }
+.tile.info b { color: var(--info); }
+.panel { background: var(--paper); border: 1px solid var(--line); border-radius: 8px;
+  padding: 16px; overflow-x: auto; }
+.views { display: flex; flex-wrap: wrap; gap: 8px; justify-content: space-around; }
+.finding { background: var(--paper); border: 1px solid var(--line); border-left: 5px solid;
+  border-radius: 6px; padding: 11px 16px; margin: 0 0 9px; overflow-wrap: anywhere; }
+.finding.error { border-left-color: var(--error); }
+.finding.warning { border-left-color: var(--warning); }
+.finding.info { border-left-color: var(--info); }
+.finding .head { font-weight: 600; } .finding .kind { color: var(--soft); font-weight: 400; }
+.finding p { margin: 3px 0 0; }
+.fix { font: 13px/1.5 ui-monospace, Menlo, Consolas, monospace; margin: 7px 0 0; color: #3d6b38; }
+.links { display: grid; grid-template-columns: repeat(auto-fill, minmax(560px, 1fr)); gap: 14px; }
+.link { background: var(--paper); border: 1px solid var(--line); border-top: 4px solid var(--fine);
+  border-radius: 8px; padding: 14px 16px; }
+.link.error { border-top-color: var(--error); } .link.warning { border-top-color: var(--warning); }
+.link.none { border-top-color: var(--line); }
+.link h3 { margin: 0 0 8px; font-size: 16px; overflow-wrap: anywhere; }
+.link .views { justify-content: flex-start; gap: 4px; }
+.link ul { margin: 8px 0 0; padding-left: 18px; font-size: 13px; }
+dl { display: grid; grid-template-columns: auto 1fr auto 1fr; gap: 1px 12px; margin: 10px 0 0;
+  font-size: 13px; }
+dt { color: var(--soft); } dd { margin: 0; font-variant-numeric: tabular-nums; }
+table { border-collapse: collapse; width: 100%; font-size: 13px; }
+th { text-align: right; color: var(--soft); font-weight: 500; padding: 5px 9px;
+  border-bottom: 1px solid var(--line); vertical-align: bottom; }
+td { text-align: right; padding: 4px 9px; border-bottom: 1px solid var(--line);
+  font-variant-numeric: tabular-nums; white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; } td.error { color: var(--error); }
+td.warning { color: var(--warning); } a { color: inherit; }
+svg { background: #fbfbfc; border-radius: 4px; max-width: 100%; }
+svg .shape { fill: #c3c9cf; fill-opacity: 0.35; stroke: #8d969e; stroke-width: 0.8; }
+svg .written { fill: var(--fine); fill-opacity: 0.16; stroke: var(--fine); stroke-width: 1.6; }
+svg .written.error { fill: var(--error); stroke: var(--error); }
+svg .written.warning { fill: var(--warning); stroke: var(--warning); }
+svg .meant { fill: none; stroke: var(--meant); stroke-width: 1.6; stroke-dasharray: 6 3; }
+svg .uniform { fill: none; stroke: #8d969e; stroke-width: 1; stroke-dasharray: 2 3; }
+svg .com { fill: currentColor; fill-opacity: 1; stroke: none; color: var(--ink); }
+svg .joint { fill: #fff; stroke: #4a525a; stroke-width: 1.2; }
+svg .cross { fill: none; stroke: var(--error); stroke-width: 2.4; }
+svg .axes { font: 11px system-ui, sans-serif; fill: #8d969e; }
+.legend { display: flex; flex-wrap: wrap; gap: 6px 22px; color: var(--soft); font-size: 13px;
+  margin: 10px 0 0; align-items: center; }
+.legend svg { vertical-align: middle; background: none; margin-right: 6px; }
+details summary { cursor: pointer; color: var(--soft); }
+"""
+_VERDICTS = {"error": "error", "warning": "warning", "info": "note"}
+_KEYS = (
+    ('<polygon class="shape" points="3,3 31,3 31,15 3,15"/>', "shapes (convex hulls)"),
+    ('<ellipse class="written" cx="17" cy="9" rx="14" ry="6"/>', "inertia as written"),
+    ('<ellipse class="meant" cx="17" cy="9" rx="14" ry="6"/>', "as probably meant"),
+    ('<ellipse class="uniform" cx="17" cy="9" rx="14" ry="6"/>', "its shapes at one density"),
+    ('<circle class="com" cx="17" cy="9" r="2.5"/>', "centre of mass"),
+    ('<circle class="joint" cx="17" cy="9" r="3"/>', "joints"),
+    ('<path class="cross" d="M11 3l12 12m0 -12l-12 12"/>', "no ellipsoid: impossible or a point"),
+)
+
+
+def html_page(result: Audit) -> str:
+    """The page: summary, the robot, findings, a table and every link drawn."""
+    robot = result.robot
+    worst = _worst(result)
+    colours = {name: s for name, s in worst.items() if s != "info"}
+    drawn = draw_robot(robot, dict(result.case.geometries), colours)
+    body = "".join(
+        (
+            f"<h1>{escape(robot.name)}</h1>",
+            f'<p class="file">audit of {escape(robot.file.name)}</p>',
+            _tiles(result),
+            f'<h2>The robot at zero angles</h2><div class="panel"><div class="views">{drawn}</div>',
+            f"{_legend()}</div>",
+            f"<h2>Findings</h2>{_findings(result)}",
+            f'<h2>Links</h2><div class="panel">{_table(result, worst)}</div>',
+            f'<h2>Every link</h2><div class="links">{"".join(_cards(result, worst))}</div>',
+        )
+    )
+    title = f"<title>{escape(robot.name)}: audit</title>"
+    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width">{title}'
+    top = f'<!doctype html><html lang="en"><head>{head}<style>{_STYLE}</style></head>'
+    return f"{top}<body><main>{body}</main></body></html>\n"
+
+
+def _worst(result: Audit) -> dict[str, str]:
+    """The worst severity of each link that has findings."""
+    found: dict[str, str] = {}
+    for f in result.findings:
+        for name in (f.subject, *f.links[:1]):
+            found.setdefault(name, f.severity)
+    return found
+
+
+def _tiles(result: Audit) -> str:
+    tiles = [
+        ("", f"{result.mass:.4g} kg", "total mass"),
+        ("", str(len(result.robot.links)), "links"),
+        ("", str(sum(1 for _ in result.robot.weighed())), "with mass"),
+        *((s, str(result.count(s)), f"{s}s" if s != "info" else "notes") for s in SEVERITIES),
+    ]
+    cells = "".join(f'<div class="tile {c}"><b>{b}</b><span>{w}</span></div>' for c, b, w in tiles)
+    return f'<div class="tiles">{cells}</div>'
+
+
+def _legend() -> str:
+    items = "".join(
+        f'<span><svg width="34" height="18" viewBox="0 0 34 18">{shape}</svg>{words}</span>'
+        for shape, words in _KEYS
+    )
+    return f'<div class="legend">{items}</div>'
+
+
+def _findings(result: Audit) -> str:
+    serious = [f for f in result.findings if f.severity != "info"]
+    notes = [f for f in result.findings if f.severity == "info"]
+    shown = "".join(_finding(result, f) for f in serious)
+    if not serious:
+        shown = '<div class="panel">No errors and no warnings.</div>'
+    if notes:
+        inner = "".join(_finding(result, f) for f in notes)
+        shown += f"<details><summary>{len(notes)} notes</summary>{inner}</details>"
+    return shown
+
+
+def _finding(result: Audit, f: Finding) -> str:
+    subject = escape(f.subject)
+    if f.subject in result.robot.links:
+        subject = f'<a href="#{subject}">{subject}</a>'
+    fixes = "".join(
+        f'<div class="fix">{escape(c.tag or c.kind)} {escape(c.attribute)}="{escape(c.text)}"</div>'
+        for c in changes_of(result.robot, f)
+    )
+    others = f" Not ruled out: {', '.join(f.others)}." if f.others else ""
+    head = f'<span class="head">{subject} <span class="kind">{escape(f.hypothesis)}</span></span>'
+    return (
+        f'<div class="finding {f.severity}">{head}<p>{escape(f.message)}.{escape(others)}</p>'
+        f"{fixes}</div>"
+    )
+
+
+def _figures(result: Audit, link: LinkRecord) -> dict[str, str]:
+    """The figures of a link by name, empty where it has none."""
+    names = ("mass, kg", "centre of mass, m", "principal moments, kg m²", "radius of gyration, m",
+             "size, m", "density, kg/m³", "tensor / uniform")  # fmt: skip
+    values = dict.fromkeys(names, "")
+    geometry = result.case.geometries[link.name]
+    values["size, m"] = f"{geometry.size:.3g}"
+    i = link.inertial
+    if i is None or not i.finite:
+        return values
+    values["mass, kg"] = f"{i.mass:.4g}"
+    values["centre of mass, m"] = ", ".join(f"{x:.3g}" for x in i.com)
+    moments = np.linalg.eigvalsh(i.tensor)
+    values["principal moments, kg m²"] = ", ".join(f"{x:.3g}" for x in moments)
+    if i.weighed:
+        values["radius of gyration, m"] = f"{math.sqrt(max(moments[2], 0) / i.mass):.3g}"
+        volume = geometry.estimates[0].solid.volume if geometry.estimates else 0.0
+        values["density, kg/m³"] = f"{i.mass / volume:,.0f}" if volume > 0 else ""
+        values["tensor / uniform"] = _ratio(i, result)
+    return values
+
+
+def _ratio(i: Inertial, result: Audit) -> str:
+    """The norm of a tensor over that of its shapes at one density."""
+    link = next(x for x in result.robot.links.values() if x.inertial is i)
+    estimates = result.case.geometries[link.name].estimates
+    if not estimates:
+        return ""
+    spread = estimates[0].solid.spread
+    uniform = i.mass * np.linalg.norm(np.trace(spread) * np.eye(3) - spread)
+    return f"{np.linalg.norm(i.tensor) / uniform:.2g}" if uniform > 0 else ""
+
+
+def _table(result: Audit, worst: dict[str, str]) -> str:
+    rows = []
+    names: list[str] = []
+    for link in result.robot.links.values():
+        values = _figures(result, link)
+        names = list(values)
+        if link.inertial is None and not link.shapes:
+            continue
+        verdict = worst.get(link.name, "")
+        twins = ", ".join(t.name for t in result.case.twins.get(link.name, ())[:2])
+        cells = "".join(f"<td>{escape(v)}</td>" for v in values.values())
+        name = f'<a href="#{escape(link.name)}">{escape(link.name)}</a>'
+        last = f'<td class="{verdict}">{_VERDICTS.get(verdict, "")}</td>'
+        rows.append(f"<tr><td>{name}</td>{cells}<td>{escape(twins)}</td>{last}</tr>")
+    heads = "".join(f"<th>{escape(n)}</th>" for n in ("link", *names, "twins", ""))
+    return f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def _cards(result: Audit, worst: dict[str, str]) -> Iterator[str]:
+    """A card for every link that has an inertia or shapes."""
+    for link in result.robot.links.values():
+        if link.inertial is None and not link.shapes:
+            continue
+        meant = result.meant.robot.links[link.name].inertial
+        geometry = result.case.geometries[link.name]
+        changed = meant if meant is not link.inertial else None
+        views = draw_link(geometry, link.inertial, changed)
+        kind = worst.get(link.name, "none" if link.inertial is None else "fine")
+        figures = "".join(
+            f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>"
+            for k, v in _figures(result, link).items()
+            if v
+        )
+        own = [f for f in result.findings if f.subject == link.name]
+        listed = "".join(f"<li>{escape(f.hypothesis)}: {escape(f.message)}</li>" for f in own)
+        notes = f"<ul>{listed}</ul>" if own else ""
+        colours = views.replace('class="written"', f'class="written {kind}"')
+        yield (
+            f'<section class="link {kind}" id="{escape(link.name)}"><h3>{escape(link.name)}</h3>'
+            f'<div class="views">{colours}</div><dl>{figures}</dl>{notes}</section>'
+        )

@@ -1,0 +1,183 @@
+"""A robot as its file writes it: inertias in the axes they are given in, shapes, joints.
+
+Unlike a `Model`, nothing is merged, turned or refused: an audit is of what is written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from qddot.loaders.shapes import Shape
+from qddot.spatial import Transform
+from qddot.verify.audit.solids import Array, spread_of
+
+__all__ = [
+    "Inertial",
+    "JointRecord",
+    "LinkRecord",
+    "Pose",
+    "RobotRecord",
+    "identity",
+    "pose_of",
+    "shapes_by_link",
+]
+
+_NEGLIGIBLE = 1e-9
+
+
+@dataclass(frozen=True)
+class Pose:
+    """Rotation and origin of a frame in another."""
+
+    R: Array
+    p: Array
+
+    def __matmul__(self, other: Pose) -> Pose:
+        return Pose(self.R @ other.R, self.p + self.R @ other.p)
+
+
+def identity() -> Pose:
+    """Two frames that coincide."""
+    return Pose(np.eye(3), np.zeros(3))
+
+
+def pose_of(X: Transform) -> Pose:
+    """The pose of a transform of plain numbers."""
+    return Pose(np.array([list(row) for row in X.R], float), np.array(list(X.p), float))
+
+
+@dataclass(frozen=True)
+class Inertial:
+    """Mass, centre of mass, and the tensor about it as written, in inertial axes `R`.
+
+    `diagonal` says that the file gives the tensor by its three principal moments only.
+    """
+
+    mass: float
+    com: Array
+    R: Array
+    written: Array
+    diagonal: bool = False
+
+    @property
+    def tensor(self) -> Array:
+        """The tensor about the centre of mass in the axes of the link."""
+        return self.R @ self.written @ self.R.T
+
+    @property
+    def spread(self) -> Array:
+        """The second moment per unit mass about the centre of mass, in the axes of the link."""
+        return spread_of(self.tensor) / self.mass
+
+    @property
+    def finite(self) -> bool:
+        """Whether every number is one."""
+        given = (self.mass, *self.com, *self.written.flat, *self.R.flat)
+        return all(math.isfinite(x) for x in given)
+
+    @property
+    def weighed(self) -> bool:
+        """Whether there is mass."""
+        return self.mass > _NEGLIGIBLE
+
+    @property
+    def extended(self) -> bool:
+        """Whether there is rotational inertia."""
+        return bool(np.abs(self.written).max() > 1e-12)
+
+
+@dataclass(frozen=True)
+class JointRecord:
+    """A joint: kind, losses, reflected inertia and limits."""
+
+    name: str
+    kind: str
+    damping: float = 0.0
+    friction: float = 0.0
+    armature: float = 0.0
+    effort: float = math.inf
+    velocity: float = math.inf
+
+
+@dataclass(frozen=True)
+class LinkRecord:
+    """A link: where it stands in its parent, by which joints, its inertia if given, its shapes."""
+
+    name: str
+    parent: str | None
+    pose: Pose
+    joints: tuple[JointRecord, ...]
+    inertial: Inertial | None
+    shapes: tuple[Shape, ...] = ()
+    line: int | None = None
+
+    @property
+    def moving(self) -> bool:
+        """Whether it moves in its parent."""
+        return any(joint.kind != "fixed" for joint in self.joints)
+
+
+@dataclass(frozen=True)
+class RobotRecord:
+    """A robot as written; `unread` has a line for each shape that cannot be read.
+
+    `text` is the file's own content where values can be changed in place, else None. `sites` are
+    named frames by the link they are fixed to.
+    """
+
+    name: str
+    format: Literal["urdf", "mjcf", "sdf"]
+    file: Path
+    links: Mapping[str, LinkRecord]
+    text: str | None = None
+    unread: tuple[str, ...] = ()
+    sites: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def children(self, name: str) -> Iterator[LinkRecord]:
+        """Links carried by a link."""
+        return (x for x in self.links.values() if x.parent == name)
+
+    def weighed(self) -> Iterator[LinkRecord]:
+        """Links with finite, positive mass."""
+        for link in self.links.values():
+            if link.inertial and link.inertial.finite and link.inertial.weighed:
+                yield link
+
+    def with_inertial(self, name: str, inertial: Inertial) -> RobotRecord:
+        """The same robot with another inertia of one link."""
+        link = replace(self.links[name], inertial=inertial)
+        return replace(self, links={**self.links, name: link})
+
+    def at_zero(self) -> dict[str, Pose]:
+        """The pose of every link in its root when all joints are at zero."""
+        found: dict[str, Pose] = {}
+        for name in self.links:
+            chain = [name]
+            # as many steps as there are links reach a root, unless the joints form a cycle
+            while chain[-1] not in found and len(chain) <= len(self.links):
+                above = self.links[chain[-1]].parent
+                if above not in self.links:
+                    break
+                chain.append(str(above))
+            for link in reversed(chain):
+                if link not in found:
+                    record = self.links[link]
+                    found[link] = found.get(record.parent or "", identity()) @ record.pose
+        return found
+
+
+def shapes_by_link(
+    links: Mapping[str, LinkRecord], shapes: Iterable[Shape]
+) -> dict[str, LinkRecord]:
+    """The links, each with the shapes that are fixed to it."""
+    found: dict[str, list[Shape]] = {name: [] for name in links}
+    for shape in shapes:
+        if shape.link in found:
+            found[shape.link].append(shape)
+    return {name: replace(link, shapes=tuple(found[name])) for name, link in links.items()}

@@ -1,0 +1,180 @@
+"""Links drawn from three sides as SVG: shapes, the ellipsoid that has their inertia, joints.
+
+The ellipsoid is the solid of uniform density with the mass and tensor of the link: its radii are √5
+times the spread of the mass along its axes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from qddot.verify.audit.evidence import defect
+from qddot.verify.audit.geometry import Geometry
+from qddot.verify.audit.records import Inertial, Pose, RobotRecord, identity
+from qddot.verify.audit.solids import Array
+
+__all__ = ["draw_link", "draw_robot"]
+
+_PLANES = (("front", "x", "z", (0, 2)), ("side", "y", "z", (1, 2)), ("top", "x", "y", (0, 1)))
+_WIDEST, _FARTHEST = 1.2, 5.0
+_IMPOSSIBLE = 1e-3
+
+
+@dataclass(frozen=True)
+class _Ellipse:
+    """An ellipse on the page: centre, radii and turn in degrees."""
+
+    x: float
+    y: float
+    a: float
+    b: float
+    turn: float
+
+
+@dataclass(frozen=True)
+class _View:
+    """A plane of projection, and where points of it come to lie on the page."""
+
+    axes: tuple[int, int]
+    low: Array
+    scale: float
+    width: float
+    height: float
+
+    def at(self, points: Array) -> Array:
+        """Points in pixels from the upper left corner."""
+        flat = (np.atleast_2d(points)[:, list(self.axes)] - self.low) * self.scale
+        return np.stack([flat[:, 0], self.height - flat[:, 1]], 1)
+
+    def ellipse(self, centre: Array, spread: Array) -> _Ellipse:
+        """The outline of the ellipsoid with this second moment."""
+        k = list(self.axes)
+        squares, axes = np.linalg.eigh(5 * spread[np.ix_(k, k)])
+        radii = np.sqrt(np.maximum(squares, 0)) * self.scale
+        turn = -math.degrees(math.atan2(axes[1, 1], axes[0, 1]))
+        x, y = self.at(centre)[0]
+        return _Ellipse(float(x), float(y), float(radii[1]), float(radii[0]), turn)
+
+
+def draw_link(
+    geometry: Geometry, written: Inertial | None, meant: Inertial | None, edge: int = 170
+) -> str:
+    """Three views of a link in its own axes; `meant` is drawn too where it differs."""
+    held = [_extent(geometry, i) for i in (written, meant)]
+    views = _views(np.concatenate(held), edge)
+    drawn = []
+    for (name, across, up, _), view in zip(_PLANES, views, strict=True):
+        parts = [_polygon(view, outline) for outline in geometry.outlines]
+        parts += [_dot(view, a, "joint", 3) for a in geometry.anchors]
+        if geometry.estimates:
+            solid = geometry.estimates[0].solid
+            parts.append(_oval(view.ellipse(solid.com, solid.spread), "uniform"))
+        if meant is not None:
+            parts += _inertia(view, meant, identity(), "meant")
+        if written is not None:
+            parts += _inertia(view, written, identity(), "written")
+        drawn.append(_svg(view, parts, f"{name}: {across} →, {up} ↑"))
+    return "".join(drawn)
+
+
+def draw_robot(
+    robot: RobotRecord,
+    geometries: dict[str, Geometry],
+    colours: dict[str, str],
+    edge: int = 400,
+) -> str:
+    """Three views of the robot, all joints at zero; `colours` gives classes to ellipsoids."""
+    poses = robot.at_zero()
+    placed = {
+        name: [outline @ poses[name].R.T + poses[name].p for outline in g.outlines]
+        for name, g in geometries.items()
+    }
+    joints = np.array([pose.p for pose in poses.values()])
+    every = np.concatenate([joints, *(points for each in placed.values() for points in each)])
+    drawn = []
+    for (name, across, up, _), view in zip(_PLANES, _views(every, edge, square=False), strict=True):
+        parts = [_polygon(view, points) for each in placed.values() for points in each]
+        for link in robot.weighed():
+            kind = f"written {colours.get(link.name, '')}"
+            if link.inertial is not None:
+                parts += _inertia(view, link.inertial, poses[link.name], kind)
+        drawn.append(_svg(view, parts, f"{name}: {across} →, {up} ↑"))
+    return "".join(drawn)
+
+
+def _extent(geometry: Geometry, written: Inertial | None) -> Array:
+    """Points that a view must hold: the link, and of its inertia what is not absurdly far."""
+    points = np.concatenate([geometry.points, geometry.anchors])
+    if written is None or not written.finite or not written.weighed:
+        return points
+    drawn = float(defect(written.tensor)) < _IMPOSSIBLE
+    reach = np.sqrt(5 * np.maximum(np.diag(written.spread), 0)) if drawn else np.zeros(3)
+    middle = (points.max(0) + points.min(0)) / 2
+    most = max(geometry.size, 0.5 * float(reach.min()), 1e-3)
+    com = np.clip(written.com, middle - _FARTHEST * most, middle + _FARTHEST * most)
+    corners = np.clip([com - reach, com + reach], com - _WIDEST * most, com + _WIDEST * most)
+    return np.concatenate([points, corners])
+
+
+def _views(points: Array, edge: int, square: bool = True) -> list[_View]:
+    """One scale for all three views, each with its middle in the middle of the page."""
+    low, high = points.min(0), points.max(0)
+    scale = 0.84 * edge / max(float((high - low).max()), 1e-6)
+    views = []
+    for *_, axes in _PLANES:
+        k = list(axes)
+        room = np.full(2, float(edge))
+        if not square:
+            room[1] = max((high - low)[k[1]] * scale + 0.16 * edge, 0.3 * edge)
+        views.append(_View(axes, (low + high)[k] / 2 - room / scale / 2, scale, *room.tolist()))
+    return views
+
+
+def _inertia(view: _View, i: Inertial, pose: Pose, kind: str) -> Iterator[str]:
+    """The ellipsoid of an inertia and its centre; a cross where the inertia is impossible."""
+    if not i.finite or not i.weighed:
+        return
+    centre = pose.p + pose.R @ i.com
+    if i.extended and float(defect(i.tensor)) < _IMPOSSIBLE:
+        yield _oval(view.ellipse(centre, pose.R @ i.spread @ pose.R.T), kind)
+        yield _dot(view, centre, f"com {kind}", 2.5)
+    else:
+        x, y = view.at(centre)[0]
+        d = 6
+        cross = f"M{x - d:.1f} {y - d:.1f}l{2 * d} {2 * d}m0 {-2 * d}l{-2 * d} {2 * d}"
+        yield f'<path class="cross {kind}" d="{cross}"/>'
+
+
+def _oval(e: _Ellipse, kind: str) -> str:
+    turn = f"rotate({e.turn:.1f} {e.x:.1f} {e.y:.1f})"
+    shape = f'cx="{e.x:.1f}" cy="{e.y:.1f}" rx="{max(e.a, 0.5):.1f}" ry="{max(e.b, 0.5):.1f}"'
+    return f'<ellipse class="{kind}" {shape} transform="{turn}"/>'
+
+
+def _dot(view: _View, point: Array, kind: str, radius: float) -> str:
+    x, y = view.at(point)[0]
+    return f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}"/>'
+
+
+def _polygon(view: _View, points: Array) -> str:
+    """The silhouette of the convex hull of points."""
+    from scipy.spatial import ConvexHull, QhullError
+
+    flat = view.at(points)
+    try:
+        flat = flat[ConvexHull(flat).vertices]
+    except (QhullError, ValueError):
+        flat = flat[[0, -1]]
+    corners = " ".join(f"{x:.1f},{y:.1f}" for x, y in flat)
+    return f'<polygon class="shape" points="{corners}"/>'
+
+
+def _svg(view: _View, parts: Sequence[str], label: str) -> str:
+    w, h = round(view.width), round(view.height)
+    head = f'<svg width="{w}" height="{h}" viewBox="0 0 {w} {h}" role="img">'
+    text = f'<text class="axes" x="7" y="{h - 7}">{label}</text>'
+    return f"{head}<title>{label}</title>{''.join(parts)}{text}</svg>"

@@ -335,6 +335,7 @@ def run_program(program, inputs):
                 "angle": lambda p=p, r=r: scalar.atan2(p, r),
                 "where": lambda a=a, b=b, p=p, r=r: scalar.where(scalar.less(p, r), a, b),
                 "sign": lambda a=a, p=p: scalar.sign(p) * a,
+                "floor": lambda a=a, p=p: scalar.floor(p) * a,
             }[name]()
         )
     return values
@@ -386,7 +387,7 @@ def bounds(program, values):
         spread = {
             "add": a + b, "sub": a - b, "mul": a * b, "neg": a, "sin": a, "cos": a, "sqrt": a,
             "div": a / (b * b + 0.5), "atan2": (a + b * b + 0.5) * 4.0, "angle": of(4.0),
-            "where": of(abs(a.error) + abs(b.error)), "sign": a,
+            "where": of(abs(a.error) + abs(b.error)), "sign": a, "floor": a * 10.0,
         }[name]  # fmt: skip
         error = spread.error + (spread.value if name == "where" else 0.0)
         rounded[n] = Rounded(rounded[n].value, error + 4 * EPS)
@@ -409,6 +410,7 @@ OPERATIONS = {
         lambda x, y: np.where(x < y, x, 7.0),
     ),
     "sign": (lambda x, y: scalar.sign(x), lambda x, y: np.sign(x)),
+    "floor": (lambda x, y: scalar.floor(x), lambda x, y: np.floor(x)),
 }
 CONSTANTS = st.sampled_from([0.0, 1.0, -1.0, 2.0, 3.0, 0.1, -0.7, 10.0])
 OPERAND = st.integers(0, 30) | CONSTANTS

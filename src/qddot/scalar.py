@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Scalar", "atan2", "cos", "less", "sign", "sin", "sqrt", "where"]
+__all__ = ["Scalar", "atan2", "cos", "floor", "less", "sign", "sin", "sqrt", "where"]
 
 Scalar = Any
 
@@ -66,6 +66,14 @@ def atan2(y: Scalar, x: Scalar) -> Scalar:
         angle = np.arctan2(y.real, x.real) + 1j * slope
         return complex(angle) if library is cmath else angle
     return library.arctan2(y, x) if library is np else library.atan2(y, x)
+
+
+def floor(x: Scalar) -> Scalar:
+    """The largest whole number that is not above x, by the real part."""
+    library = _library(x)
+    if library in (math, cmath):
+        return float(np.floor(x.real))
+    return np.floor(x.real) if library is np else library.floor(x)
 
 
 def less(a: Scalar, b: Scalar) -> Any:

@@ -1,0 +1,301 @@
+"""Motions to a tolerance: Dormand and Prince's embedded pair with a step size for each state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from qddot.algorithms.recursion import Vector
+from qddot.compile.kernel import Kernel, Source, compile_kernel
+from qddot.condense import condensed
+from qddot.errors import BatchMismatch, NotUnderstood, ShapeMismatch
+from qddot.model import Model
+from qddot.robot import Robot
+from qddot.scalar import Scalar
+from qddot.simulate.integrators import DORMAND_PRINCE, weighted
+from qddot.simulate.motion import Rated, advance, align, chart_rate, unalign
+from qddot.simulate.plant import RobotPlant
+
+__all__ = ["AdaptiveMotion", "integrate_adaptive"]
+
+_ORDER = 5
+_SAFETY, _LEAST, _MOST = 0.9, 0.2, 5.0
+_FIRST = 1e-6
+"""Share of the first interval that the first step has; steps grow fast."""
+
+
+@dataclass(frozen=True)
+class AdaptiveMotion:
+    """States at the times asked for, NaN from where a state could not be followed further.
+
+    `accepted` and `rejected` count the steps of each state; `done` tells which came to the end.
+    """
+
+    time: np.ndarray
+    q: np.ndarray
+    v: np.ndarray
+    accepted: np.ndarray
+    rejected: np.ndarray
+    done: np.ndarray
+
+
+def integrate_adaptive(
+    robot: Robot,
+    q0: ArrayLike,
+    v0: ArrayLike,
+    tau: ArrayLike | None,
+    times: ArrayLike,
+    rtol: float = 1e-8,
+    atol: float = 1e-10,
+    *,
+    most_steps: int = 1_000_000,
+    on_step: Callable[[str, int, int], None] | None = None,
+) -> AdaptiveMotion:
+    """The motion from states q0 (..., nq) and v0 (..., nv) at times[0], at all times (T).
+
+    `tau` is None, one row (nv) for all times, or a row an interval (..., T − 1, nv), held until
+    the next time. A step is as long as keeps its estimated error below atol + rtol · |size|, size
+    being that of each coordinate and velocity, and 1 for rotations (Hairer, Nørsett & Wanner 1993,
+    section II.4); its length follows Gustafsson's proportional–integral rule. A state is given up
+    after `most_steps` steps, or where no step is short enough.
+    """
+    when, limits = _times(times), (_tolerance("rtol", rtol), _tolerance("atol", atol))
+    q, v, torque, batch = _states(robot, q0, v0, tau, len(when) - 1)
+    run = _Run.start(robot, q, v, when, limits)
+    shape = (len(q), len(when))
+    q_out, v_out = np.full((*shape, robot.nq), np.nan), np.full((*shape, robot.nv), np.nan)
+    q_out[:, 0], v_out[:, 0] = q, v
+    for k, goal in enumerate(when[1:], start=1):
+        run.drive(torque[:, k - 1])
+        while (active := np.flatnonzero(run.alive & (run.t < goal))).size:
+            run.attempt(active, goal, most_steps)
+        here = np.flatnonzero(run.alive)
+        q_out[here, k], v_out[here, k] = run.q[here], run.v(here)
+        if on_step:
+            on_step("integrating", k, len(when) - 1)
+    return AdaptiveMotion(
+        when,
+        q_out.reshape(*batch, len(when), robot.nq),
+        v_out.reshape(*batch, len(when), robot.nv),
+        *(x.reshape(batch) for x in (run.accepted, run.rejected, run.alive)),
+    )
+
+
+@dataclass(frozen=True)
+class _Started:
+    """A plant whose rate at the start of a step is known from the end of the step before."""
+
+    plant: Rated
+    first: Vector
+
+    @property
+    def model(self) -> Model:
+        return self.plant.model
+
+    def rate(self, q: Vector, w: Vector, share: Scalar) -> list[Scalar]:
+        return list(self.first) if share == 0.0 else self.plant.rate(q, w, share)
+
+
+def _attempt(
+    model: Model, q: Vector, w: Vector, first: Vector, tau: Vector, h: Scalar
+) -> list[Scalar]:
+    """State after a step of length h, its rate, and estimated errors of displacement and velocity.
+
+    The last stage is the state after the step, so its rate is the first of the next step.
+    """
+    plant = _Started(RobotPlant(model, tau, tau, h), first)
+    moves, rates = DORMAND_PRINCE.stages(plant, q, w, h)
+    u, dw = (weighted(DORMAND_PRINCE.b, rows, h) for rows in (moves, rates))
+    errors = [weighted(DORMAND_PRINCE.error, rows, h) for rows in (moves, rates)]
+    w1 = [a + b for a, b in zip(w, dw, strict=True)]
+    return [*advance(model, q, u), *w1, *rates[-1], *errors[0], *errors[1]]
+
+
+@dataclass(frozen=True)
+class _Keyed:
+    """A model that is the same as another where its digest is."""
+
+    digest: str
+    model: Model = field(compare=False)
+
+
+@lru_cache(maxsize=16)
+def _compiled(keyed: _Keyed) -> Kernel:
+    nq, nv = keyed.model.nq, keyed.model.nv
+    model = condensed(keyed.model)
+    return compile_kernel(
+        Source(
+            "adaptive_step",
+            "A step of the embedded pair, with its error.",
+            lambda *values: _attempt(model, *values),
+            ((nq,), (nv,), (nv,), (nv,), ()),
+            ((nq,), (nv,), (nv,), (nv,), (nv,)),
+            f"adaptive {keyed.digest}",
+        )
+    )
+
+
+def _tried(robot: Robot, *arrays: np.ndarray) -> Sequence[np.ndarray]:
+    """The attempt at a step on arrays, by native code where the robot has it."""
+    model = robot.model
+    if robot.native:
+        return _compiled(_Keyed(model.digest, model)).gufunc(*arrays)
+    rows = _attempt(model, *(list(x.T) if x.ndim > 1 else x for x in arrays))
+    ends = np.cumsum([model.nq, *(model.nv,) * 3])
+    return np.split(_stacked(rows), ends, axis=-1)
+
+
+@dataclass
+class _Run:
+    """Where each state of a batch stands: time, state, rate, next step, and what it took."""
+
+    robot: Robot
+    tolerances: tuple[float, float]
+    t: np.ndarray
+    q: np.ndarray
+    w: np.ndarray
+    rate: np.ndarray
+    torque: np.ndarray
+    h: np.ndarray
+    error: np.ndarray
+    accepted: np.ndarray
+    rejected: np.ndarray
+    alive: np.ndarray
+
+    @staticmethod
+    def start(
+        robot: Robot,
+        q: np.ndarray,
+        v: np.ndarray,
+        when: np.ndarray,
+        tolerances: tuple[float, float],
+    ) -> _Run:
+        """All states at the first time."""
+        n, span = len(q), when[1] - when[0] if len(when) > 1 else 1.0
+        w = _stacked(align(robot.model, list(q.T), list(v.T))) if robot.nv else v.copy()
+        alive = np.isfinite(q).all(-1) & np.isfinite(w).all(-1)
+        steps, counts = np.full(n, _FIRST * span), np.zeros((2, n), int)
+        return _Run(
+            *(robot, tolerances, np.full(n, when[0]), q.copy(), w, *np.zeros((2, n, robot.nv))),
+            *(steps, np.ones(n), *counts, alive),
+        )
+
+    def drive(self, torque: np.ndarray) -> None:
+        """Take other torques, and the rates that they make."""
+        self.torque = torque
+        if self.robot.nv and len(self.q):
+            model, v = self.robot.model, self.v(np.arange(len(self.q)))
+            a = self.robot.forward_dynamics(self.q, v, torque)
+            self.rate = _stacked(chart_rate(model, *(list(x.T) for x in (self.q, v, a))))
+        self.alive &= np.isfinite(self.rate).all(-1)
+
+    def v(self, at: np.ndarray) -> np.ndarray:
+        """Velocities of the model at these states."""
+        if not at.size or not self.robot.nv:
+            return self.w[at]
+        return _stacked(unalign(self.robot.model, list(self.q[at].T), list(self.w[at].T)))
+
+    def attempt(self, at: np.ndarray, goal: float, most_steps: int) -> None:
+        """One step of these states, taken where its error is within the tolerances."""
+        left = goal - self.t[at]
+        last = self.h[at] >= left * (1.0 - 1e-12)
+        h = np.where(last, left, self.h[at])
+        q1, w1, rate, error = self._step(at, h)
+        good = error <= 1.0
+        safe = np.maximum(np.where(np.isfinite(error), error, 1e10), 1e-10)
+        # the integral part calms the step size where errors of steps in a row differ
+        grown = _SAFETY * safe ** (-0.7 / _ORDER) * self.error[at] ** (0.4 / _ORDER)
+        shrunk = _SAFETY * safe ** (-1.0 / _ORDER)
+        asked = h * np.clip(np.where(good, grown, shrunk), _LEAST, _MOST)
+        self.h[at] = np.where(good & last, np.maximum(asked, self.h[at]), asked)
+        self.t[at] = np.where(good, np.where(last, goal, self.t[at] + h), self.t[at])
+        kept = at[good]
+        self.q[kept], self.w[kept], self.rate[kept] = q1[good], w1[good], rate[good]
+        self.error[kept] = safe[good]
+        self.accepted[kept] += 1
+        self.rejected[at[~good]] += 1
+        lost = self.h[at] <= 8.0 * np.spacing(np.maximum(np.abs(self.t[at]), abs(goal)))
+        many = self.accepted[at] + self.rejected[at] >= most_steps
+        self.alive[at] = ~((lost | many) & (self.t[at] < goal))
+
+    def _step(
+        self, at: np.ndarray, h: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """States after a step, their rates, and the error in units of the tolerances."""
+        rtol, atol = self.tolerances
+        now = (x[at] for x in (self.q, self.w, self.rate, self.torque))
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            q1, w1, rate, *errors = _tried(self.robot, *now, h)
+            sizes = (_sizes(self.robot.model, self.q[at]), np.maximum(abs(self.w[at]), abs(w1)))
+            shares = [e / (atol + rtol * s) for e, s in zip(errors, sizes, strict=True)]
+            error = np.sqrt(np.mean(np.square(np.concatenate(shares, axis=-1)), axis=-1))
+        return q1, w1, rate, error
+
+
+def _sizes(model: Model, q: np.ndarray) -> np.ndarray:
+    """What errors of displacements are measured against: coordinates, and 1 for rotations."""
+    sizes = np.ones((len(q), model.nv))
+    for body in model.independent:
+        flat = body.joint.kind.nv - len(body.joint.kind.chart.turning)
+        start = body.iv.start
+        sizes[:, start : start + flat] = np.abs(q[:, body.iq.start : body.iq.start + flat])
+    return sizes
+
+
+def _stacked(x: Vector) -> np.ndarray:
+    return np.stack(np.broadcast_arrays(*x), axis=-1)
+
+
+def _times(times: ArrayLike) -> np.ndarray:
+    accepted = "it needs times in seconds that increase, the first that of q0 and v0"
+    try:
+        when = np.asarray(times, float)
+    except (TypeError, ValueError):
+        raise NotUnderstood("times", times, accepted) from None
+    if when.ndim != 1 or not when.size or not np.isfinite(when).all() or (np.diff(when) <= 0).any():
+        raise NotUnderstood("times", times, accepted)
+    return when
+
+
+def _tolerance(name: str, x: float) -> float:
+    if not isinstance(x, int | float | np.floating) or not 0.0 < x < np.inf:
+        raise NotUnderstood(name, x, "it is a number above zero")
+    return float(x)
+
+
+def _states(
+    robot: Robot, q0: ArrayLike, v0: ArrayLike, tau: ArrayLike | None, intervals: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[int, ...]]:
+    """States and torques with one batch axis, and the batch shape that they came in."""
+    nv = robot.nv
+    q, v = _numbers("q0", q0, robot.nq), _numbers("v0", v0, nv)
+    torque = _numbers("tau", np.zeros(nv) if tau is None else tau, nv)
+    if torque.ndim == 1:
+        torque = np.broadcast_to(torque, (intervals, nv))
+    if torque.shape[-2] != intervals:
+        expected = f"({nv}), or (..., {intervals}, {nv})"
+        raise ShapeMismatch("integrate_adaptive", "tau", expected, torque.shape)
+    leading = [q.shape[:-1], v.shape[:-1], torque.shape[:-2]]
+    try:
+        batch = np.broadcast_shapes(*leading)
+    except ValueError:
+        raise BatchMismatch("integrate_adaptive", leading) from None
+    flat = [
+        np.broadcast_to(x, (*batch, *x.shape[x.ndim - n :])).reshape(-1, *x.shape[x.ndim - n :])
+        for x, n in ((q, 1), (v, 1), (torque, 2))
+    ]
+    return flat[0], flat[1], flat[2], batch
+
+
+def _numbers(name: str, x: ArrayLike, n: int) -> np.ndarray:
+    try:
+        array = np.asarray(x, float)
+    except (TypeError, ValueError):
+        raise NotUnderstood(name, x, "it needs an array of numbers") from None
+    if array.shape[-1:] != (n,):
+        raise ShapeMismatch("integrate_adaptive", name, f"(..., {n})", array.shape)
+    return array

@@ -1,0 +1,25 @@
+"""Contact: scenes, penalty forces, complementarity, and the ledger of what touched."""
+
+from __future__ import annotations
+
+from qddot.simulate.contact.complementarity import ComplementarityContact
+from qddot.simulate.contact.ledger import ContactEntry, ContactLedger, contact_ledger
+from qddot.simulate.contact.penalty import PRESETS, PenaltyContact, PenaltyStops
+from qddot.simulate.contact.scene import Box, Capsule, Pair, Plane, Point, Scene, Sphere
+
+__all__ = [
+    "PRESETS",
+    "Box",
+    "Capsule",
+    "ComplementarityContact",
+    "ContactEntry",
+    "ContactLedger",
+    "Pair",
+    "PenaltyContact",
+    "PenaltyStops",
+    "Plane",
+    "Point",
+    "Scene",
+    "Sphere",
+    "contact_ledger",
+]

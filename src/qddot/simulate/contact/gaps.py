@@ -1,0 +1,265 @@
+"""Where shapes touch: gap, point and normal of every pair, as text over scalars.
+
+All is in coordinates of the first body of a pair, so that a robot on one level ground needs no
+more of its rotations than their last rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from qddot.algorithms.recursion import Matrix, climb, per_body, zeros
+from qddot.errors import NotUnderstood
+from qddot.joints import plane_basis
+from qddot.model import WORLD, Model
+from qddot.scalar import Scalar, less, sqrt, where
+from qddot.simulate.contact.scene import Box, Capsule, Pair, Plane, Scene, Solid
+from qddot.spatial import Force, Motion, Subspace, Transform, Vec3
+
+__all__ = [
+    "Site",
+    "Touch",
+    "contact_rows",
+    "find_sites",
+    "largest",
+    "on_disc",
+    "push_apart",
+    "slide_velocity",
+]
+
+Near = tuple[Scalar, Vec3, Vec3]
+_TINY = 1e-30
+_PARALLEL = 1e-9
+
+
+@dataclass(frozen=True)
+class Touch:
+    """Two bodies at the point where they are nearest, in coordinates of the first.
+
+    `normal` points from the second body to the first; `X` is the pose of the second in the first.
+    `axes` are the normal and two tangents, `world_axes` the same in the world.
+    """
+
+    first: int
+    second: int
+    X: Transform
+    gap: Scalar
+    point: Vec3
+    normal: Vec3
+    axes: tuple[Vec3, ...]
+    world_axes: tuple[Vec3, ...]
+
+
+@dataclass(frozen=True)
+class Site:
+    """One point of a pair that can touch. `names` tells the points of a pair apart."""
+
+    pair: Pair
+    names: tuple[str, str]
+    frames: tuple[str | None, str | None]
+    first: int
+    second: int
+    find: Callable[[Sequence[Transform]], Touch]
+
+
+def largest(a: Scalar, b: Scalar) -> Scalar:
+    """The larger of two numbers."""
+    return where(less(a, b), b, a)
+
+
+def on_disc(x: Sequence[Scalar], radius: Scalar) -> list[Scalar]:
+    """The nearest point of a disc about the origin."""
+    length = sqrt(x[0] * x[0] + x[1] * x[1])
+    scale = radius / (largest(length, radius) + _TINY)
+    return [c * scale for c in x]
+
+
+def _clamped(x: Scalar) -> Scalar:
+    """A number brought between 0 and 1."""
+    return where(less(x, 0.0), 0.0, where(less(1.0, x), 1.0, x))
+
+
+def find_sites(scene: Scene, model: Model) -> list[Site]:
+    """All points of a scene that can touch on a robot."""
+    return [site for pair in scene.resolved(model) for site in _sites(scene, model, pair)]
+
+
+def _sites(scene: Scene, model: Model, pair: Pair) -> Iterator[Site]:
+    a: Any = scene.find(pair.first)
+    b: Any = scene.find(pair.second)
+    first, X1 = _place(model, a)
+    second, X2 = _place(model, b)
+    finders: list[Callable[[Sequence[Transform]], Touch]]
+    if isinstance(b, Plane):
+        feelers = [(c, 0.0) for c in a.corners] if isinstance(a, Box) else _ends(a)
+        finders = [partial(_on_plane, first, X1.point(c), r, b) for c, r in feelers]
+    elif (isinstance(a, Box) and isinstance(b, Box)) or {Box, Capsule} == {type(a), type(b)}:
+        kinds = f"a {type(a).__name__.lower()} and a {type(b).__name__.lower()}"
+        accepted = "a box touches planes, spheres and points; put spheres at its corners"
+        raise NotUnderstood(f"pair of {kinds}", (a.name, b.name), accepted)
+    else:
+        finders = [partial(_on_solid, (first, X1, a), (second, X2, b))]
+    for k, find in enumerate(finders):
+        label = f"{a.name}[{k}]" if len(finders) > 1 else a.name
+        frames = (a.frame, None if isinstance(b, Plane) else b.frame)
+        yield Site(pair, (label, b.name), frames, first, second, find)
+
+
+def _place(model: Model, shape: Plane | Solid) -> tuple[int, Transform]:
+    """Body of a shape, and pose of its frame there."""
+    if isinstance(shape, Plane) or shape.frame is None:
+        return WORLD, Transform.identity()
+    frame = model.frame(shape.frame)
+    return frame.body, frame.placement
+
+
+def _ends(a: Any) -> list[tuple[Vec3, float]]:
+    return [(c, a.radius) for c in a.spine]
+
+
+def _on_plane(first: int, c: Vec3, radius: float, plane: Any, poses: Sequence[Transform]) -> Touch:
+    """A sphere about c of a body over a plane; the point is midway between the surfaces."""
+    X, (e1, e2, N) = poses[first], plane_basis(plane.normal)
+    n = X.R.apply_transpose(N)
+    gap = N.dot(X.p) + n.dot(c) - (plane.height + radius)
+    point = c - n * (0.5 * gap + radius)
+    axes = (n, X.R.apply_transpose(e1), X.R.apply_transpose(e2))
+    return Touch(first, WORLD, X.inverse(), gap, point, n, axes, (N, e1, e2))
+
+
+def _on_solid(one: Any, other: Any, poses: Sequence[Transform]) -> Touch:
+    """Two solids, at least one of them round."""
+    (first, X1, a), (second, X2, b) = one, other
+    R, X = poses[first].R, poses[first].inverse() @ poses[second]
+    if isinstance(b, Box):
+        gap, point, n = _round_box(X1.point(a.spine[0]), a.radius, X @ X2 @ b.placement, b)
+    elif isinstance(a, Box):
+        c = (X @ X2).point(b.spine[0])
+        gap, point, n = _round_box(c, b.radius, X1 @ a.placement, a)
+        n = -n
+    else:
+        ends = [X1.point(c) for c in a.spine], [(X @ X2).point(c) for c in b.spine]
+        gap, point, n = _round_round(*_nearest(*ends), a.radius, b.radius)
+    axes = (n, *_tangents(n))
+    return Touch(first, second, X, gap, point, n, axes, tuple(R.apply(e) for e in axes))
+
+
+def _round_round(c1: Vec3, c2: Vec3, r1: float, r2: float) -> Near:
+    """Two spheres; concentric ones are parted along z."""
+    apart = c1 - c2
+    square = apart.dot(apart)
+    length = sqrt(square + _TINY)
+    met = less(square, _TINY)
+    n = apart * (1.0 / length)
+    n = Vec3(*(where(met, up, x) for x, up in zip(n, (0.0, 0.0, 1.0), strict=True)))
+    gap = length - (r1 + r2)
+    return gap, c2 + n * (0.5 * gap + r2), n
+
+
+def _nearest(one: Sequence[Vec3], other: Sequence[Vec3]) -> tuple[Vec3, Vec3]:
+    """The nearest points of two lines with ends, or of points (Ericson 2005, section 5.1.9)."""
+    if len(one) == len(other) == 1:
+        return one[0], other[0]
+    if len(other) == 1:
+        d = one[1] - one[0]
+        return one[0] + d * _clamped((other[0] - one[0]).dot(d) / d.dot(d)), other[0]
+    if len(one) == 1:
+        return _nearest(other, one)[::-1]
+    d1, d2, r = one[1] - one[0], other[1] - other[0], one[0] - other[0]
+    a, b, c = d1.dot(d1), d1.dot(d2), d1.dot(r)
+    e, f = d2.dot(d2), d2.dot(r)
+    square = a * e - b * b
+    slanted = less(_PARALLEL * a * e, square)
+    s = where(slanted, _clamped((b * f - c * e) / where(slanted, square, 1.0)), 0.5)
+    t = _clamped((b * s + f) / e)
+    s = _clamped((b * t - c) / a)
+    return one[0] + d1 * s, other[0] + d2 * t
+
+
+def _round_box(c: Vec3, radius: float, X: Transform, box: Box) -> Near:
+    """A sphere about c and a box placed at X; the normal points out of the box.
+
+    Outside the nearest point of the box counts, inside the nearest face.
+    """
+    local = X.R.apply_transpose(c - X.p)
+    signs = [where(less(x, 0.0), -1.0, 1.0) for x in local]
+    beyond = [x * s - 0.5 * h for x, s, h in zip(local, signs, box.size, strict=True)]
+    outside = Vec3(*(largest(x, 0.0) for x in beyond))
+    square = outside.dot(outside)
+    far = sqrt(square + _TINY)
+    deep = largest(largest(*beyond[:2]), beyond[2])
+    inside = less(square, _TINY)
+    faces = _one_of([where(less(x, deep), 0.0, 1.0) for x in beyond])
+    unit = [
+        where(inside, face, x / far) * s for face, x, s in zip(faces, outside, signs, strict=True)
+    ]
+    distance = where(inside, deep, far)
+    n, gap = X.R.apply(Vec3(*unit)), distance - radius
+    return gap, c - n * (radius + 0.5 * gap), n
+
+
+def _one_of(faces: Sequence[Scalar]) -> list[Scalar]:
+    """The first of some ones, and zeros."""
+    x, y, z = faces
+    return [x, y * (1.0 - x), z * (1.0 - x) * (1.0 - y)]
+
+
+def _tangents(n: Vec3) -> tuple[Vec3, Vec3]:
+    """Two unit vectors across a unit vector, without a choice but a sign (Duff et al. 2017)."""
+    s = where(less(n.z, 0.0), -1.0, 1.0)
+    a = -1.0 / (s + n.z)
+    b = n.x * n.y * a
+    return (
+        Vec3(1.0 + s * n.x * n.x * a, s * b, -s * n.x),
+        Vec3(b, s + n.y * n.y * a, -n.y),
+    )
+
+
+def slide_velocity(touch: Touch, V: Sequence[Motion]) -> Vec3:
+    """Velocity of the first body against the second at the point where they touch."""
+    one = V[touch.first]
+    u = one.lin + one.ang.cross(touch.point)
+    if touch.second == WORLD:
+        return u
+    other = touch.X.to_parent(V[touch.second])
+    return u - other.lin - other.ang.cross(touch.point)
+
+
+def push_apart(model: Model, touches: Sequence[Touch], forces: Sequence[Vec3]) -> list[Force]:
+    """Forces on all bodies, from the force on the first body of each touch."""
+    total = per_body(model, Force.zero())
+    for touch, f in zip(touches, forces, strict=True):
+        push = Force(f, touch.point.cross(f))
+        total[touch.first] = total[touch.first] + push
+        if touch.second != WORLD:
+            total[touch.second] = total[touch.second] - touch.X.to_child(push)
+    return total
+
+
+def contact_rows(
+    model: Model,
+    X: Sequence[Transform],
+    S: Sequence[Subspace],
+    touch: Touch,
+    directions: Sequence[Vec3],
+) -> Matrix:
+    """Rows of the contact Jacobian: velocity of the first against the second along directions.
+
+    A row is the torque that a unit force between the bodies makes; joints that carry both feel
+    none.
+    """
+    pushes = [Force(e, touch.point.cross(e)) for e in directions]
+    back = [-touch.X.to_child(push) for push in pushes]
+    rows: Matrix = zeros(len(pushes), model.nv)
+    shared = set(model.ancestors(touch.first)) & set(model.ancestors(touch.second))
+    for start, group in ((touch.first, pushes), (touch.second, back)):
+        for j, forces in climb(model, X, start, group):
+            if j in shared:
+                break
+            for row, f in zip(rows, forces, strict=True):
+                for dof, torque in zip(model.bodies[j].dofs, S[j].project(f), strict=True):
+                    row[dof] = row[dof] + torque
+    return rows

@@ -1,0 +1,266 @@
+"""Contact and joint stops as springs and dampers: effects of a rollout."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from qddot.algorithms.kinematics import world_poses
+from qddot.algorithms.recursion import Vector, joint_kinematics, velocities
+from qddot.errors import NotUnderstood
+from qddot.model import Body, Model
+from qddot.scalar import Scalar, less, where
+from qddot.simulate.contact.gaps import (
+    Touch,
+    find_sites,
+    largest,
+    on_disc,
+    push_apart,
+    slide_velocity,
+)
+from qddot.simulate.contact.scene import Scene
+from qddot.simulate.plant import Moment
+from qddot.spatial import Force, Vec3
+
+__all__ = ["PRESETS", "PenaltyContact", "PenaltyStops", "Preset", "Pressed", "stopped_bodies"]
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Stiffness (N/m) and damping (N s/m) of a contact, and how deep (m) it is meant to give."""
+
+    stiffness: float
+    damping: float
+    tolerance: float
+
+
+PRESETS = {"soft": Preset(3e4, 1e2, 5e-3), "hard": Preset(1e7, 1e3, 1e-4)}
+"""The two bands in common use: 10⁴–10⁵ N/m with 10–10² N s/m, 10⁶–10⁸ N/m with 10²–10³ N s/m.
+
+Stiffness is from the middle of its band. Damping is at the upper end: even there it is light.
+"""
+
+
+def _set_number(target: Any, what: str, zero: bool) -> None:
+    """Make a field a finite number, above zero or (with `zero`) from it."""
+    name = what.split()[0]
+    x = getattr(target, name)
+    fits = isinstance(x, int | float) and not isinstance(x, bool) and 0.0 <= x < math.inf
+    if not fits or not (zero or x):
+        raise NotUnderstood(what, x, f"it is a number {'from' if zero else 'above'} 0")
+    object.__setattr__(target, name, float(x))
+
+
+@dataclass(frozen=True)
+class Pressed:
+    """A contact by penalty: its touch, the force on the first body and the slip, in its axes."""
+
+    touch: Touch
+    force: Vec3
+    slip: Vec3
+
+
+@dataclass(frozen=True)
+class PenaltyContact:
+    """A spring and a damper across each gap that is closed, and the same along the surface.
+
+    The normal force is k d + c ḋ for a depth d, and never pulls. Along the surface the spring grips
+    where the bodies meet, and yields where its force exceeds μ times the normal force (Cundall &
+    Strack 1979): Coulomb's law but for the give of the spring, and what sticks does not creep. The
+    stretch of the springs is kept from step to step. Restitution comes from the damper: that of
+    the scene is not used.
+    """
+
+    scene: Scene
+    stiffness: float = PRESETS["soft"].stiffness
+    damping: float = PRESETS["soft"].damping
+    recorded: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.scene, Scene):
+            raise NotUnderstood("scene", self.scene, "it is a Scene")
+        _set_number(self, "stiffness of a contact", zero=False)
+        _set_number(self, "damping of a contact", zero=True)
+
+    @staticmethod
+    def soft(scene: Scene) -> PenaltyContact:
+        """Rubber feet: gives 1 to 5 mm, stable with steps of about 1 ms."""
+        return PenaltyContact(scene, PRESETS["soft"].stiffness, PRESETS["soft"].damping)
+
+    @staticmethod
+    def hard(scene: Scene) -> PenaltyContact:
+        """Metal on metal: gives less than 0.1 mm, and needs steps of about 0.1 ms."""
+        return PenaltyContact(scene, PRESETS["hard"].stiffness, PRESETS["hard"].damping)
+
+    def largest_step(self, mass: float) -> float:
+        """The step (s) up to which the semi-implicit integrator is stable for a mass (kg) on it.
+
+        From Δt² k/m + 2 Δt c/m < 4. What counts is the mass that the contact feels, of a foot
+        rather than of the robot: 1 / (J M⁻¹ Jᵀ).
+        """
+        k, c = self.stiffness, self.damping
+        if not isinstance(mass, int | float) or not 0.0 < mass < math.inf:
+            raise NotUnderstood("mass", mass, "it is a number of kg above zero")
+        return (math.sqrt(c * c + 4.0 * k * mass) - c) / k
+
+    def memory(self, model: Model) -> int:
+        """The stretch along the surface in world axes, three numbers a contact."""
+        return 3 * len(find_sites(self.scene, model))
+
+    def start(self, model: Model) -> list[float]:
+        """Nothing is stretched before the first step."""
+        return [0.0] * self.memory(model)
+
+    def act(self, at: Moment, memory: Vector) -> tuple[list[Scalar], Sequence[Force] | None]:
+        """The torques as they are, and the forces of contact on the bodies."""
+        found = self.pressed(at, memory)
+        forces = push_apart(at.model, [x.touch for x in found], [x.force for x in found])
+        return at.tau, forces
+
+    def pressed(self, at: Moment, memory: Vector) -> list[Pressed]:
+        """All contacts at a state."""
+        result = []
+        for k, (friction, touch, u) in enumerate(self._meetings(at, at.v)):
+            n, e1, e2 = touch.axes
+            normal = self._normal(touch, n.dot(u))
+            slip = [e1.dot(u), e2.dot(u)]
+            grip = self._grip(_stretch(touch, memory, k), slip, normal * friction)
+            force = n * normal + e1 * grip[0] + e2 * grip[1]
+            result.append(Pressed(touch, force, e1 * slip[0] + e2 * slip[1]))
+        return result
+
+    def renew(self, at: Moment, memory: Vector) -> list[Scalar]:
+        """The stretch after a step: that which the slip adds, as far as friction holds it."""
+        kept: list[Scalar] = []
+        for k, (friction, touch, u) in enumerate(self._meetings(at, at.v_end)):
+            n, e1, e2 = touch.axes
+            slip = [e1.dot(u), e2.dot(u)]
+            drawn = [s + x * at.dt for s, x in zip(_stretch(touch, memory, k), slip, strict=True)]
+            grip = self._grip(drawn, slip, self._normal(touch, n.dot(u)) * friction)
+            left = [
+                -(g + self.damping * x) / self.stiffness for g, x in zip(grip, slip, strict=True)
+            ]
+            closed = less(touch.gap, 0.0)
+            s1, s2 = (where(closed, x, 0.0) for x in left)
+            _, w1, w2 = touch.world_axes
+            kept += w1 * s1 + w2 * s2
+        return kept
+
+    def stored(self, model: Model, q: Vector, memory: Vector) -> Scalar:
+        """Energy (J) in the springs: ½ k d² across the gaps and ½ k s² along the surfaces."""
+        poses = world_poses(model, joint_kinematics(model, q)[0])
+        total: Scalar = 0.0
+        for k, site in enumerate(find_sites(self.scene, model)):
+            touch = site.find(poses)
+            depth, (s1, s2) = largest(-touch.gap, 0.0), _stretch(touch, memory, k)
+            along = where(less(touch.gap, 0.0), s1 * s1 + s2 * s2, 0.0)
+            total = total + 0.5 * self.stiffness * (depth * depth + along)
+        return total
+
+    def _meetings(self, at: Moment, v: Vector) -> list[tuple[float, Touch, Vec3]]:
+        """Friction, touch, and velocity of the first body against the second, of all sites."""
+        X, S = joint_kinematics(at.model, at.q)
+        poses, V = world_poses(at.model, X), velocities(at.model, X, S, v)
+        sites = find_sites(self.scene, at.model)
+        touches = [site.find(poses) for site in sites]
+        return [
+            (site.pair.friction or 0.0, touch, slide_velocity(touch, V))
+            for site, touch in zip(sites, touches, strict=True)
+        ]
+
+    def _normal(self, touch: Touch, rate: Scalar) -> Scalar:
+        """The normal force where the gap opens at a rate."""
+        pressed = largest(-self.stiffness * touch.gap - self.damping * rate, 0.0)
+        return where(less(touch.gap, 0.0), pressed, 0.0)
+
+    def _grip(
+        self, stretch: Sequence[Scalar], slip: Sequence[Scalar], most: Scalar
+    ) -> list[Scalar]:
+        """The force along the surface, no larger than `most`."""
+        pairs = zip(stretch, slip, strict=True)
+        return on_disc([-self.stiffness * s - self.damping * x for s, x in pairs], most)
+
+
+def _stretch(touch: Touch, memory: Vector, k: int) -> list[Scalar]:
+    """The stretch that is kept for a contact, along its tangents."""
+    s = Vec3(*memory[3 * k : 3 * k + 3])
+    return [axis.dot(s) for axis in touch.world_axes[1:]]
+
+
+def stopped_bodies(model: Model) -> list[Body]:
+    """Bodies whose joint has one coordinate and a stop at one end at least."""
+    return [
+        body
+        for body in model.bodies
+        if body.joint.kind.nv == 1
+        and (math.isfinite(body.joint.limits.lower) or math.isfinite(body.joint.limits.upper))
+    ]
+
+
+@dataclass(frozen=True)
+class PenaltyStops:
+    """Joint limits as cubic springs that begin a margin before the stop.
+
+    With s the share of the margin that is used up, the torque is T s³ (1 + b v), v the speed
+    towards the stop, and never pulls. T is the largest effort of the joint (so that its motor just
+    reaches the stop), or `torque` (N m, N) where that is given. Margins are 0.05 rad, and
+    `slide_margin` (m) for joints that slide. `dissipation` is b (s/rad, s/m).
+    """
+
+    torque: float | None = None
+    margin: float = 0.05
+    slide_margin: float = 0.005
+    dissipation: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.torque is not None:
+            _set_number(self, "torque of stops", zero=False)
+        for name in ("margin", "slide_margin"):
+            _set_number(self, f"{name} of stops", zero=False)
+        _set_number(self, "dissipation of stops", zero=True)
+
+    def memory(self, model: Model) -> int:
+        """Nothing is kept."""
+        return 0
+
+    def start(self, model: Model) -> list[float]:
+        """Nothing is kept."""
+        return []
+
+    def renew(self, at: Moment, memory: Vector) -> list[Scalar]:
+        """Nothing is kept."""
+        return []
+
+    def _torque(self, body: Body) -> float:
+        effort = body.joint.limits.effort
+        if self.torque is None and not 0.0 < effort < math.inf:
+            accepted = "the joint has no effort limit; give torque=… at the stop"
+            raise NotUnderstood(f"stops of joint {body.joint.name!r}", None, accepted)
+        return effort if self.torque is None else self.torque
+
+    def torques(self, at: Moment) -> list[tuple[Body, Scalar]]:
+        """Bodies with stops, and the torque of the stops on their joints."""
+        found = []
+        for body in stopped_bodies(at.model):
+            joint, limits = body.joint, body.joint.limits
+            (x,) = joint.displacement(at.q[body.iq])
+            speed = at.v[body.iv.start] * joint.ratio
+            margin = self.margin if joint.kind.angular[0] else self.slide_margin
+            total: Scalar = 0.0
+            for stop, side in ((limits.lower, 1.0), (limits.upper, -1.0)):
+                if math.isfinite(stop):
+                    share = largest((side * (stop - x) + margin) * (1.0 / margin), 0.0)
+                    closing = largest(1.0 - side * self.dissipation * speed, 0.0)
+                    total = total + share * share * share * closing * (side * self._torque(body))
+            found.append((body, total))
+        return found
+
+    def act(self, at: Moment, memory: Vector) -> tuple[list[Scalar], Sequence[Force] | None]:
+        """The torques with those of the stops, and no forces."""
+        tau = list(at.tau)
+        for body, torque in self.torques(at):
+            k = body.iv.start
+            tau[k] = tau[k] + torque * body.joint.ratio
+        return tau, None

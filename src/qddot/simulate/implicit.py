@@ -1,0 +1,121 @@
+"""Implicit steps by inverse dynamics: the rate of one state within the step holds for all of it.
+
+A state is in balance where inverse dynamics needs the torques that there are. Newton's method
+finds it with the analytic derivatives of inverse dynamics, taken once a step: what they leave out
+is of second order in Δt, so that a fixed number of iterations is enough.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qddot.algorithms.derivatives import inverse_dynamics_derivatives
+from qddot.algorithms.inverse_dynamics import newton_euler
+from qddot.algorithms.linear import dot, eliminate, solve_eliminated
+from qddot.algorithms.recursion import Matrix, Vector, zeros
+from qddot.dual import Dual, partials_of
+from qddot.model import Model
+from qddot.scalar import Scalar, atan2, less, sqrt, where
+from qddot.simulate.motion import (
+    Loaded,
+    State,
+    advance,
+    chart_rate,
+    turning_parts,
+    unalign,
+)
+from qddot.spatial import Vec3
+
+__all__ = ["ITERATIONS", "OneStage", "step_matrix"]
+
+ITERATIONS = 5
+_NEAR_ZERO = 1e-6
+
+
+@dataclass(frozen=True)
+class OneStage:
+    """A step by the rate that is found a share of it after its start.
+
+    A share of ½ is the implicit midpoint rule, 1 is backward Euler. Bodies turn by the Cayley map
+    of the velocity at the stage, with which the midpoint rule keeps the angular momentum of a body
+    that turns freely about its origin. Effects of the plant are taken at an explicit guess of the
+    stage, and so are no part of the iteration.
+    """
+
+    share: float
+
+    def step(self, plant: Loaded, q: Vector, w: Vector, dt: Scalar) -> State:
+        """Configuration and chart velocities after a time dt."""
+        model, reach = plant.model, dt * self.share
+        x = plant.rate(q, w, 0.0)
+        q_stage, v, a = self._stage(model, q, w, x, dt)
+        tau, pushes = plant.loads(q_stage, v, self.share)
+        factor = eliminate(step_matrix(model, q_stage, _moved(w, x, reach), v, x, reach))
+        for _ in range(ITERATIONS):
+            q_stage, v, a = self._stage(model, q, w, x, dt)
+            needed = newton_euler(model, q_stage, v, a, pushes)
+            lack = [t - n for t, n in zip(tau, needed, strict=True)]
+            x = _moved(x, solve_eliminated(factor, lack), 1.0)
+        return advance(model, q, _turned(model, _moved(w, x, reach), dt)), _moved(w, x, dt)
+
+    def _stage(
+        self, model: Model, q: Vector, w: Vector, x: Vector, dt: Scalar
+    ) -> tuple[list[Scalar], list[Scalar], list[Scalar]]:
+        """Configuration, velocity and acceleration at the stage where the rate of w is x."""
+        w_stage = _moved(w, x, dt * self.share)
+        u = [d * self.share for d in _turned(model, w_stage, dt)]
+        q_stage = advance(model, q, u)
+        return q_stage, *_motion(model, q_stage, w_stage, x)
+
+
+def step_matrix(model: Model, q: Vector, w: Vector, v: Vector, x: Vector, reach: Scalar) -> Matrix:
+    """Change of the torques of inverse dynamics by the rate x of the chart velocities.
+
+    A change of x changes w by `reach` times as much, and the configuration by reach² as much.
+    """
+    n = model.nv
+    rates: list[Scalar] = [Dual(y, {k: 1.0}) for k, y in enumerate(x)]
+    speeds: list[Scalar] = [Dual(y, {k: reach}) for k, y in enumerate(w)]
+    _, a = _motion(model, q, w, x)
+    v_by_x, a_by_x = (
+        [partials_of(y, n) for y in part] for part in _motion(model, q, speeds, rates)
+    )
+    matrices = inverse_dynamics_derivatives(model, q, v, a)
+    J: Matrix = zeros(n, n)
+    for body in model.independent:
+        dofs = body.dofs
+        for k in dofs:
+            by_x = [[rows[i][k] for i in dofs] for rows in (v_by_x, v_by_x, a_by_x)]
+            by_x[0] = [y * reach for y in by_x[0]]
+            for i in range(n):
+                parts = zip(matrices, by_x, strict=True)
+                J[i][k] = sum((dot([A[i][j] for j in dofs], y) for A, y in parts), 0.0)
+    return J
+
+
+def _motion(model: Model, q: Vector, w: Vector, x: Vector) -> tuple[list[Scalar], list[Scalar]]:
+    """Velocity and acceleration of the model from those of the charts."""
+    v = unalign(model, q, w)
+    turning = chart_rate(model, q, v, zeros(model.nv))
+    return v, unalign(model, q, [a - b for a, b in zip(x, turning, strict=True)])
+
+
+def _moved(x: Vector, y: Vector, scale: Scalar) -> list[Scalar]:
+    return [a + b * scale for a, b in zip(x, y, strict=True)]
+
+
+def _turned(model: Model, w: Vector, dt: Scalar) -> list[Scalar]:
+    """Displacement by a velocity: rotation vectors are those of Cayley's map of w dt."""
+    u = [x * dt for x in w]
+    for part in turning_parts(model):
+        turn = Vec3(*u[part])
+        u[part] = list(turn * _arctangent_ratio(turn.dot(turn) * 0.25))
+    return u
+
+
+def _arctangent_ratio(x2: Scalar) -> Scalar:
+    """arctan x / x of x²."""
+    near = less(x2, _NEAR_ZERO)
+    x = sqrt(where(near, 1.0 + 0.0 * x2, x2))
+    series = 1.0 - x2 * (1.0 / 3.0) + x2 * x2 * 0.2 - x2 * x2 * x2 * (1.0 / 7.0)
+    return where(near, series, atan2(x, 1.0 + 0.0 * x) / x)

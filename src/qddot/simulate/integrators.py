@@ -1,0 +1,156 @@
+"""Integrators as data: one step of a motion on the configuration manifold, over any scalar.
+
+A step takes a plant (what accelerates at a state), velocities w in the charts of the joints, and
+gives both after a time dt. Quaternions stay of unit length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+from qddot.algorithms.recursion import Vector, zeros
+from qddot.errors import UnknownName
+from qddot.scalar import Scalar
+from qddot.simulate.implicit import OneStage
+from qddot.simulate.motion import Loaded, Rated, State, advance, displacement_rate
+from qddot.simulate.variational import variational_step
+
+__all__ = [
+    "DORMAND_PRINCE",
+    "INTEGRATORS",
+    "Integrator",
+    "Plant",
+    "State",
+    "Tableau",
+    "find_integrator",
+    "weighted",
+]
+
+
+class Plant(Loaded, Protocol):
+    """What a step of any integrator needs to know: the model, its rates and loads at a state."""
+
+    def damped_rate(self, q: Vector, w: Vector, dt: Scalar) -> list[Scalar]:
+        """The rate with which damping at the end of a step, not at its start, is in balance."""
+
+
+@dataclass(frozen=True)
+class Integrator:
+    """A row of the table: its name, order of convergence, stages, and the text of a step."""
+
+    name: str
+    order: int
+    stages: int
+    step: Callable[[Plant, Vector, Vector, Scalar], State]
+    symplectic: bool = False
+
+
+@dataclass(frozen=True)
+class Tableau:
+    """Coefficients of an explicit Runge–Kutta method; `error` gives its embedded error estimate."""
+
+    a: tuple[tuple[Fraction, ...], ...]
+    b: tuple[Fraction, ...]
+    error: tuple[Fraction, ...] = ()
+
+    @property
+    def c(self) -> tuple[Fraction, ...]:
+        """Shares of the step at which the stages stand."""
+        return tuple(sum(row, Fraction(0)) for row in self.a)
+
+    def step(self, plant: Rated, q: Vector, w: Vector, dt: Scalar) -> State:
+        """One step on the manifold (Munthe-Kaas 1999): stages are displacements from the start."""
+        moves, rates = self.stages(plant, q, w, dt)
+        u, dw = weighted(self.b, moves, dt), weighted(self.b, rates, dt)
+        return advance(plant.model, q, u), _sum(w, dw)
+
+    def stages(
+        self, plant: Rated, q: Vector, w: Vector, dt: Scalar
+    ) -> tuple[list[list[Scalar]], list[list[Scalar]]]:
+        """Rates of displacement and of velocity at the stages."""
+        model = plant.model
+        moves: list[list[Scalar]] = []
+        rates: list[list[Scalar]] = []
+        for row, share in zip(self.a, self.c, strict=True):
+            u = weighted(row, moves, dt) if moves else zeros(model.nv)
+            w_stage = _sum(w, weighted(row, rates, dt)) if rates else list(w)
+            q_stage = advance(model, q, u) if moves else q
+            moves.append(displacement_rate(model, u, w_stage))
+            rates.append(plant.rate(q_stage, w_stage, float(share)))
+        return moves, rates
+
+
+def weighted(weights: Sequence[Fraction], rows: Sequence[Vector], dt: Scalar) -> list[Scalar]:
+    """Sum of rows times weights times dt."""
+    total = zeros(len(rows[0]))
+    for weight, row in zip(weights, rows, strict=False):
+        if weight:
+            total = [x + y * float(weight) for x, y in zip(total, row, strict=True)]
+    return [x * dt for x in total]
+
+
+def _sum(x: Vector, y: Vector) -> list[Scalar]:
+    return [a + b for a, b in zip(x, y, strict=True)]
+
+
+def _semi_implicit(plant: Plant, q: Vector, w: Vector, dt: Scalar) -> State:
+    """Velocities first, then positions with the new velocities."""
+    w = _sum(w, [x * dt for x in plant.rate(q, w, 0.0)])
+    return advance(plant.model, q, [x * dt for x in w]), w
+
+
+def _implicit_damping(plant: Plant, q: Vector, w: Vector, dt: Scalar) -> State:
+    """Semi-implicit, with the damping of the joints taken at the new velocities."""
+    w = _sum(w, [x * dt for x in plant.damped_rate(q, w, dt)])
+    return advance(plant.model, q, [x * dt for x in w]), w
+
+
+def _rows(*rows: Sequence[str | int]) -> tuple[tuple[Fraction, ...], ...]:
+    return tuple(tuple(map(Fraction, row)) for row in rows)
+
+
+EULER = Tableau(_rows([]), *_rows([1]))
+RK4 = Tableau(
+    _rows([], ["1/2"], [0, "1/2"], [0, 0, 1]),
+    *_rows(["1/6", "1/3", "1/3", "1/6"]),
+)
+DORMAND_PRINCE = Tableau(
+    _rows(
+        [],
+        ["1/5"],
+        ["3/40", "9/40"],
+        ["44/45", "-56/15", "32/9"],
+        ["19372/6561", "-25360/2187", "64448/6561", "-212/729"],
+        ["9017/3168", "-355/33", "46732/5247", "49/176", "-5103/18656"],
+        ["35/384", 0, "500/1113", "125/192", "-2187/6784", "11/84"],
+    ),
+    *_rows(
+        ["35/384", 0, "500/1113", "125/192", "-2187/6784", "11/84", 0],
+        ["71/57600", 0, "-71/16695", "71/1920", "-17253/339200", "22/525", "-1/40"],
+    ),
+)
+
+INTEGRATORS: dict[str, Integrator] = {
+    row.name: row
+    for row in (
+        Integrator("euler", 1, 1, EULER.step),
+        Integrator("semi_implicit", 1, 1, _semi_implicit, symplectic=True),
+        Integrator("implicit_damping", 1, 1, _implicit_damping),
+        Integrator("backward_euler", 1, 1, OneStage(1.0).step),
+        Integrator("implicit_midpoint", 2, 1, OneStage(0.5).step),
+        Integrator("variational", 2, 1, variational_step, symplectic=True),
+        Integrator("rk4", 4, 4, RK4.step),
+        Integrator("dormand_prince", 5, 7, DORMAND_PRINCE.step),
+    )
+}
+
+
+def find_integrator(name: str) -> Integrator:
+    """The integrator of this name."""
+    try:
+        return INTEGRATORS[name]
+    except (KeyError, TypeError):
+        raise UnknownName("integrator", name, INTEGRATORS) from None

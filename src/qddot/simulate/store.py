@@ -1,0 +1,133 @@
+"""Trajectories kept in files: NumPy archives, and MCAP for viewers of robot logs."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from qddot.errors import CannotWrite, DescriptionError, MissingPackage, NotUnderstood
+from qddot.robot import Robot
+from qddot.simulate.rollout import Rollout
+
+__all__ = ["load_trajectory", "save_trajectory"]
+
+_SCHEMA = {
+    "type": "object",
+    "title": "qddot.State",
+    "properties": {
+        "time": {"type": "number", "description": "s"},
+        **{
+            name: {"type": "array", "items": {"type": "number"}, "description": words}
+            for name, words in (
+                ("q", "configuration, joint by joint; m, rad, quaternions (x, y, z, w)"),
+                ("v", "velocity; m/s, rad/s"),
+                ("tau", "joint torques given; N, N m"),
+            )
+        },
+    },
+}
+_FIELDS = ("time", "q", "v", "tau")
+
+
+def save_trajectory(robot: Robot, found: Rollout, file: str | Path) -> None:
+    """Write a rollout: .npz (batches too) or .mcap (one trajectory); the file appears whole."""
+    target = Path(file)
+    writers = {".npz": _write_npz, ".mcap": _write_mcap}
+    if target.suffix not in writers:
+        raise NotUnderstood("file", str(file), "its name ends in .npz or .mcap")
+    if target.suffix == ".mcap":
+        if importlib.util.find_spec("mcap") is None:
+            raise MissingPackage("mcap", "writing MCAP files", "'qddot[log]'")
+        if found.q.ndim != 2:
+            raise NotUnderstood("rollout", found.q.shape, "MCAP takes one trajectory; use .npz")
+    _whole(target, lambda draft: writers[target.suffix](robot, found, draft))
+
+
+def _whole(target: Path, write: Callable[[Path], None]) -> None:
+    """A file that is there when it is complete, or not at all."""
+    try:
+        handle, name = tempfile.mkstemp(target.suffix, f".{target.stem}-", target.parent)
+        os.close(handle)
+    except OSError as error:
+        raise CannotWrite(target, error.strerror or str(error)) from error
+    draft = Path(name)
+    try:
+        write(draft)
+        draft.chmod(0o666 & ~_umask())
+        draft.replace(target)
+    except OSError as error:
+        raise CannotWrite(target, error.strerror or str(error)) from error
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _facts(robot: Robot, found: Rollout) -> dict[str, str]:
+    """What the numbers are of, as text."""
+    return {
+        "robot": robot.name,
+        "digest": robot.model.digest,
+        "joints": json.dumps(robot.joint_names),
+        "dt": repr(found.dt),
+        "integrator": found.integrator,
+        "status": str(found.status),
+    }
+
+
+def _write_npz(robot: Robot, found: Rollout, draft: Path) -> None:
+    facts: dict[str, Any] = {name: np.array(text) for name, text in _facts(robot, found).items()}
+    facts["joints"] = np.array(robot.joint_names)
+    arrays = {name: getattr(found, name) for name in _FIELDS}
+    labels = {"label": found.status.label, "first_bad_step": found.status.step}
+    np.savez_compressed(draft, **arrays, **labels, **facts)
+
+
+def load_trajectory(file: str | Path) -> dict[str, np.ndarray]:
+    """What `save_trajectory` put into an .npz file, by name."""
+    try:
+        with np.load(file, allow_pickle=False) as archive:
+            found = dict(archive)
+    except (OSError, ValueError, TypeError) as error:
+        raise DescriptionError(file, f"no trajectory ({error})") from error
+    if not set(_FIELDS) <= set(found):
+        raise DescriptionError(file, f"no trajectory: it has {', '.join(found) or 'nothing'}")
+    return found
+
+
+def _write_mcap(robot: Robot, found: Rollout, draft: Path) -> None:
+    from mcap.writer import Writer
+
+    writer = Writer(str(draft))
+    writer.start(profile="", library="qddot")
+    schema = writer.register_schema(
+        name="qddot.State", encoding="jsonschema", data=json.dumps(_SCHEMA).encode()
+    )
+    channel = writer.register_channel(topic="/state", message_encoding="json", schema_id=schema)
+    writer.add_metadata("qddot", _facts(robot, found))
+    last = len(found.tau) - 1
+    for k, t in enumerate(found.time):
+        tau = found.tau[min(k, last)] if last >= 0 else np.zeros(robot.nv)
+        rows = {"q": found.q[k], "v": found.v[k], "tau": tau}
+        message = {"time": float(t), **{name: _plain(x) for name, x in rows.items()}}
+        stamp = round(float(t) * 1e9)
+        data = json.dumps(message).encode()
+        writer.add_message(channel, log_time=stamp, publish_time=stamp, data=data)
+    writer.finish()
+
+
+def _plain(x: np.ndarray) -> list[float | None]:
+    """Numbers for JSON, which has no word for those that are not finite."""
+    return [y if math.isfinite(y) else None for y in x.tolist()]

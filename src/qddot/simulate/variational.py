@@ -1,0 +1,110 @@
+"""A variational step: the discrete Lagrangian of the midpoint, on the charts of the joints.
+
+A step from q0 to q1 = q0 ⊕ u has the action Δt L(q0 ⊕ u/2, u/Δt), which is that of a motion with
+a constant velocity of the charts; where a body turns in space, ⊕ is the exponential map of its
+rotation group. Stationary sums of it are the discrete Euler–Lagrange equations (Marsden & West
+2001; on groups Bou-Rabee & Marsden 2009). The action is symmetric in time, so the order is 2, and
+it sees no turn or shift of the world, so a robot in free flight keeps its momentum exactly.
+"""
+
+from __future__ import annotations
+
+from qddot.algorithms.hamiltonian import coriolis_transpose_product, momentum
+from qddot.algorithms.inverse_dynamics import newton_euler
+from qddot.algorithms.linear import eliminate, factorise, solve, solve_eliminated
+from qddot.algorithms.mass_matrix import mass_matrix
+from qddot.algorithms.recursion import Vector, zeros
+from qddot.manifold import cot_rest
+from qddot.model import Model
+from qddot.scalar import Scalar, cos, less, sin, sqrt, where
+from qddot.simulate.implicit import ITERATIONS, step_matrix
+from qddot.simulate.motion import Loaded, State, advance, align, turning_parts, unalign
+from qddot.spatial import Force, Vec3
+
+__all__ = ["variational_step"]
+
+_NEAR_ZERO = 1e-6
+
+
+def variational_step(plant: Loaded, q: Vector, w: Vector, dt: Scalar) -> State:
+    """Configuration and chart velocities after a time dt.
+
+    Effects of the plant act at an explicit guess of the midpoint.
+    """
+    model, reach = plant.model, dt * 0.5
+    v, x = unalign(model, q, w), plant.rate(q, w, 0.0)
+    start = align(model, q, momentum(model, q, v))
+    u = [dt * (a + reach * b) for a, b in zip(w, x, strict=True)]
+    q_mid = _halfway(model, q, u)
+    tau, pushes = plant.loads(q_mid, unalign(model, q_mid, [d / dt for d in u]), 0.5)
+    factor = eliminate(step_matrix(model, q, w, v, x, reach))
+    for _ in range(ITERATIONS):
+        left, _ = _ends(model, q, u, dt, tau, pushes)
+        lack = unalign(model, q, [a - b for a, b in zip(start, left, strict=True)])
+        change = solve_eliminated(factor, lack)
+        u = [a + b * dt for a, b in zip(u, change, strict=True)]
+    _, right = _ends(model, q, u, dt, tau, pushes)
+    q1 = advance(model, q, u)
+    v1 = solve(factorise(mass_matrix(model, q1)), unalign(model, q1, right))
+    return q1, align(model, q1, v1)
+
+
+def _halfway(model: Model, q: Vector, u: Vector) -> list[Scalar]:
+    return advance(model, q, [d * 0.5 for d in u])
+
+
+def _ends(
+    model: Model, q: Vector, u: Vector, dt: Scalar, tau: Vector, pushes: list[Force]
+) -> tuple[list[Scalar], list[Scalar]]:
+    """Momenta of the charts at both ends of a step: the discrete Legendre transforms.
+
+    With P = ∂L/∂w and F = ∂L/∂q + loads at the midpoint they are P ∓ ½ Δt F. Where a body turns by
+    u, P becomes P ± ½ u × P + c u × (u × P) and F becomes F ± k u × F, k = tan(θ/4)/θ at an angle
+    θ: the transposed derivatives of u and of the midpoint by the two ends.
+    """
+    P, F = _midpoint(model, q, u, dt, tau, pushes)
+    left, right = ([p + f * h for p, f in zip(P, F, strict=True)] for h in (-0.5 * dt, 0.5 * dt))
+    for part in turning_parts(model):
+        turn, p, f = Vec3(*u[part]), Vec3(*P[part]), Vec3(*F[part]) * dt
+        angle2 = turn.dot(turn)
+        once = turn.cross(p)
+        even = turn.cross(once) * cot_rest(angle2) - turn.cross(f) * (0.5 * _quarter(angle2))
+        left[part] = list(Vec3(*left[part]) + once * 0.5 + even)
+        right[part] = list(Vec3(*right[part]) - once * 0.5 + even)
+    return left, right
+
+
+def _midpoint(
+    model: Model, q: Vector, u: Vector, dt: Scalar, tau: Vector, pushes: list[Force]
+) -> tuple[list[Scalar], list[Scalar]]:
+    """Momentum P of the charts at the midpoint, and F = ∂L/∂q with the loads added."""
+    q_mid, w = _halfway(model, q, u), [d / dt for d in u]
+    v = unalign(model, q_mid, w)
+    p = momentum(model, q_mid, v)
+    weight = newton_euler(model, q_mid, zeros(model.nv), zeros(model.nv), pushes)
+    inner = coriolis_transpose_product(model, q_mid, v)
+    rate = [c - g + t for c, g, t in zip(inner, weight, tau, strict=True)]
+    P, F = align(model, q_mid, p), _rate_in_charts(model, q_mid, v, p, rate)
+    # what is left of the rate of P without the gyroscopic torque P × ω is the derivative
+    for part in turning_parts(model):
+        F[part] = list(Vec3(*F[part]) + Vec3(*w[part]).cross(Vec3(*P[part])))
+    return P, F
+
+
+def _rate_in_charts(model: Model, q: Vector, v: Vector, p: Vector, rate: Vector) -> list[Scalar]:
+    """Rates of the momenta of the charts: charts only turn, so momenta move as velocities do."""
+    result = list(rate)
+    for body in model.independent:
+        kind = body.joint.kind
+        parts = zip(kind.angular, v[body.iv], p[body.iv], strict=True)
+        carried = [a if angular else b for angular, a, b in parts]
+        result[body.iv] = kind.chart.rate(q[body.iq], carried, rate[body.iv])
+    return result
+
+
+def _quarter(x2: Scalar) -> Scalar:
+    """tan(x/4) / x of x²."""
+    near = less(x2, _NEAR_ZERO)
+    x = sqrt(where(near, 1.0 + 0.0 * x2, x2))
+    series = 0.25 + x2 * (1.0 / 192.0) + x2 * x2 * (1.0 / 7680.0)
+    return where(near, series, sin(x * 0.25) / (cos(x * 0.25) * x))

@@ -1,0 +1,203 @@
+"""Rollouts: order of convergence, conserved quantities, MuJoCo's own steps, and odd requests."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+from native_cases import cold_cache  # noqa: F401
+from random_models import Part, build
+
+import qddot
+from qddot.adapt import mujoco as mujoco_adapter
+from qddot.errors import BatchMismatch, NotUnderstood, ShapeMismatch, UnknownName
+from qddot.joints import Drivetrain
+from qddot.model import WORLD
+from qddot.robot import Robot
+from qddot.simulate import INTEGRATORS, rollout
+
+MENAGERIE = Path(__file__).resolve().parents[2] / "shared" / "menagerie"
+
+
+def tree(*kinds: str) -> Robot:
+    """A chain of these joints."""
+    parts = [
+        Part(kind, k - 1 if k else WORLD, True, False, False, None) for k, kind in enumerate(kinds)
+    ]
+    return Robot(build(parts, 7))
+
+
+def undamped(robot: Robot) -> Robot:
+    """The robot without losses at its joints."""
+    bodies = tuple(
+        dataclasses.replace(b, joint=dataclasses.replace(b.joint, drivetrain=Drivetrain()))
+        for b in robot.model.bodies
+    )
+    return Robot(dataclasses.replace(robot.model, bodies=bodies))
+
+
+ROBOTS = {
+    "fixed": lambda: Robot(qddot.load("double_pendulum").model),
+    "free": lambda: tree("free", "revolute", "prismatic"),
+    "ball": lambda: tree("ball", "revolute", "ball"),
+    "planar": lambda: tree("planar", "helical"),
+}
+
+
+def start(robot: Robot) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(3)
+    return robot.random(rng), rng.normal(size=robot.nv)
+
+
+def end(robot: Robot, steps: int, integrator: str, time: float = 0.15) -> tuple:
+    q, v = start(robot)
+    tau = 0.1 * np.ones(robot.nv)
+    found = rollout(
+        robot, q, v, tau, dt=time / steps, steps=steps, every=steps, integrator=integrator
+    )
+    return found.q[-1], found.v[-1]
+
+
+@pytest.mark.parametrize("robot", ROBOTS)
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_order_of_convergence(robot, integrator):
+    robot, order = undamped(ROBOTS[robot]()), INTEGRATORS[integrator].order
+    q, v = end(robot, 100, "dormand_prince")
+    fine = {1: 80, 2: 40, 4: 12, 5: 16}[order]
+    errors = []
+    for steps in (fine, 2 * fine):
+        q1, v1 = end(robot, steps, integrator)
+        errors.append(np.linalg.norm([*robot.difference(q, q1), *(v1 - v)]))
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.1)
+
+
+@pytest.mark.parametrize("integrator", ["semi_implicit", "rk4"])
+def test_native_code_takes_the_same_steps(integrator):
+    model = qddot.load("planar_3r").model
+    rng = np.random.default_rng(0)
+    q, v = rng.normal(size=(2, 5, 3))
+    tau = rng.normal(size=(5, 6, 3))
+    native, text = (
+        rollout(
+            Robot(model, native=way), q, v, tau, dt=0.01, steps=12, every=2, integrator=integrator
+        )
+        for way in (True, False)
+    )
+    for a, b in ((native.q, text.q), (native.v, text.v)):
+        assert a.shape == (5, 7, 3)
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
+    np.testing.assert_array_equal(native.q[:, 0], q)
+    np.testing.assert_allclose(native.time, np.arange(7) * 0.02)
+
+
+def test_torques_between_samples():
+    robot = Robot(qddot.load("planar_2r").model)
+    ramp = np.linspace(0.0, 1.0, 5)[:, None] * np.ones(2)
+    coarse = rollout(robot, [0.1, 0.2], [0, 0], ramp, dt=0.01, steps=40, every=10, hold="linear")
+    fine = np.linspace(0.0, 1.0, 41)[:, None] * np.ones(2)
+    steps = rollout(robot, [0.1, 0.2], [0, 0], fine[:-1], dt=0.01, steps=40)
+    np.testing.assert_allclose(coarse.q[-1], steps.q[-1], rtol=1e-13)
+    held = rollout(robot, [0.1, 0.2], [0, 0], ramp[:-1], dt=0.01, steps=40, every=10)
+    assert np.abs(held.q[-1] - coarse.q[-1]).max() > 1e-4
+
+
+def test_quaternions_stay_unit_and_free_flight_is_straight():
+    robot = tree("free").with_gravity((0.0, 0.0, 0.0))
+    q, v = start(robot)
+    native = Robot(robot.model, native=True)
+    found = rollout(native, q, v, dt=0.01, steps=500, integrator="rk4")
+    assert np.abs(np.linalg.norm(found.q[:, 3:], axis=1) - 1.0).max() < 1e-15
+    momentum = robot.centroidal_momentum(found.q, found.v)
+    np.testing.assert_allclose(momentum, np.tile(momentum[0], (501, 1)), atol=1e-6)
+    com = robot.center_of_mass(found.q)
+    speed = momentum[0, :3] / robot.model.mass
+    np.testing.assert_allclose(com, com[0] + found.time[:, None] * speed, atol=1e-6)
+
+
+def test_symplectic_energy_is_bounded():
+    robot = Robot(qddot.load("double_pendulum").model)
+    q, v = np.array([0.4, -0.2]), np.zeros(2)
+    found = rollout(Robot(robot.model, native=True), q, v, dt=2e-3, steps=4000)
+    energy = robot.kinetic_energy(found.q, found.v) + robot.potential_energy(found.q)
+    swing = np.ptp(robot.potential_energy(found.q))
+    early, late = (np.ptp(part) for part in np.split(energy[1:], 2))
+    assert late < 1.2 * early < 0.05 * swing
+
+
+def test_damping_is_taken_at_the_end_of_a_step():
+    robot = tree("prismatic").with_gravity((0.0, 0.0, 0.0))
+    damping = robot.model.bodies[0].joint.drivetrain.damping
+    mass = robot.mass_matrix(np.zeros(1))[0, 0]
+    found = rollout(robot, [0.0], [1.0], dt=0.5, steps=8, integrator="implicit_damping")
+    np.testing.assert_allclose(found.v[:, 0], (1.0 + 0.5 * damping / mass) ** -np.arange(9.0))
+
+
+def test_parameters_carry_batch_axes():
+    model = qddot.load("planar_2r").model
+    robot = Robot(model)
+    scale = np.array([1.0, 1.5])
+    inertia = robot.inertial_parameters * scale[:, None, None]
+    found = rollout(robot, [0.3, 0.1], [0, 0], dt=0.01, steps=20, parameters={"inertia": inertia})
+    for k in range(2):
+        other = robot.with_parameters(inertia[k])
+        alone = rollout(other, [0.3, 0.1], [0, 0], dt=0.01, steps=20)
+        np.testing.assert_allclose(found.q[k], alone.q, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "universal_robots_ur5e__ur5e.xml",
+        "franka_emika_panda__panda_nohand.xml",
+        "kuka_iiwa_14__iiwa14.xml",
+        "unitree_go2__go2.xml",
+        "anybotics_anymal_c__anymal_c.xml",
+        "unitree_h1__h1.xml",
+    ],
+)
+def test_free_motion_is_that_of_mujoco(file):
+    mujoco = pytest.importorskip("mujoco")
+    if not (MENAGERIE / file).exists():
+        pytest.skip(f"{file} is not beside the repository")
+    robot = Robot(qddot.load(MENAGERIE / file).model)
+    model = mujoco.MjModel.from_xml_path(str(MENAGERIE / file))
+    off = mujoco.mjtDisableBit
+    model.opt.disableflags |= off.mjDSBL_CONSTRAINT | off.mjDSBL_ACTUATION
+    model.opt.integrator, model.opt.timestep = mujoco.mjtIntegrator.mjINT_EULER, 1e-3
+    data, adapter = mujoco.MjData(model), mujoco_adapter(robot, model)
+    rng = np.random.default_rng(0)
+    q, v = robot.random(rng), 0.1 * rng.normal(size=robot.nv)
+    data.qpos[:], data.qvel[:] = adapter.to_q(q), adapter.to_v(q, v)
+    for _ in range(1000):
+        mujoco.mj_step(model, data)
+    native = Robot(robot.model, native=True)
+    found = rollout(native, q, v, dt=1e-3, steps=1000, every=1000, integrator="implicit_damping")
+    q1, v1 = found.q[-1], found.v[-1]
+    np.testing.assert_allclose(adapter.to_q(q1), data.qpos, atol=1e-9)
+    np.testing.assert_allclose(adapter.to_v(q1, v1), data.qvel, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        ({"dt": 0.0}, NotUnderstood, "above zero"),
+        ({"dt": "fast"}, NotUnderstood, "seconds"),
+        ({"steps": -1}, NotUnderstood, "whole number"),
+        ({"steps": 7, "every": 2}, NotUnderstood, "multiple"),
+        ({"integrator": "rk5"}, UnknownName, "rk4"),
+        ({"hold": "cubic"}, NotUnderstood, "linear"),
+        ({"parameters": {"mass": 1.0}}, UnknownName, "inertia"),
+        ({"kp": 1.0}, UnknownName, "kp"),
+        ({"q0": [0.0] * 3}, ShapeMismatch, "q0"),
+        ({"v0": "ab"}, NotUnderstood, "numbers"),
+        ({"tau": np.zeros((3, 2))}, ShapeMismatch, "tau"),
+        ({"q0": np.zeros((3, 2)), "v0": np.zeros((4, 2))}, BatchMismatch, "broadcast"),
+    ],
+)
+def test_what_cannot_be_done_is_said(changes, error, words):
+    robot = Robot(qddot.load("planar_2r").model)
+    given = {"q0": np.zeros(2), "v0": np.zeros(2), "dt": 0.01, "steps": 4} | changes
+    with pytest.raises(error, match=words):
+        rollout(robot, **given)

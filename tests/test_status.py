@@ -1,0 +1,264 @@
+"""Status of rollouts: every label, the first bad step, nothing raised and nothing lost."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import qddot
+from qddot.errors import NotUnderstood, ShapeMismatch, SingularInertia
+from qddot.robot import Robot
+from qddot.simulate import LABELS, Perturbation, rollout
+from qddot.simulate.contact import (
+    Box,
+    ComplementarityContact,
+    PenaltyContact,
+    Plane,
+    Scene,
+    Sphere,
+)
+
+ARM = qddot.load("planar_2r").model
+
+
+@pytest.fixture(autouse=True)
+def _no_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def test_a_quiet_motion_is_ok():
+    found = rollout(Robot(ARM), [0.1, 0.2], [0, 0], dt=1e-3, steps=20)
+    assert found.status.ok
+    assert found.status.label == "ok"
+    assert found.status.step == -1
+    assert str(found.status) == "ok"
+    assert found.status.of().step is None
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_bad_torques_are_found_where_they_come_in(native):
+    tau = np.zeros((3, 20, 2))
+    tau[1, 7, 1], tau[2, 3, 0] = np.nan, np.inf
+    found = rollout(Robot(ARM, native=native), [0.1, 0.2], [0, 0], tau, dt=1e-3, steps=40, every=2)
+    assert found.status.label.tolist() == ["ok", "nan_input", "nan_input"]
+    assert found.status.step.tolist() == [-1, 14, 6]
+    assert found.status.of(1).cause == "tau"
+    assert found.status.of(1).time == pytest.approx(0.014)
+    # nothing is lost: up to there it is the motion without torques
+    np.testing.assert_array_equal(found.q[1, :8], found.q[0, :8])
+    assert np.isfinite(found.q[0]).all()
+
+
+@pytest.mark.parametrize("name", ["q0", "v0", "inertia", "kp"])
+def test_the_input_that_is_nan_is_named(name):
+    robot = Robot(ARM)
+    given = {
+        "q0": np.zeros(2),
+        "v0": np.zeros(2),
+        "inertia": robot.inertial_parameters,
+        "kp": np.ones(2),
+    }
+    bad = given[name].copy()
+    bad.flat[1] = np.nan
+    given[name] = np.stack([given[name], bad])
+    found = rollout(
+        robot,
+        given["q0"],
+        given["v0"],
+        dt=1e-3,
+        steps=3,
+        parameters={"inertia": given["inertia"]},
+        feedback=qddot.simulate.feedback.PD(),
+        q_ref=np.zeros(2),
+        v_ref=np.zeros(2),
+        kp=given["kp"],
+        kd=np.ones(2),
+    )
+    assert found.status.label.tolist() == ["ok", "nan_input"]
+    assert found.status.of(1).cause == name
+    assert found.status.step[1] == 0
+
+
+def test_limits_name_the_joint_and_the_first_step():
+    robot = Robot(qddot.load("ur5e").model)
+    upper = robot.model.bodies[3].joint.limits.upper
+    q, v = np.zeros(6), np.zeros(6)
+    q[3], v[3] = upper - 0.05, 1.0
+    robot = robot.with_gravity((0, 0, 0))
+    found = rollout(robot, q, v, dt=1e-2, steps=20)
+    assert found.status.label == "limit_violated"
+    assert found.status.of().cause == robot.joint_names[3]
+    passed = found.q[:, 3] > upper + 1e-3
+    assert found.status.step == np.argmax(passed) > 0
+
+
+def test_energy_from_nowhere():
+    robot = Robot(qddot.load("double_pendulum").model)
+    state = [1.0, 0.5], [0.0, 0.0]
+    bad = rollout(robot, *state, dt=0.03, steps=60, integrator="euler")
+    assert bad.status.label == "energy_gain"
+    good = rollout(robot, *state, dt=0.03, steps=60, integrator="rk4")
+    assert good.status.ok
+    # a motor may give energy
+    driven = rollout(robot, *state, [5.0, 0.0], dt=0.03, steps=60, integrator="rk4")
+    assert driven.status.ok
+    energy = robot.kinetic_energy(bad.q, bad.v) + robot.potential_energy(bad.q)
+    assert energy[bad.status.step] > energy[0]
+
+
+def test_rest_is_no_gain():
+    robot = Robot(qddot.load("double_pendulum").model)
+    rest = np.array([0.0, 0.0])
+    found = rollout(robot.with_gravity((0, 0, 0)), rest, np.zeros(2), dt=0.01, steps=50)
+    assert found.status.ok
+
+
+def ball_on_ground(**changes):
+    ball = qddot.load("quadrotor")
+    scene = Scene([Plane()], spheres=[Sphere(ball.body_names[0], 0.1, name="ball")], **changes)
+    return Robot(ball.model), scene
+
+
+def test_overlap_is_penetration():
+    robot, scene = ball_on_ground()
+    deep, rest = robot.neutral(), robot.neutral()
+    deep[2], rest[2] = 0.05, 0.2
+    found = rollout(
+        robot,
+        np.stack([deep, rest]),
+        np.zeros(6),
+        dt=1e-3,
+        steps=2,
+        effects=[PenaltyContact.soft(scene)],
+    )
+    assert found.status.label.tolist() == ["penetration", "ok"]
+    assert "ball" in found.status.of(0).cause
+    assert found.status.step.tolist() == [0, -1]
+
+
+def test_contact_that_is_not_solved():
+    robot, ball = ball_on_ground()
+    box = Scene([Plane()], boxes=[Box(robot.body_names[0], (1.0, 0.6, 0.2), name="box")])
+    q, v = robot.neutral(), np.array([1.0, 0.0, -2.0, 1.0, 2.0, 0.0])
+    q[2] = 0.1
+    hard, easy = (
+        rollout(robot, q, v, dt=2e-3, steps=3, contact=ComplementarityContact(scene, sweeps))
+        for scene, sweeps in ((box, 1), (ball, 20))
+    )
+    assert hard.status.label == "not_converged"
+    assert hard.status.step == 1
+    assert easy.status.ok
+
+
+def test_a_perturbation_reproduces_a_divergence_bit_for_bit():
+    robot = Robot(ARM, native=True)
+    kick = Perturbation("tuesday", seed=4, scale=200.0)
+    q, v = kick.states(robot, np.zeros(2), np.zeros(2), 40)
+    found = rollout(robot, q, v, dt=0.2, steps=100, integrator="euler")
+    assert (found.status.label == "diverged").any()
+    k = int(np.argmax(found.status.label == "diverged"))
+    again = Perturbation("tuesday", seed=4, scale=200.0).states(robot, [0, 0], [0, 0], k + 1)
+    alone = rollout(robot, again[0][k], again[1][k], dt=0.2, steps=100, integrator="euler")
+    assert alone.q.tobytes() == found.q[k].tobytes()
+    assert alone.status.step == found.status.step[k]
+    other = Perturbation("wednesday", seed=4, scale=200.0).states(robot, [0, 0], [0, 0], 40)
+    assert np.abs(other[0] - q).min() > 0
+
+
+def test_perturbations_stay_on_the_manifold_and_within_scale():
+    robot = Robot(qddot.load("quadruped").model)
+    q0 = robot.random(0)
+    q, v = Perturbation("x", scale=0.2).states(robot, q0, np.ones(robot.nv), (50,))
+    np.testing.assert_allclose(np.linalg.norm(q[:, 3:7], axis=1), 1.0, atol=1e-14)
+    moved = np.abs(robot.difference(q0, q))
+    assert 0.19 < moved.max() <= 0.2 + 1e-12
+    assert 0.19 < np.abs(v - 1.0).max() <= 0.2
+
+
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda: Perturbation(3), NotUnderstood),
+        (lambda: Perturbation("x", -1), NotUnderstood),
+        (lambda: Perturbation("x", 0, np.nan), NotUnderstood),
+        (lambda: Perturbation("x").states(Robot(ARM), [0.0], [0, 0]), ShapeMismatch),
+    ],
+)
+def test_wrong_perturbations(make, error):
+    with pytest.raises(error):
+        make()
+
+
+def test_a_robot_without_inertia_is_refused_before_the_first_step():
+    robot = Robot(ARM).with_parameters(np.zeros((2, 10)))
+    with pytest.raises(SingularInertia):
+        rollout(robot, [0, 0], [0, 0], dt=1e-3, steps=1)
+
+
+def test_a_robot_rolls_out_itself():
+    robot = Robot(ARM)
+    a = robot.rollout([0.1, 0.2], [0, 0], dt=1e-3, steps=5)
+    b = rollout(robot, [0.1, 0.2], [0, 0], dt=1e-3, steps=5)
+    np.testing.assert_array_equal(a.q, b.q)
+
+
+def storm(n: int, dt: float, native: bool = True):
+    """Random inputs, sorted by what is wrong with them: nothing, NaN, huge, nearly no mass."""
+    rng = np.random.default_rng(7)
+    robot = Robot(ARM, native=native)
+    kinds = np.arange(n) % 4
+    q, v = rng.normal(size=(2, n, 2))
+    tau = rng.normal(size=(n, 10, 2))
+    inertia = robot.inertial_parameters * np.ones((n, 1, 1))
+    row = np.arange(n)
+    nan, huge, light = (row[kinds == k] for k in (1, 2, 3))
+    q[nan[::3], rng.integers(2, size=len(nan[::3]))] = np.nan
+    v[nan[1::3], 0] = -np.inf
+    tau[nan[2::3], rng.integers(10, size=len(nan[2::3])), 1] = np.nan
+    q[huge[::3], 0], v[huge[1::3], 1], tau[huge[2::3], 4, 0] = 1e308, -1e308, 1e308
+    inertia[light, 1] *= 10.0 ** -rng.uniform(12, 320, (len(light), 1))
+    found = rollout(
+        robot, q, v, tau, dt=dt, steps=10, integrator="rk4", parameters={"inertia": inertia}
+    )
+    return kinds, found
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_storm_of_bad_inputs_gets_the_right_labels(threads):
+    with qddot.threads(threads):
+        kinds, found = storm(20_000, 1e-3)
+    label = found.status.label
+    assert set(label[kinds == 0]) <= {"ok", "limit_violated"}
+    assert np.mean(label[kinds == 0] == "ok") > 0.9
+    assert set(label[kinds == 1]) == {"nan_input"}
+    assert set(label[kinds == 2]) == {"diverged"}
+    assert np.isin(label[kinds == 3], ["ok", "diverged", "energy_gain", "limit_violated"]).all()
+    assert (label[kinds == 3] == "diverged").any()
+    # a label is right: what is not finite at the end is called so, and only that before the step
+    lost = ~np.isfinite(found.q).all((-1, -2)) | ~np.isfinite(found.v).all((-1, -2))
+    assert np.isin(label[lost], ["nan_input", "diverged"]).all()
+    times = np.arange(11)
+    before = times < np.where(found.status.step < 0, 11, found.status.step)[:, None]
+    assert np.isfinite(found.q[before]).all()
+    assert found.status.counts["nan_input"] == 5000
+
+
+@pytest.mark.parametrize("dt", [1e3, 1e300])
+def test_huge_steps_diverge_and_do_not_crash(dt):
+    _, found = storm(400, dt)
+    assert not np.isin(found.status.label, ["ok"]).any()
+    _, text = storm(400, dt, native=False)
+    assert (text.status.label == found.status.label).all()
+    assert np.isin(text.status.label[1::4], ["nan_input", "diverged"]).all()
+
+
+def test_every_label_has_a_remedy():
+    assert set(LABELS) == {
+        "ok", "nan_input", "diverged", "limit_violated", "not_converged", "penetration",
+        "energy_gain",
+    }  # fmt: skip
+    assert all(len(words) > 10 for words in LABELS.values())

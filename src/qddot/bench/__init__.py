@@ -3,6 +3,7 @@
 from qddot.bench.measure import FULL, QUICK, Settings
 from qddot.bench.plot import plot
 from qddot.bench.report import Sheet, page, read_figures, sheets, write_figures
+from qddot.bench.rollouts import ROLLOUTS
 from qddot.bench.run import (
     FUNCTIONS,
     QUICK_FUNCTIONS,
@@ -19,6 +20,7 @@ __all__ = [
     "QUICK",
     "QUICK_FUNCTIONS",
     "QUICK_ROBOTS",
+    "ROLLOUTS",
     "SUITE",
     "Plan",
     "Settings",

@@ -92,6 +92,17 @@ def _threads(data: dict[str, Any]) -> Figures:
             yield row["robot"], row["ratio"]
 
 
+def _rollouts(field: str) -> Callable[[dict[str, Any]], Figures]:
+    """A figure of the rollouts."""
+
+    def figures(data: dict[str, Any]) -> Figures:
+        for row in data.get("rollouts", ()):
+            if row["status"] == "ok":
+                yield f"{row['robot']} rollout", row[field]
+
+    return figures
+
+
 def _spread(data: dict[str, Any]) -> Figures:
     costs = [row["ns_per_operation"] for row in data["scaling"]]
     if len(costs) > 1:
@@ -143,6 +154,8 @@ GOALS = (
     ),
     Goal("float32, float64", 1.5, _field("ours", "float32_ratio")),
     Goal("two threads, one", 1.8, _threads),
+    Goal("contact-free rollout, mujoco.rollout", 20.0, _rollouts("ratio")),
+    Goal("two threads, one, rollout", 1.8, _rollouts("two_ratio")),
     Goal("time per operation on chains", 2.0, _spread, least=False),
     Goal("cold compile, UR5", 0.5, _cold([], ["UR5"]), least=False, unit=" s"),
     Goal(

@@ -49,8 +49,9 @@ def read_figures(file: Path) -> dict[str, Any]:
 
 def sheets(data: dict[str, Any]) -> list[Sheet]:
     """All tables that have rows."""
-    made = (_batch(data), _single(data), _bound(data), _threads(data), _compile(data))
-    return [s for s in (*made, _scaling(data), _goals(judged(data)), _notes(data)) if s.rows]
+    made = [_batch(data), _single(data), _bound(data), _threads(data), _compile(data)]
+    made += [_scaling(data), _rollouts(data), _goals(judged(data)), _notes(data)]
+    return [s for s in made if s.rows]
 
 
 def page(data: dict[str, Any]) -> str:
@@ -195,6 +196,29 @@ def _scaling(data: dict[str, Any]) -> Sheet:
     columns = ("joints", "operations", "µs a state", "ps an operation")
     text = "Inverse dynamics of chains of revolute joints with random axes and inertias."
     return Sheet("Long chains", text, columns, rows)
+
+
+def _rollouts(data: dict[str, Any]) -> Sheet:
+    rows = []
+    for row in data.get("rollouts", ()):
+        if row["status"] != "ok":
+            rows.append((row["robot"], row["status"], row["reason"], *("",) * 6))
+            continue
+        size = (str(row["nv"]), f"{row['states']} × {row['steps']}")
+        ours, theirs = _number(row["us"]), _number(row["mujoco_us"])
+        speed = _number(row["million_steps_a_second"])
+        gains = (f"{row['ratio']:.1f}×", _number(row["two_us"]), _times(row["two_ratio"]))
+        rows.append((row["robot"], *size, ours, speed, theirs, *gains))
+    columns = (
+        *("robot", "nv", "states × steps", "qddot", "million steps a second", "mujoco.rollout"),
+        *("ratio", "two threads", "gain"),
+    )
+    text = (
+        "µs a step of free motion, without contact or actuators, trajectories kept; MuJoCo's Euler "
+        "and our implicit_damping, which take the same steps, on one core and on one thread of "
+        "mujoco.rollout. Two threads have a batch eight times as large."
+    )
+    return Sheet("Rollouts", text, columns, tuple(rows))
 
 
 def _goals(verdicts: list[Verdict]) -> Sheet:

@@ -35,6 +35,7 @@ from qddot.bench.measure import (
 )
 from qddot.bench.peak import multiply_add_peak
 from qddot.bench.peers import ENGINES
+from qddot.bench.rollouts import measure_rollout
 from qddot.bench.subjects import SUITE, Subject, chain, find_subject
 from qddot.compile import native
 from qddot.compile.threads import threads
@@ -77,6 +78,7 @@ class Plan:
     robots: tuple[str, ...] = tuple(SUITE)
     functions: tuple[str, ...] = FUNCTIONS
     settings: Settings = Settings()  # noqa: RUF009 frozen
+    rollouts: tuple[str, ...] = ()
 
 
 def benchmark(plan: Plan, on_step: Callable[[str, int, int], None]) -> dict[str, Any]:
@@ -91,6 +93,7 @@ def benchmark(plan: Plan, on_step: Callable[[str, int, int], None]) -> dict[str,
         "rows": [],
         "threads": [],
         "scaling": [],
+        "rollouts": [],
     }
     steps = list(_steps(plan, subjects, data))
     with fresh_cache():
@@ -117,6 +120,9 @@ def _steps(plan: Plan, subjects: Sequence[Subject], data: dict[str, Any]) -> Ite
         for joints in settings.chains:
             step = partial(_add, data, "scaling", _scaling, joints, settings)
             yield f"chain of {joints} joints", step
+    for title in plan.rollouts:
+        step = partial(_add, data, "rollouts", measure_rollout, title, settings)
+        yield f"{title}: rollout", step
 
 
 def _measurable(subject: Subject, name: str) -> bool:
@@ -263,7 +269,12 @@ def _scaling(joints: int, settings: Settings) -> dict[str, Any]:
 
 def disagreements(data: dict[str, Any]) -> list[str]:
     """The pairs that disagree, in words."""
-    return [
+    steps = [
+        f"{row['robot']}, rollout: {row['reason']}"
+        for row in data.get("rollouts", ())
+        if row["status"] == "DISAGREES"
+    ]
+    return steps + [
         f"{row['robot']}, {row['function']}: {peer['engine']}: {peer['reason']}"
         for row in data["rows"]
         for peer in row["peers"]

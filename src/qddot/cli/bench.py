@@ -23,6 +23,10 @@ def bench(
         list[str] | None, typer.Option(help="A function of the catalogue; again for several.")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="UR5 and Talos, in a minute.")] = False,
+    rollouts: Annotated[
+        bool | None,
+        typer.Option(help="Rollouts beside MuJoCo's; with all robots and functions by default."),
+    ] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write all figures to this file.")
     ] = None,
@@ -34,7 +38,11 @@ def bench(
 ) -> None:
     """Time every function beside other engines; exit code 1 if a pair of results disagrees."""
     with errors_as_messages():
-        data = benchmarks.read_figures(figures) if figures else _bench(robots, function, quick)
+        data = (
+            benchmarks.read_figures(figures)
+            if figures
+            else _bench(robots, function, quick, rollouts)
+        )
         if json_file:
             benchmarks.write_figures(data, json_file)
         if page:
@@ -47,11 +55,15 @@ def bench(
     raise typer.Exit(1 if benchmarks.disagreements(data) else 0)
 
 
-def _bench(robots: list[str] | None, functions: list[str] | None, quick: bool) -> dict[str, Any]:
+def _bench(
+    robots: list[str] | None, functions: list[str] | None, quick: bool, rollouts: bool | None
+) -> dict[str, Any]:
+    whole = not (robots or functions or quick)
     plan = benchmarks.Plan(
         tuple(robots or (benchmarks.QUICK_ROBOTS if quick else benchmarks.SUITE)),
         tuple(functions or (benchmarks.QUICK_FUNCTIONS if quick else benchmarks.FUNCTIONS)),
         benchmarks.QUICK if quick else benchmarks.FULL,
+        tuple(benchmarks.ROLLOUTS) if rollouts or (rollouts is None and whole) else (),
     )
     with progress_bar() as progress:
         task = progress.add_task("")

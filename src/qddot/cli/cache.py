@@ -1,27 +1,31 @@
-"""`qddot cache`: the compiled functions kept on disk."""
+"""`qddot cache`: the compiled functions and measured meshes kept on disk."""
 
 from __future__ import annotations
 
 from qddot.cli.terminal import JsonOption, out, print_json
 from qddot.compile.cache import Cache
+from qddot.verify.audit.meshes import mesh_cache
 
 __all__ = ["cache_clear", "cache_info"]
 
 
 def cache_info(as_json: JsonOption = False) -> None:
-    """Show where compiled functions are kept, how many, and how large they are."""
-    cache = Cache()
+    """Show where compiled functions and measured meshes are kept, how many, and how large."""
+    cache, meshes = Cache(), mesh_cache()
     files, size = len(cache.entries()), cache.size()
     if as_json:
-        print_json({"folder": str(cache.folder), "files": files, "bytes": size})
+        kept = {"files": len(meshes.entries()), "bytes": meshes.size()}
+        folder = {"folder": str(cache.folder), "files": files, "bytes": size}
+        print_json({**folder, "meshes": kept})
     else:
         room = f"{size / 2**20:.1f} of at most {cache.most_bytes / 2**20:.0f} MiB"
-        out.print(f"{cache.folder}: {files} functions, {room}", highlight=False)
+        more = f"{len(meshes.entries())} meshes, {meshes.size() / 2**20:.1f} MiB"
+        out.print(f"{cache.folder}: {files} functions, {room}; {more}", highlight=False)
 
 
 def cache_clear(as_json: JsonOption = False) -> None:
-    """Remove all compiled functions; they are compiled again when needed."""
-    removed = Cache().clear()
+    """Remove compiled functions and measured meshes; they are made again when needed."""
+    removed = Cache().clear() + mesh_cache().clear()
     if as_json:
         print_json({"removed": removed})
     else:

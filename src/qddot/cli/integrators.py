@@ -57,6 +57,8 @@ def integrators(
         print_json(found.summary())
         return
     _print(found)
+    if loaded.model.loops:
+        out.print("[cyan]note[/] loop closures are open: the tree swings", highlight=False)
     if plot:
         out.print(f"drawn into {plot}", highlight=False)
 

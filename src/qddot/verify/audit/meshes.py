@@ -15,7 +15,7 @@ import numpy as np
 from qddot.compile.cache import Cache, Entry, cache_folder
 from qddot.verify.audit.solids import Array, Solid
 
-__all__ = ["Mesh", "UnreadableMesh", "read_mesh"]
+__all__ = ["Mesh", "UnreadableMesh", "mesh_cache", "read_mesh"]
 
 _VERSION = "mesh 1"
 _MOST_BYTES = 256 * 2**20
@@ -43,6 +43,11 @@ class Mesh:
     closed: bool
 
 
+def mesh_cache() -> Cache:
+    """Where results are kept."""
+    return Cache(cache_folder() / "meshes")
+
+
 def read_mesh(file: Path) -> Mesh:
     """The solids of a mesh file; raises UnreadableMesh with the reason."""
     try:
@@ -63,7 +68,7 @@ def _read(file: Path, _changed: int, size: int) -> Mesh:
     except OSError as error:
         raise UnreadableMesh(error.strerror or "cannot be read") from error
     key = f"{_VERSION} {file.suffix.lower()} {hashlib.sha256(content).hexdigest()}"
-    cache = Cache(cache_folder() / "meshes")
+    cache = mesh_cache()
     kept = cache.read(key)
     if kept is None:
         kept = Entry(_measured(file), b"")

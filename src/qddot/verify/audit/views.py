@@ -19,7 +19,7 @@ from qddot.verify.audit.solids import Array
 
 __all__ = ["draw_link", "draw_robot"]
 
-_PLANES = (("front", "x", "z", (0, 2)), ("side", "y", "z", (1, 2)), ("top", "x", "y", (0, 1)))
+_PLANES = (("side", "x", "z", (0, 2)), ("front", "y", "z", (1, 2)), ("top", "x", "y", (0, 1)))
 _WIDEST, _FARTHEST = 1.2, 5.0
 _IMPOSSIBLE = 1e-3
 

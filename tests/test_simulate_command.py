@@ -1,0 +1,189 @@
+"""`qddot simulate` as a user meets it, the files it keeps, and the rollouts of the benchmark."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import qddot
+from qddot import bench
+from qddot.bench import rollouts as bench_rollouts
+from qddot.bench.goals import judged
+from qddot.cli import app
+from qddot.errors import DescriptionError, MissingPackage, NotUnderstood
+from qddot.robot import Robot
+from qddot.simulate import load_trajectory, rollout, save_trajectory
+
+ARM = Robot(qddot.load("planar_2r").model)
+
+
+def run(*args: str):
+    return CliRunner().invoke(app, ["simulate", *args])
+
+
+def test_a_free_swing_is_told_and_drawn(tmp_path):
+    picture = tmp_path / "swing.png"
+    result = run("double_pendulum", "--time", "0.3", "--dt", "0.01", "--plot", str(picture))
+    assert result.exit_code == 0, result.output
+    words = " ".join(result.stdout.split())
+    for expected in ("let go at rest", "30 steps", "energy ledger", "acceptable", "status: ok"):
+        assert expected in words
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_json_and_exit_code_of_a_bad_motion():
+    result = run(
+        "double_pendulum", "--integrator", "euler", "--dt", "0.05", "--time", "5", "--json"
+    )
+    report = json.loads(result.stdout)
+    assert result.exit_code == 1
+    assert report["status"]["label"] == "energy_gain"
+    assert report["status"]["step"] > 0
+    assert report["status"]["remedy"]
+    assert report["drift"]["acceptable"] is False
+    assert report["energy"]["residual"] > 0
+
+
+def test_gravity_holds_an_arm():
+    result = run("ur5e", "--torque", "gravity", "--time", "0.05", "--dt", "0.005", "--json")
+    report = json.loads(result.stdout)
+    assert result.exit_code == 0, report
+    np.testing.assert_allclose(report["end"]["q"], report["start"]["q"], atol=1e-9)
+
+
+def test_torques_of_the_joints_leave_the_base_alone():
+    result = run("quadruped", "--torque", "0.1", "--time", "0.002", "--dt", "0.001", "--json")
+    assert result.exit_code == 0, result.output
+    end = json.loads(result.stdout)["end"]["v"]
+    assert np.abs(end).max() > 0
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["planar_2r", "--integrator", "rk5"], "rk4"),
+        (["planar_2r", "--torque", "1,2,3"], "2 with commas"),
+        (["planar_2r", "--torque", "much"], "gravity"),
+        (["planar_2r", "--state", "asleep"], "neutral"),
+        (["planar_2r", "--dt", "0"], "above zero"),
+        (["planar_2r", "--time", "nan"], "above zero"),
+        (["planar_2r", "--time", "0.01", "--save", "x.txt"], ".npz or .mcap"),
+        (["planar_2r", "--time", "0.01", "--save", "/nowhere/x.npz"], "cannot write"),
+        (["planar_2r", "--time", "0.01", "--plot", "/nowhere/x.png"], "cannot write"),
+    ],
+)
+def test_wrong_input_is_one_message(args, words):
+    result = run(*args)
+    assert result.exit_code == 2
+    assert words in " ".join(result.stderr.split())
+
+
+def test_an_archive_has_all_of_it(tmp_path):
+    file = tmp_path / "x.npz"
+    found = rollout(ARM, np.zeros((3, 2)), [0.1, 0.2], [[1.0, 0.0]], dt=1e-3, steps=4)
+    save_trajectory(ARM, found, file)
+    kept = load_trajectory(file)
+    for name in ("time", "q", "v", "tau"):
+        np.testing.assert_array_equal(kept[name], getattr(found, name))
+    assert kept["joints"].tolist() == list(ARM.joint_names)
+    assert kept["label"].tolist() == ["ok"] * 3
+    assert float(kept["dt"]) == 1e-3
+    assert [f.name for f in tmp_path.iterdir()] == ["x.npz"]
+
+
+def test_what_is_no_archive(tmp_path):
+    bad = tmp_path / "x.npz"
+    bad.write_text("no")
+    with pytest.raises(DescriptionError):
+        load_trajectory(bad)
+    np.savez(bad, a=1)
+    with pytest.raises(DescriptionError, match="it has a"):
+        load_trajectory(bad)
+
+
+def test_mcap_has_a_message_a_sample(tmp_path):
+    reader = pytest.importorskip("mcap.reader")
+    file = tmp_path / "x.mcap"
+    tau = np.zeros((4, 2))
+    tau[2] = np.nan
+    found = rollout(ARM, [0.1, 0.2], [0.3, 0.4], tau, dt=1e-3, steps=4)
+    save_trajectory(ARM, found, file)
+    with file.open("rb") as stream:
+        log = reader.make_reader(stream)
+        rows = [(m.log_time, json.loads(m.data)) for _, _, m in log.iter_messages(["/state"])]
+        (facts,) = log.iter_metadata()
+    assert [t for t, _ in rows] == [0, 10**6, 2 * 10**6, 3 * 10**6, 4 * 10**6]
+    np.testing.assert_allclose([row["q"] for _, row in rows[:3]], found.q[:3])
+    assert rows[-1][1]["q"] == [None, None]
+    assert json.loads(facts.metadata["joints"]) == list(ARM.joint_names)
+    assert facts.metadata["status"].startswith("nan_input")
+
+
+def test_mcap_needs_its_package_and_one_trajectory(tmp_path, monkeypatch):
+    batch = rollout(ARM, np.zeros((3, 2)), [0, 0], dt=1e-3, steps=1)
+    if importlib.util.find_spec("mcap"):
+        with pytest.raises(NotUnderstood, match="one trajectory"):
+            save_trajectory(ARM, batch, tmp_path / "x.mcap")
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda n: None if n == "mcap" else find(n))
+    with pytest.raises(MissingPackage, match="pip install"):
+        save_trajectory(ARM, batch, tmp_path / "x.mcap")
+
+
+TINY = bench.Settings(rounds=1, sample=1e-5, bytes=1, states=8, threaded_bytes=1, chains=())
+
+
+@pytest.fixture
+def small(monkeypatch):
+    if not bench_rollouts._FOLDER.is_dir():
+        pytest.skip("no folder of Menagerie robots is beside the repository")
+    monkeypatch.setattr(bench_rollouts, "_STEPS", 5)
+    monkeypatch.setattr(bench_rollouts, "_STATES", {True: 8, False: 8})
+
+
+def test_a_rollout_is_measured_beside_mujoco(small):
+    plan = bench.Plan((), (), TINY, ("UR5e",))
+    data = bench.benchmark(plan, lambda *_: None)
+    (row,) = data["rollouts"]
+    assert row["status"] == "ok", row
+    assert row["apart"] < 1e-10
+    assert row["ratio"] == pytest.approx(row["mujoco_us"] / row["us"])
+    (verdict,) = (v for v in judged(data) if "mujoco.rollout" in v.goal.claim)
+    assert verdict.worst == ("UR5e rollout", row["ratio"])
+    assert "| UR5e | 6 | 8 × 5 |" in bench.page(data)
+    assert json.loads(json.dumps(data["rollouts"])) == data["rollouts"]
+
+
+def test_a_rollout_that_disagrees_is_not_timed(small, monkeypatch):
+    monkeypatch.setattr(bench_rollouts, "_SAME", "euler")
+    row = bench_rollouts.measure_rollout("UR5e", TINY)
+    assert row["status"] == "DISAGREES"
+    assert "us" not in row
+    assert bench.disagreements({"rollouts": [row], "rows": []})
+
+
+def test_a_robot_that_is_not_there_is_said(monkeypatch, tmp_path):
+    monkeypatch.setattr(bench_rollouts, "_FOLDER", tmp_path)
+    monkeypatch.setitem(bench_rollouts.ROLLOUTS, "UR5e", ("no_such_robot", "x"))
+    row = bench_rollouts.measure_rollout("UR5e", TINY)
+    assert row["status"] == "SKIPPED"
+    assert "no_such_robot" in row["reason"]
+
+
+def test_the_page_of_the_docs_runs(tmp_path):
+    pytest.importorskip("mujoco")
+    page = Path(__file__).resolve().parents[1] / "docs" / "simulation.md"
+    code = "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(), re.S))
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert result.returncode == 0, result.stderr
+    assert "energy_gain" in result.stdout

@@ -39,11 +39,11 @@ def test_a_chaotic_pendulum_is_followed_to_the_tolerance():
 
     y0 = np.array([2.0, 0.5, 0.0, 0.0])
     exact = solve_ivp(rate, (0, 10), y0, method="DOP853", rtol=1e-13, atol=1e-14).y[:, -1]
-    coarse, fine = (np.abs(end(y0, x) - exact).max() for x in (1e-9, 1e-11))
-    # an error in the first step grows by more than a million
-    assert np.abs(end(y0 + 1e-9, 1e-11) - exact).max() > 1e-3
-    assert fine < 5e-3
-    assert math.log10(coarse / fine) == pytest.approx(2.0, abs=0.2)
+    coarse, fine = (np.abs(end(y0, x) - exact).max() for x in (1e-9, 1e-10))
+    # an error at the start grows by more than a million
+    assert np.abs(end(y0 + 1e-7, 1e-9) - exact).max() > 0.3
+    assert fine < 2e-2
+    assert math.log10(coarse / fine) == pytest.approx(1.0, abs=0.1)
 
 
 @pytest.mark.parametrize("kinds", [("free", "revolute"), ("ball", "prismatic"), ("planar",)])
@@ -61,15 +61,15 @@ def test_each_state_of_a_batch_has_its_own_steps():
     robot = pendulum(native=False)
     q = np.array([[0.1, 0.0], [2.0, 1.0], [np.nan, 0.0]])
     v = np.array([[0.0, 0.0], [30.0, -20.0], [0.0, 0.0]])
-    found = integrate_adaptive(robot, q, v, None, [0.0, 0.2, 0.4], 1e-6, 1e-8)
+    found = integrate_adaptive(robot, q, v, None, [0.0, 0.04, 0.08], 1e-6, 1e-8)
     assert found.q.shape == (3, 3, 2)
     assert found.done.tolist() == [True, True, False]
     assert np.isnan(found.q[2, 1:]).all()
     assert found.accepted[1] > found.accepted[0] > 0
     for k in range(2):
-        alone = integrate_adaptive(robot, q[k], v[k], None, [0.0, 0.2, 0.4], 1e-6, 1e-8)
+        alone = integrate_adaptive(robot, q[k], v[k], None, [0.0, 0.04, 0.08], 1e-6, 1e-8)
         np.testing.assert_array_equal(alone.q, found.q[k])
-    native = integrate_adaptive(pendulum(), q, v, None, [0.0, 0.2, 0.4], 1e-6, 1e-8)
+    native = integrate_adaptive(pendulum(), q, v, None, [0.0, 0.04, 0.08], 1e-6, 1e-8)
     np.testing.assert_allclose(native.q, found.q, rtol=1e-9)
 
 
@@ -78,6 +78,17 @@ def test_a_state_that_needs_too_many_steps_is_given_up():
     assert not found.done
     assert found.accepted + found.rejected == 20
     assert np.isnan(found.q[1:]).all()
+
+
+def test_nothing_to_integrate_is_no_error():
+    still = integrate_adaptive(tree("fixed"), [], [], None, [0.0, 1.0])
+    assert still.q.shape == (2, 0)
+    none = integrate_adaptive(pendulum(), np.zeros((0, 2)), [0, 0], None, [0.0, 1.0])
+    assert none.q.shape == (0, 2, 2)
+    once = integrate_adaptive(pendulum(), [0.1, 0.2], [0, 0], None, [0.0])
+    np.testing.assert_array_equal(once.q, [[0.1, 0.2]])
+    wild = integrate_adaptive(pendulum(), [0.1, 0.2], [[1e200, 0], [np.inf, 0]], None, [0.0, 1.0])
+    assert not wild.done.any()
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from native_cases import cold_cache  # noqa: F401
 from random_models import Part, build
+from scipy.integrate import solve_ivp
 from scipy.linalg import sqrtm
 from scipy.optimize import brentq, lsq_linear
 
@@ -199,19 +201,40 @@ def test_bristles_at_steady_speed_have_the_friction_of_their_law():
 
 
 @pytest.mark.parametrize("inertia", [1e-4, 0.5])
-def test_stiff_bristles_are_stable_and_bend_as_springs(inertia):
-    law, stiffness = stribeck(2.0, 1.2, 0.01), 1e5
-    effect = LuGre(law, stiffness, 200.0)
-    found = run(wheel(inertia), effect, tau=np.array([1.0]), steps=2000)
-    assert found.q[-1, 0] == pytest.approx(1.0 / stiffness, rel=1e-3)
-    assert np.abs(found.q).max() < 2.1 / stiffness
+def test_stiff_bristles_are_stable_and_bend_before_they_slip(inertia):
+    stiffness, level = 1e5, 2.0
+    effect = LuGre(stribeck(level, 1.2, 0.01), stiffness, 200.0)
+    ramp = np.minimum(np.arange(2000) * 2e-3, 1.0)[:, None]
+    bent = run(wheel(inertia), effect, tau=ramp, steps=2000)
+    # slowly loaded, dz = (1 − σ₀ z / g) dq with σ₀ z = τ
+    expected = -level / stiffness * math.log(1.0 - 1.0 / level)
+    assert bent.q[-1, 0] == pytest.approx(expected, rel=0.01)
     # pushed beyond the static level it breaks away; let go, it stops
     tau = np.where(np.arange(2000) < 1000, 3.0, 0.0)[:, None]
     pushed = run(wheel(inertia), effect, tau=tau, steps=2000)
-    expected = (3.0 - 1.2) / inertia * 1.0
-    assert pushed.v[1000, 0] == pytest.approx(expected, rel=0.1)
-    brake = run(wheel(inertia), effect, v=0.3 * 1.2 / inertia * 0.1, steps=1000)
+    assert pushed.v[1000, 0] == pytest.approx((3.0 - 1.2) / inertia, rel=0.01)
+    brake = run(wheel(inertia), effect, v=0.5 * 1.2 / inertia, steps=1000)
     assert abs(brake.v[-1, 0]) < 1e-6
+    assert brake.q[-1, 0] == pytest.approx(0.25 * 0.5 * 1.2 / inertia, rel=0.02)
+
+
+def test_bristles_move_as_their_differential_equation():
+    J, s0, s1, kp, speed, law = 0.6, 1e5, 300.0, 200.0, 0.05, stribeck(5.0, 3.0, 0.01, 0.5)
+
+    def rates(t, y):
+        q, v, z = y
+        level = law.forward.level(abs(v))
+        dz = v - s0 * abs(v) * z / level
+        micro = min(s1, 4 * level / max(abs(v), 1e-12))
+        return [v, (kp * (speed * t - q) - s0 * z - micro * dz - 0.5 * v) / J, dz]
+
+    found = slow(wheel(J), LuGre(law, s0, s1), speed=speed, kp=kp, kd=0.0, steps=1500)
+    oracle = solve_ivp(
+        rates, (0.0, 1.5), [0.0] * 3, "LSODA", found.time, rtol=1e-6, atol=1e-10, max_step=0.01
+    )
+    np.testing.assert_allclose(found.q[:, 0], oracle.y[0], atol=0.02 * oracle.y[0].max())
+    miss = np.abs(found.v[:, 0] - oracle.y[1]).mean()
+    assert miss < 0.02 * np.abs(oracle.y[1]).max()
 
 
 def test_the_losses_of_the_model_are_those_of_robot_friction():
@@ -227,7 +250,7 @@ def test_the_losses_of_the_model_are_those_of_robot_friction():
     a = robot.forward_dynamics(q, v, np.zeros(robot.nv), friction=True)
     np.testing.assert_allclose((step.v[-1] - v) / dt, a, rtol=1e-5)
     # as parameters they carry batch axes
-    rows = np.zeros((2, robot.nb, 3))
+    rows = np.zeros((2, robot.model.nb, 3))
     rows[1, :, :] = 0.7
     several = run(robot, ModelLosses(), q=q, v=v, steps=1, dt=dt, parameters={"friction": rows})
     free = robot.forward_dynamics(q, v, np.zeros(robot.nv))
@@ -296,23 +319,24 @@ def test_friction_gives_no_energy(effects, seed):
     work = dt * ((needed - tau * gears) * after).sum(-1)
     for effect, kept in zip(effects, found.history or [None] * 3, strict=False):
         if isinstance(effect, LuGre):
-            bristles = np.concatenate([np.zeros((n, 1, 3)), kept[..., :3]], axis=1)
-            work += np.diff(0.5 * effect.stiffness * (bristles**2).sum(-1), axis=-1)
+            work += np.diff(0.5 * effect.stiffness * (kept[..., :3] ** 2).sum(-1), axis=-1)
     scale = np.abs(dt * needed * after).max() + robot.kinetic_energy(found.q, found.v).max()
     assert work.max() <= 1e-10 * scale + 1e-15
 
 
-@few
+@settings(few, max_examples=8)
 @given(st.floats(1e2, 1e6), st.floats(0.0, 100.0), st.integers(0, 2**32 - 1))
 def test_backlash_gives_no_energy(stiffness, damping, seed):
     rng = np.random.default_rng(seed)
     robot = wheel(rng.uniform(0.01, 1.0)).with_flexible_joints(1.0, motor_inertia=0.1)
     gap = 0.02
-    q, v = [0.0, rng.uniform(-0.03, 0.03)], rng.normal(size=2)
-    found = run(robot, Backlash(gap, stiffness, damping), q=q, v=v, steps=200)
-    depth = np.maximum(np.abs(found.q[:, 1]) - gap / 2, 0.0)
+    q, v = np.zeros((30, 2)), 3.0 * rng.normal(size=(30, 2))
+    q[:, 1] = rng.uniform(-0.015, 0.015, 30)
+    found = run(robot, Backlash(gap, stiffness, damping), q=q, v=v, steps=15)
+    depth = np.maximum(np.abs(found.q[..., 1]) - gap / 2, 0.0)
+    assert (depth > 0.0).any()
     energy = robot.kinetic_energy(found.q, found.v) + 0.5 * stiffness * depth**2
-    assert (np.diff(energy) <= 1e-12 * energy[0]).all()
+    assert (np.diff(energy) <= 1e-12 * energy[:, :1]).all()
 
 
 # motor and gear
@@ -459,7 +483,7 @@ def sensed(robot: Robot, *sensors, q, v, **more):
 
 
 def test_an_encoder_counts_in_steps():
-    heavy, step = wheel(1e9), 0.01
+    heavy, step = wheel(1e5), 0.01
     q = np.array([[0.0], [0.0149], [0.0151], [-0.0251], [1.2345]])
     position, velocity = sensed(heavy, Quantisation(step), q=q, v=0.0, steps=1)
     np.testing.assert_allclose(position[:, 0, 0], [0.0, 0.01, 0.02, -0.03, 1.23], atol=1e-6)
@@ -467,15 +491,15 @@ def test_an_encoder_counts_in_steps():
     assert velocity[0, 0] == pytest.approx(1.5, abs=1e-6)
     # counts in 50 steps of 1 ms at 1 rad/s
     position, velocity = sensed(
-        heavy, Quantisation(step), DifferencedVelocity(), q=0.0, v=1.0, steps=50
+        heavy, Quantisation(step), DifferencedVelocity(), q=3e-4, v=1.0, steps=50
     )
-    counts = np.floor(np.arange(50) * DT / step + 0.5) * step
+    counts = np.floor((3e-4 + np.arange(50) * DT) / step + 0.5) * step
     np.testing.assert_allclose(position[:, 0], counts, atol=1e-6)
     np.testing.assert_allclose(velocity[1:, 0], np.diff(counts) / DT, atol=1e-5)
 
 
 def test_differenced_velocity_is_smoothed():
-    heavy, cutoff = wheel(1e9), 100.0
+    heavy, cutoff = wheel(1e5), 100.0
     _, velocity = sensed(
         heavy, Quantisation(1.0), DifferencedVelocity(cutoff), q=0.0, v=0.3, steps=40
     )
@@ -486,7 +510,7 @@ def test_differenced_velocity_is_smoothed():
 
 @pytest.mark.parametrize("late", [0, 1, 4])
 def test_readings_arrive_late(late):
-    heavy = wheel(1e9)
+    heavy = wheel(1e5)
     position, velocity = sensed(heavy, Latency(late), q=0.2, v=1.0, steps=12)
     expected = 0.2 + DT * np.maximum(np.arange(12) - late, 0)
     np.testing.assert_allclose(position[:, 0], expected, atol=1e-6)
@@ -494,7 +518,7 @@ def test_readings_arrive_late(late):
 
 
 def test_noise_is_normal_and_has_the_deviation_asked_for():
-    heavy = wheel(1e9)
+    heavy = wheel(1e5)
     noise = Noise(0.02, 0.3, seed=np.arange(50))
     position, velocity = sensed(heavy, noise, q=0.0, v=0.0, steps=100)
     for told, deviation in ((position, 0.02), (velocity, 0.3)):
@@ -545,7 +569,7 @@ def full(robot: Robot, **changes):
     )
     references = {"q_ref": np.array([0.3, 0.2]), "v_ref": np.zeros(2)}
     gains = {"kp": np.array([10.0, 10.0]), "kd": np.array([0.5, 0.5])}
-    given = {"dt": DT, "steps": 300, "effects": effects, "sensors": sensors, "feedback": PD()}
+    given = {"dt": DT, "steps": 120, "effects": effects, "sensors": sensors, "feedback": PD()}
     q = np.array([[0.1, -0.2], [0.4, 0.3], [-0.5, 0.9]])
     return rollout(robot, q, np.zeros((3, 2)), **(given | references | gains | changes))
 
@@ -569,12 +593,9 @@ def test_single_precision_is_close():
 
 
 def rollout_noise(robot: Robot, q: np.ndarray):
-    gains = {
-        "kp": np.full(2, 10.0),
-        "kd": np.full(2, 0.5),
-        "q_ref": np.zeros(2),
-        "v_ref": np.zeros(2),
-    }
+    """Arms that are held at zero by what noisy sensors tell."""
+    still = {"q_ref": np.zeros(2), "v_ref": np.zeros(2)}
+    gains = {"kp": np.full(2, 10.0), "kd": np.full(2, 0.5)}
     return rollout(
         robot, q, np.zeros_like(q), dt=DT, steps=100, effects=(Friction(coulomb(0.1, 0.1)),),
         sensors=(Noise(1e-2, 1e-1),), feedback=PD(gravity=True), **still, **gains,
@@ -644,7 +665,7 @@ def test_bristles_stick_and_slip_too_and_viscous_friction_does_not():
     expected = stick_slip_period(0.6, 200.0, 0.0, 5.0, 3.0, 0.05)
     np.testing.assert_allclose(np.diff(starts[1:]), expected, rtol=0.1)
     smooth = slow(robot, Friction(viscous(5.0)), **figures)
-    assert (smooth.v[1:, 0] > 0.0).all()
+    assert (smooth.v[2:, 0] > 0.0).all()
     np.testing.assert_allclose(smooth.v[-1000:, 0], 0.05, rtol=1e-3)
 
 
@@ -719,6 +740,21 @@ def test_joints_are_found_by_name(robot, effect, error, words):
         run(robot, effect, q=q, steps=1)
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"effects": [coulomb(1.0)]}, r"Friction\(law\)"),
+        ({"effects": Friction(coulomb(1.0))}, "list of effects"),
+        ({"effects": [Latency(1)]}, "sensors=…"),
+        ({"sensors": [Delay(1)]}, "one of the effects"),
+        ({"sensors": Latency(1)}, "list of sensors"),
+    ],
+)
+def test_effects_and_sensors_are_told_apart(given, words):
+    with pytest.raises(NotUnderstood, match=words):
+        rollout(wheel(1.0), [0.0], [0.0], dt=DT, steps=1, **given)
+
+
 def test_backlash_names_its_flexible_joints():
     robot = wheel(1.0).with_flexible_joints(10.0, motor_inertia=1.0)
     with pytest.raises(UnknownName, match="no flexible joint 'k'"):
@@ -736,8 +772,8 @@ def test_numbers_that_are_none_stay_in_their_motion():
 def test_the_page_runs(tmp_path):
     page = Path(__file__).resolve().parents[1] / "docs" / "drivetrain.md"
     code = "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(), re.S))
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path
-    )
+    native = {**os.environ, "QDDOT_NATIVE": "1"}
+    command = [sys.executable, "-c", code]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=native)
     assert result.returncode == 0, result.stderr
     assert (tmp_path / "stick-slip.png").exists()

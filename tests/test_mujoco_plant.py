@@ -58,6 +58,9 @@ def test_a_box_at_rest_stands_on_its_weight(box):
         assert e.names == ("brick", "floor")
         assert (e.body, e.other, e.frame) == ("box", "world", "box")
         assert e.normal_force > 0.0
+        # at a corner, as seen from the centre
+        assert abs(e.wrench[3]) == pytest.approx(0.15 * e.normal_force, rel=0.05)
+        assert abs(e.wrench[4]) == pytest.approx(0.2 * e.normal_force, rel=0.05)
         assert e.cone_ratio < 0.1
         assert -1e-3 < e.gap < 1e-3
         assert e.slip < 1e-3

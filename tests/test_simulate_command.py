@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
 import subprocess
 import sys
@@ -64,6 +65,26 @@ def test_torques_of_the_joints_leave_the_base_alone():
     assert result.exit_code == 0, result.output
     end = json.loads(result.stdout)["end"]["v"]
     assert np.abs(end).max() > 0
+
+
+def test_ground_carries_and_stops_stop():
+    fall = ["quadruped", "--state", "home", "--time", "0.02", "--dt", "0.001", "--json"]
+    free, standing = (json.loads(run(*fall, *more).stdout) for more in ([], ["--ground"]))
+    assert free["energy"]["contact"] == 0.0
+    assert standing["energy"]["spring"] > 0.0
+    assert standing["end"]["v"][2] > free["end"]["v"][2] + 2e-3
+    assert standing["integrator"] == "semi_implicit"
+    swing = ["ur5e", "--time", "0.6", "--dt", "0.01", "--seed", "0", "--json"]
+    assert json.loads(run(*swing).stdout)["status"]["label"] == "limit_violated"
+    stopped = run(*swing, "--stops")
+    assert json.loads(stopped.stdout)["status"]["label"] == "ok", stopped.stdout
+    assert json.loads(stopped.stdout)["energy"]["contact"] > 0.0
+
+
+def test_open_loops_are_told():
+    result = run("four_bar", "--time", "0.01", "--json")
+    assert "left open" in result.stderr
+    assert json.loads(result.stdout)["open_loops"] > 0
 
 
 @pytest.mark.parametrize(
@@ -183,7 +204,8 @@ def test_the_page_of_the_docs_runs(tmp_path):
     page = Path(__file__).resolve().parents[1] / "docs" / "simulation.md"
     code = "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(), re.S))
     result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path
-    )
+        [sys.executable, "-c", code],
+        capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "QDDOT_NATIVE": "1"},
+    )  # fmt: skip
     assert result.returncode == 0, result.stderr
     assert "energy_gain" in result.stdout

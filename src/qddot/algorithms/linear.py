@@ -10,10 +10,12 @@ from qddot.scalar import Scalar
 __all__ = [
     "Factor",
     "dot",
+    "eliminate",
     "factorise",
     "inverse",
     "mobility",
     "solve",
+    "solve_eliminated",
     "solve_lower",
     "solve_upper",
 ]

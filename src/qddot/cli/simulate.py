@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +17,7 @@ from qddot.cli.terminal import (
     JsonOption,
     RobotArgument,
     StrictOption,
+    err,
     errors_as_messages,
     load_robot,
     out,
@@ -25,7 +27,9 @@ from qddot.cli.terminal import (
 from qddot.drawing import PALETTE, new_figure, save_figure
 from qddot.errors import NotUnderstood, UnknownName
 from qddot.robot import Robot
-from qddot.simulate.contact.penalty import PenaltyStops
+from qddot.simulate.contact.complementarity import ComplementarityContact
+from qddot.simulate.contact.penalty import PenaltyContact
+from qddot.simulate.contact.scene import Scene
 from qddot.simulate.drivetrain.friction import ModelLosses
 from qddot.simulate.energy import EnergyLedger, draw_energy, draw_residual, energy_ledger
 from qddot.simulate.integrators import INTEGRATORS
@@ -36,30 +40,70 @@ from qddot.simulate.store import save_trajectory
 __all__ = ["simulate"]
 
 _MOST_ROWS = 40
+_FREE = ("x", "y", "z", "about x", "about y", "about z")
 _MOST_LINES = len(PALETTE)
+
+
+IntegratorOption = Annotated[
+    str | None,
+    typer.Option(
+        help=f"One of {', '.join(INTEGRATORS)}; rk4, or semi_implicit with ground or stops."
+    ),
+]
+TorqueOption = Annotated[
+    str | None,
+    typer.Option(help="Held throughout, N m or N: one for all joints, one a joint, or gravity."),
+]
+StateOption = Annotated[
+    str, typer.Option(help="Where it starts, at rest: random, neutral, or a name of the file.")
+]
+FrictionOption = Annotated[
+    bool, typer.Option("--friction", help="With the losses and springs of its joints.")
+]
+GroundOption = Annotated[
+    bool, typer.Option("--ground", help="On level ground, by the collision shapes of the file.")
+]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is to be simulated."""
+
+    source: str
+    time: float
+    dt: float
+    integrator: str | None
+    torque: str | None
+    state: str
+    seed: int
+    every: int | None
+    friction: bool
+    stops: bool
+    ground: bool
+
+    @property
+    def words(self) -> str:
+        """Where it starts and what drives it."""
+        random = self.state == "random"
+        place = f"a random state (seed {self.seed})" if random else f"state {self.state!r}"
+        if self.torque is None:
+            return f"let go at rest from {place}"
+        given = "that carry it there" if self.torque == "gravity" else self.torque
+        return f"from rest at {place} under torques {given}"
 
 
 def simulate(
     robot: RobotArgument = "ur5e",
     time: Annotated[float, typer.Option(help="How long, s.")] = 2.0,
     dt: Annotated[float, typer.Option(help="Length of a step, s.")] = 1e-3,
-    integrator: Annotated[str, typer.Option(help=f"One of {', '.join(INTEGRATORS)}.")] = "rk4",
-    torque: Annotated[
-        str | None,
-        typer.Option(
-            help="Held throughout, N m or N: one for all joints, one a joint, or gravity."
-        ),
-    ] = None,
-    state: Annotated[
-        str,
-        typer.Option(help="Where it starts, at rest: random, neutral, or a name of the file."),
-    ] = "random",
+    integrator: IntegratorOption = None,
+    torque: TorqueOption = None,
+    state: StateOption = "random",
     seed: Annotated[int, typer.Option(min=0, help="Seed of a random start.")] = 0,
     every: Annotated[int | None, typer.Option(min=1, help="Keep every n-th step.")] = None,
-    friction: Annotated[
-        bool, typer.Option("--friction", help="With the losses and springs of its joints.")
-    ] = False,
+    friction: FrictionOption = False,
     stops: Annotated[bool, typer.Option("--stops", help="Joints stop at their limits.")] = False,
+    ground: GroundOption = False,
     plot: Annotated[Path | None, typer.Option(help="Draw motion and energy here.")] = None,
     save: Annotated[Path | None, typer.Option(help="Keep the motion: .npz or .mcap.")] = None,
     base: BaseOption = None,
@@ -68,26 +112,13 @@ def simulate(
     as_json: JsonOption = False,
 ) -> None:
     """Step a robot in time and give an account of it; exit code 1 if something went wrong."""
+    what = (time, dt, integrator, torque, state, seed, every, friction, stops, ground)
+    asked = _Asked(robot, *what)
     with errors_as_messages(), progress_bar() as progress:
         task = progress.add_task("load", total=4)
         loaded = load_robot(robot, base, couplings, strict)
-        steps, keep = _steps(time, dt, every)
-        start = _start(loaded, state, seed)
-        effects: list[Any] = [PenaltyStops()] if stops else []
-        if friction:
-            effects.append(ModelLosses(damping=integrator != "implicit_damping"))
-        progress.update(task, description=f"{steps} steps", completed=1)
-        found = rollout(
-            loaded,
-            start,
-            np.zeros(loaded.nv),
-            _torque(loaded, start, torque),
-            dt=dt,
-            steps=steps,
-            integrator=integrator,
-            every=keep,
-            effects=effects,
-        )
+        progress.update(task, description="steps", completed=1)
+        found = _run(loaded, asked)
         progress.update(task, description="energy", completed=2)
         ledger, verdict = energy_ledger(found), found.status.of()
         progress.update(task, description="files", completed=3)
@@ -95,14 +126,49 @@ def simulate(
             _plot(loaded, found, ledger, plot)
         if save:
             save_trajectory(loaded, found, save)
+    _warn(loaded)
     if as_json:
         print_json(_summary(loaded, found, ledger, verdict))
     else:
-        _print(loaded, found, ledger, verdict, stops, _words(state, seed, torque))
-        for what, file in (("plot", plot), ("motion", save)):
+        _print(loaded, found, ledger, verdict, asked)
+        for name, file in (("plot", plot), ("motion", save)):
             if file:
-                out.print(f"{what}: {file}", highlight=False, soft_wrap=True)
+                out.print(f"{name}: {file}", highlight=False, soft_wrap=True)
     raise typer.Exit(1 if verdict.step is not None else 0)
+
+
+def _run(robot: Robot, asked: _Asked) -> Rollout:
+    """The motion."""
+    steps, keep = _steps(asked.time, asked.dt, asked.every)
+    start = _start(robot, asked.state, asked.seed)
+    touched = asked.ground or asked.stops
+    integrator = asked.integrator or ("semi_implicit" if touched else "rk4")
+    effects: list[Any] = []
+    if asked.friction:
+        effects.append(ModelLosses(damping=integrator != "implicit_damping"))
+    if asked.ground:
+        effects.append(PenaltyContact.soft(_scene(asked.source)))
+    return rollout(
+        robot,
+        start,
+        np.zeros(robot.nv),
+        _torque(robot, start, asked.torque),
+        dt=asked.dt,
+        steps=steps,
+        integrator=integrator,
+        every=keep,
+        effects=effects,
+        contact=ComplementarityContact(Scene()) if asked.stops else None,
+        record=True,
+    )
+
+
+def _warn(robot: Robot) -> None:
+    """Say that loops of a robot are not part of the motion."""
+    if robot.model.loops:
+        words = f"its {len(robot.model.loops)} loops are left open: this is the motion of the tree"
+        hint = "qddot.simulate.MujocoPlant closes them"
+        err.print(f"[yellow]warning:[/] {words}; {hint}", highlight=False, soft_wrap=True)
 
 
 def _steps(time: float, dt: float, every: int | None) -> tuple[int, int]:
@@ -115,6 +181,17 @@ def _steps(time: float, dt: float, every: int | None) -> tuple[int, int]:
     steps = round(time / dt)
     keep = every or max(1, steps // 2000)
     return max(1, round(steps / keep)) * keep, keep
+
+
+def _scene(source: str) -> Scene:
+    """The collision shapes of a robot on level ground."""
+    scene = Scene.from_file(source)
+    if not scene.solids:
+        accepted = "its file has no collision shape that is a sphere, capsule or box"
+        raise NotUnderstood("--ground", source, accepted)
+    for words in scene.omitted:
+        err.print(f"[yellow]not in contact:[/] {words}", highlight=False, soft_wrap=True)
+    return scene
 
 
 def _start(robot: Robot, state: str, seed: int) -> np.ndarray:
@@ -150,15 +227,6 @@ def _torque(robot: Robot, q: np.ndarray, text: str | None) -> np.ndarray | None:
     return tau
 
 
-def _words(state: str, seed: int, torque: str | None) -> str:
-    """What was asked for."""
-    place = f"a random state (seed {seed})" if state == "random" else f"state {state!r}"
-    if torque is None:
-        return f"let go at rest from {place}"
-    given = "that carry it there" if torque == "gravity" else torque
-    return f"from rest at {place} under torques {given}"
-
-
 def _driven(robot: Robot) -> list[int]:
     """Velocities of joints that a motor could drive: all but those of a base that floats."""
     bodies = (b for b in robot.model.independent if b.joint.kind.name != "free")
@@ -175,6 +243,7 @@ def _summary(
         "dt": found.dt,
         "integrator": found.integrator,
         "samples": len(found.time),
+        "open_loops": len(robot.model.loops),
         "status": {
             "label": verdict.label,
             "step": verdict.step,
@@ -200,23 +269,27 @@ def _summary(
 
 
 def _print(
-    robot: Robot, found: Rollout, ledger: EnergyLedger, verdict: Verdict, stops: bool, words: str
+    robot: Robot, found: Rollout, ledger: EnergyLedger, verdict: Verdict, asked: _Asked
 ) -> None:
     steps = round(float(found.time[-1]) / found.dt)
     out.print(
-        f"[bold]{robot.name}[/] {words}: {steps} steps of {found.dt:g} s ({found.time[-1]:g} s) "
+        f"[bold]{robot.name}[/] {asked.words}: {steps} steps of {found.dt:g} s ({found.time[-1]:g} s) "
         f"with {found.integrator}; {len(found.time)} samples kept",
         highlight=False,
     )
     out.print(_motion(robot, found))
-    out.print(_energy(ledger))
+    out.print(_energy(ledger, _sound(found) - 1))
     drift = ledger.drift()
     colour = "green" if drift.acceptable else "red"
     out.print(f"energy: [{colour}]{drift}[/]", highlight=False, soft_wrap=True)
     colour = "green" if verdict.step is None else "red"
     out.print(f"status: [{colour}]{verdict}[/]", highlight=False, soft_wrap=True)
     if verdict.label == "limit_violated":
-        hint = "a shorter --dt makes stops firmer" if stops else "--stops adds stops to the joints"
+        hint = (
+            "a shorter --dt makes stops firmer"
+            if asked.stops
+            else "--stops adds stops to the joints"
+        )
         out.print(f"here: {hint}", highlight=False)
 
 
@@ -226,10 +299,16 @@ def _names(robot: Robot) -> list[tuple[str, int, int | None]]:
     for body in robot.model.independent:
         kind = body.joint.kind
         for k, dof in enumerate(body.dofs):
-            name = body.joint.name if kind.nv == 1 else f"{body.joint.name}[{k}]"
-            one = kind.nq == kind.nv
+            part = _FREE[k] if kind.name == "free" else f"[{k}]"
+            name = body.joint.name if kind.nv == 1 else f"{body.joint.name} {part}"
+            one = kind.nq == kind.nv or (kind.name == "free" and k < 3)
             found.append((name, int(dof), body.iq.start + k if one else None))
     return found
+
+
+def _sound(found: Rollout) -> int:
+    """How many samples are numbers; at least the first."""
+    return max(1, int(found.finite.sum()))
 
 
 def _motion(robot: Robot, found: Rollout) -> Table:
@@ -238,27 +317,26 @@ def _motion(robot: Robot, found: Rollout) -> Table:
         *("joint", "start", "end", "least", "most", "largest speed", "torque"),
         title="motion (m, rad, s, N, N m)",
     )
-    rows = _names(robot)
+    rows, sound = _names(robot), _sound(found)
     for name, dof, k in rows[:_MOST_ROWS]:
-        speed = np.abs(found.v[:, dof])
-        fast = float(np.max(speed)) if np.isfinite(speed).all() else float("inf")
-        where = ("", "", "", "")
-        if k is not None:
-            x = found.q[:, k]
-            where = tuple(f"{y:.4g}" for y in (x[0], x[-1], x.min(), x.max()))  # type: ignore[assignment]
+        fast = float(np.abs(found.v[:sound, dof]).max())
+        x = found.q[:sound, k] if k is not None else np.empty(0)
+        where = [f"{y:.4g}" for y in (x[0], x[-1], x.min(), x.max())] if len(x) else [""] * 4
         table.add_row(name, *where, f"{fast:.4g}", f"{found.tau[0, dof]:.4g}")
     if len(rows) > _MOST_ROWS:
         table.caption = f"and {len(rows) - _MOST_ROWS} more"
+    elif sound < len(found.time):
+        table.caption = f"up to {found.time[sound - 1]:g} s, the last state that is a number"
     return table
 
 
-def _energy(ledger: EnergyLedger) -> Table:
-    """The ledger at the end, from the start."""
+def _energy(ledger: EnergyLedger, last: int) -> Table:
+    """The ledger at its last sample, from the start."""
     table = Table("energy, J", "start", "end", "change", title="energy ledger")
     for name in ("kinetic", "potential", "spring"):
         x = getattr(ledger, name)
         if np.any(x):
-            table.add_row(name, *(f"{y:.6g}" for y in (x[0], x[-1], x[-1] - x[0])))
+            table.add_row(name, *(f"{y:.6g}" for y in (x[0], x[last], x[last] - x[0])))
     flows = (
         ("work of motors", ledger.work),
         ("taken by friction", -ledger.friction),
@@ -267,7 +345,7 @@ def _energy(ledger: EnergyLedger) -> Table:
     )
     for words, x in flows:
         if np.any(x) or words.startswith("residual"):
-            table.add_row(words, "", "", f"{x[-1]:.3g}")
+            table.add_row(words, "", "", f"{x[last]:.3g}")
     return table
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -71,7 +73,7 @@ def integrate_adaptive(
     q_out[:, 0], v_out[:, 0] = q, v
     for k, goal in enumerate(when[1:], start=1):
         run.drive(torque[:, k - 1])
-        while (active := np.flatnonzero(run.alive & (run.t < goal))).size:
+        while robot.nv and (active := np.flatnonzero(run.alive & (run.t < goal))).size:
             run.attempt(active, goal, most_steps)
         here = np.flatnonzero(run.alive)
         q_out[here, k], v_out[here, k] = run.q[here], run.v(here)
@@ -94,9 +96,11 @@ class _Started:
 
     @property
     def model(self) -> Model:
+        """The robot."""
         return self.plant.model
 
     def rate(self, q: Vector, w: Vector, share: Scalar) -> list[Scalar]:
+        """Rate of the chart velocities, the known one at the start."""
         return list(self.first) if share == 0.0 else self.plant.rate(q, w, share)
 
 
@@ -144,7 +148,8 @@ def _tried(robot: Robot, *arrays: np.ndarray) -> Sequence[np.ndarray]:
     model = robot.model
     if robot.native:
         return _compiled(_Keyed(model.digest, model)).gufunc(*arrays)
-    rows = _attempt(model, *(list(x.T) if x.ndim > 1 else x for x in arrays))
+    lists: list[Any] = [list(x.T) if x.ndim > 1 else x for x in arrays]
+    rows = _attempt(model, *lists)
     ends = np.cumsum([model.nq, *(model.nv,) * 3])
     return np.split(_stacked(rows), ends, axis=-1)
 
@@ -189,8 +194,9 @@ class _Run:
         self.torque = torque
         if self.robot.nv and len(self.q):
             model, v = self.robot.model, self.v(np.arange(len(self.q)))
-            a = self.robot.forward_dynamics(self.q, v, torque)
-            self.rate = _stacked(chart_rate(model, *(list(x.T) for x in (self.q, v, a))))
+            with np.errstate(over="ignore", invalid="ignore"):
+                a = self.robot.forward_dynamics(self.q, v, torque)
+                self.rate = _stacked(chart_rate(model, *(list(x.T) for x in (self.q, v, a))))
         self.alive &= np.isfinite(self.rate).all(-1)
 
     def v(self, at: np.ndarray) -> np.ndarray:
@@ -284,10 +290,10 @@ def _states(
         batch = np.broadcast_shapes(*leading)
     except ValueError:
         raise BatchMismatch("integrate_adaptive", leading) from None
-    flat = [
-        np.broadcast_to(x, (*batch, *x.shape[x.ndim - n :])).reshape(-1, *x.shape[x.ndim - n :])
-        for x, n in ((q, 1), (v, 1), (torque, 2))
-    ]
+    flat = []
+    for x, n in ((q, 1), (v, 1), (torque, 2)):
+        core = x.shape[x.ndim - n :]
+        flat.append(np.broadcast_to(x, (*batch, *core)).reshape(math.prod(batch), *core))
     return flat[0], flat[1], flat[2], batch
 
 

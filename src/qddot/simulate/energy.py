@@ -15,14 +15,12 @@ from typing import Any
 import numpy as np
 
 from qddot.algorithms.inverse_dynamics import gravity, newton_euler
-from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.linear import dot
 from qddot.algorithms.mass_matrix import mass_matrix
-from qddot.algorithms.recursion import Vector, joint_kinematics, per_body, zeros
+from qddot.algorithms.recursion import Vector, per_body, zeros
 from qddot.drawing import PALETTE, new_figure, save_figure
 from qddot.errors import NotUnderstood
 from qddot.model import Model
-from qddot.simulate.contact.gaps import find_sites
 from qddot.simulate.contact.penalty import PenaltyContact, PenaltyStops
 from qddot.simulate.drivetrain.friction import ModelLosses
 from qddot.simulate.drivetrain.motor import (
@@ -32,7 +30,6 @@ from qddot.simulate.drivetrain.motor import (
     MotorConstant,
     TorqueSpeedLimit,
 )
-from qddot.simulate.integrators import INTEGRATORS
 from qddot.simulate.motion import align, chart_rate, unalign
 from qddot.simulate.plant import Moment, RobotPlant
 from qddot.simulate.rollout import Rollout
@@ -50,6 +47,7 @@ __all__ = [
 ]
 
 _MOTORS = (MotorConstant, Limit, TorqueSpeedLimit, Delay, Gear)
+_STEPWISE = ("euler", "semi_implicit", "implicit_damping")
 LOSS = 1e-3
 """Share of the energy that may be lost a second: 0.1 %, of which numerical damping is accused."""
 _GAIN = 1e-5
@@ -191,9 +189,10 @@ def _erratic(r: np.ndarray, net: float, scale: float) -> bool:
 def energy_ledger(found: Rollout) -> EnergyLedger:
     """The energy ledger of a rollout.
 
-    Powers are taken at the samples: with every step kept (every=1) the account of a first-order
-    integrator is that of its own steps, otherwise the trapezoid rule is used, and `error` tells
-    how far the rule can be off. Effects that keep a memory need a rollout with record=True.
+    Powers are taken at the samples: with every step kept (every=1) the account of an integrator
+    that takes its forces at the start of a step is that of its own steps, otherwise the trapezoid
+    rule is used, and `error` tells how far the rule can be off. Effects that keep a memory need a
+    rollout with record=True.
     """
     plan = found.plan
     if plan is None:
@@ -249,7 +248,7 @@ def _flows(found: Rollout) -> list[np.ndarray]:
     # velocities at the end of each step in the axes of its start
     v1 = unalign(model, q, align(model, q1, v1))
     h = float(found.time[1] - found.time[0])
-    exact = found.time[1] < 1.5 * found.dt and INTEGRATORS[found.integrator].order == 1
+    exact = found.time[1] < 1.5 * found.dt and found.integrator in _STEPWISE
     loads = _loads(plan, plant, q, v, v1)
     middle = [0.5 * (a + b) for a, b in zip(v, v1, strict=True)]
     moved = [b - a for a, b in zip(v, v1, strict=True)]
@@ -340,15 +339,13 @@ def _stored(found: Rollout) -> tuple[np.ndarray, np.ndarray]:
     """Energy in the springs of joints, and in those of contact."""
     plan, shape = found.plan, found.q.shape[:-1]
     joints, contact = np.zeros(shape), np.zeros(shape)
-    for effect in plan.effects if plan else ():
+    for k, effect in enumerate(plan.effects if plan else ()):
         q = list(np.moveaxis(found.q, -1, 0))
         if isinstance(effect, ModelLosses) and effect.springs and plan:
             joints = joints + _joint_springs(plan.model, q)
         if isinstance(effect, PenaltyContact) and plan:
-            poses = world_poses(plan.model, joint_kinematics(plan.model, q)[0])
-            for site in find_sites(effect.scene, plan.model):
-                depth = np.maximum(-site.find(poses).gap, 0.0)
-                contact = contact + 0.5 * effect.stiffness * depth**2
+            memory = list(np.moveaxis(found.history[k], -1, 0))
+            contact = contact + effect.stored(plan.model, q, memory)
     return joints, contact
 
 

@@ -48,9 +48,9 @@ class OneStage:
         """Configuration and chart velocities after a time dt."""
         model, reach = plant.model, dt * self.share
         x = plant.rate(q, w, 0.0)
-        q_stage, v, a = self._stage(model, q, w, x, dt)
+        q_stage, v, _ = self._stage(model, q, w, x, dt)
         tau, pushes = plant.loads(q_stage, v, self.share)
-        factor = eliminate(step_matrix(model, q_stage, _moved(w, x, reach), v, x, reach))
+        factor = eliminate(step_matrix(model, q_stage, _moved(w, x, reach), x, reach))
         for _ in range(ITERATIONS):
             q_stage, v, a = self._stage(model, q, w, x, dt)
             needed = newton_euler(model, q_stage, v, a, pushes)
@@ -68,7 +68,7 @@ class OneStage:
         return q_stage, *_motion(model, q_stage, w_stage, x)
 
 
-def step_matrix(model: Model, q: Vector, w: Vector, v: Vector, x: Vector, reach: Scalar) -> Matrix:
+def step_matrix(model: Model, q: Vector, w: Vector, x: Vector, reach: Scalar) -> Matrix:
     """Change of the torques of inverse dynamics by the rate x of the chart velocities.
 
     A change of x changes w by `reach` times as much, and the configuration by reach² as much.
@@ -76,7 +76,7 @@ def step_matrix(model: Model, q: Vector, w: Vector, v: Vector, x: Vector, reach:
     n = model.nv
     rates: list[Scalar] = [Dual(y, {k: 1.0}) for k, y in enumerate(x)]
     speeds: list[Scalar] = [Dual(y, {k: reach}) for k, y in enumerate(w)]
-    _, a = _motion(model, q, w, x)
+    v, a = _motion(model, q, w, x)
     v_by_x, a_by_x = (
         [partials_of(y, n) for y in part] for part in _motion(model, q, speeds, rates)
     )

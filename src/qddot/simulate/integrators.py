@@ -137,7 +137,7 @@ INTEGRATORS: dict[str, Integrator] = {
     row.name: row
     for row in (
         Integrator("euler", 1, 1, EULER.step),
-        Integrator("semi_implicit", 1, 1, _semi_implicit, symplectic=True),
+        Integrator("semi_implicit", 1, 1, _semi_implicit),
         Integrator("implicit_damping", 1, 1, _implicit_damping),
         Integrator("backward_euler", 1, 1, OneStage(1.0).step),
         Integrator("implicit_midpoint", 2, 1, OneStage(0.5).step),

@@ -16,7 +16,7 @@ from qddot.scalar import Scalar, less, where
 
 __all__ = ["Drag", "Grip", "Resistance", "clip", "resistance"]
 
-_ROUNDS, _SWEEPS = 3, 3
+_SWEEPS = (4, 2, 1)
 
 
 @dataclass(frozen=True)
@@ -128,8 +128,8 @@ def _least(A: Matrix, b: Vector, bounds: Bounds) -> list[Scalar]:
     x: list[Scalar] = zeros(len(b))
     if len(b) == 1:
         return [clip(-b[0] / A[0][0], *bounds[0])]
-    for _ in range(_ROUNDS):
-        for _ in range(_SWEEPS):
+    for sweeps in _SWEEPS:
+        for _ in range(sweeps):
             for k, row in enumerate(A):
                 x[k] = clip(x[k] - (dot(row, x) + b[k]) / row[k], *bounds[k])
         x = _face_step(A, b, bounds, x)

@@ -34,6 +34,8 @@ __all__ = ["Hold", "Rollout", "StepPlan", "rollout"]
 Hold = Literal["zero", "linear"]
 _FEWEST_STEPS = 20_000
 _WITH_CONTACT = ("semi_implicit", "implicit_damping")
+_EFFECTS = "Friction(law), PenaltyContact and the like are; the rest is sensors=… or contact=…"
+_SENSORS = "Noise, Quantisation and the like are; what acts on joints is one of the effects"
 
 
 @dataclass(frozen=True)
@@ -244,6 +246,7 @@ def rollout(
     for name in constants:
         if name not in PARAMETERS:
             raise UnknownName("parameter", name, PARAMETERS)
+    _check_parts(effects, sensors)
     _check_together(integrator, effects, contact)
     plan = StepPlan(
         robot.model,
@@ -267,12 +270,19 @@ def rollout(
     return Rollout(time, q, v, inputs[0], float(dt), integrator, ends, kept, plan, inputs)
 
 
+def _check_parts(effects: Sequence[Effect], sensors: Sequence[Sensor]) -> None:
+    """Refuse what is neither effect nor sensor."""
+    for what, parts, method in (("effect", effects, "act"), ("sensor", sensors, "read")):
+        if not isinstance(parts, Sequence):
+            raise NotUnderstood(f"{what}s", parts, f"it is a list of {what}s")
+        for part in parts:
+            if not hasattr(part, method):
+                known = _EFFECTS if method == "act" else _SENSORS
+                raise NotUnderstood(what, part, known)
+
+
 def _check_together(integrator: str, effects: Sequence[Effect], contact: ContactLaw | None) -> None:
     """Refuse what has no meaning together."""
-    for effect in effects:
-        if not hasattr(effect, "act"):
-            accepted = "such as PenaltyContact is accepted; other contact is given as contact=…"
-            raise NotUnderstood("effect", effect, accepted)
     if contact is not None and not hasattr(contact, "step"):
         accepted = "it is a ComplementarityContact; a PenaltyContact is one of the effects"
         raise NotUnderstood("contact", contact, accepted)

@@ -90,9 +90,9 @@ def _facts(robot: Robot, found: Rollout) -> dict[str, str]:
 def _write_npz(robot: Robot, found: Rollout, draft: Path) -> None:
     facts: dict[str, Any] = {name: np.array(text) for name, text in _facts(robot, found).items()}
     facts["joints"] = np.array(robot.joint_names)
-    arrays = {name: getattr(found, name) for name in _FIELDS}
-    labels = {"label": found.status.label, "first_bad_step": found.status.step}
-    np.savez_compressed(draft, **arrays, **labels, **facts)
+    facts |= {name: getattr(found, name) for name in _FIELDS}
+    facts |= {"label": found.status.label, "first_bad_step": found.status.step}
+    np.savez_compressed(draft, **facts)
 
 
 def load_trajectory(file: str | Path) -> dict[str, np.ndarray]:

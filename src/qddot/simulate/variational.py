@@ -37,7 +37,7 @@ def variational_step(plant: Loaded, q: Vector, w: Vector, dt: Scalar) -> State:
     u = [dt * (a + reach * b) for a, b in zip(w, x, strict=True)]
     q_mid = _halfway(model, q, u)
     tau, pushes = plant.loads(q_mid, unalign(model, q_mid, [d / dt for d in u]), 0.5)
-    factor = eliminate(step_matrix(model, q, w, v, x, reach))
+    factor = eliminate(step_matrix(model, q, w, x, reach))
     for _ in range(ITERATIONS):
         left, _ = _ends(model, q, u, dt, tau, pushes)
         lack = unalign(model, q, [a - b for a, b in zip(start, left, strict=True)])

@@ -109,11 +109,7 @@ class ContactLedger:
 
     def at(self, sample: int = -1, index: Any = ()) -> list[ContactEntry]:
         """The contacts at one sample of one rollout of the batch."""
-        key = (*((index,) if isinstance(index, int) else tuple(index)), sample)
-        batch = self.gap.shape[:-1]
-        if len(key) != len(batch) or not all(-n <= k < n for k, n in zip(key, batch, strict=True)):
-            accepted = f"sample and index are within (time, batch) = ({batch[-1]}, {batch[:-1]})"
-            raise NotUnderstood("place in the ledger", (sample, index), accepted)
+        key = self._key(sample, index)
         return [
             ContactEntry(
                 *(names, *bodies, frame, float(self.gap[key][k]), self.wrench[key][k]),
@@ -131,19 +127,35 @@ class ContactLedger:
         entries = self.at(sample, index)
         width = max((len(_shown(x)) for x in entries), default=7)
         lines = [
-            f"{'contact':{width}}  {'gap':>9}  {'force on body (world axes)':>32}  ratio  slip"
+            f"{'contact (body)':{width}}  {'gap':>9}  {'force on the body, world axes':>33}"
+            f"  {'ratio':>6}  {'slip':>9}",
+            f"{'':{width}}  {'mm':>9}  {'N':>33}  {'':6}  {'mm/s':>9}",
         ]
-        lines[0] += "\n" + f"{'':{width}}  {'mm':>9}  {'N':>32}  {'':5}  mm/s"
         for x in entries:
-            force = "".join(f"{c:11.3f}" for c in x.wrench[:3])
-            tail = f"{force}  {x.cone_ratio:5.3f}  {1e3 * x.slip:.3g}"
-            lines.append(f"{_shown(x):{width}}  {1e3 * x.gap:9.4f} {tail}")
-        key = (*((index,) if isinstance(index, int) else tuple(index)), sample)
-        total = "".join(f"{c:11.3f}" for c in self.total[key])
-        lines.append(f"{'sum':{width}}  {'':9} {total}")
+            tail = f"{_numbers(x.wrench[:3])}  {x.cone_ratio:6.3f}  {1e3 * x.slip:9.3f}"
+            lines.append(f"{_shown(x):{width}}  {1e3 * x.gap:9.4f}  {tail}")
+        key = self._key(sample, index)
         left = np.abs(self.newton[key]).max()
-        lines.append(f"rate of momentum less weight and contacts: {left:.3g} N or N m at most")
-        return "\n".join(lines)
+        return "\n".join(
+            [
+                *lines,
+                f"{'sum, from the world':{width}}  {'':9}  {_numbers(self.total[key])}",
+                f"rate of momentum less weight and contacts: {left:.1e} N or N m at most",
+            ]
+        )
+
+    def _key(self, sample: int, index: Any) -> tuple[Any, ...]:
+        """The place of a sample in the arrays."""
+        key = (*((index,) if isinstance(index, int) else tuple(index)), sample)
+        batch = self.gap.shape[:-1]
+        if len(key) != len(batch) or not all(-n <= k < n for k, n in zip(key, batch, strict=True)):
+            accepted = f"sample and index are within (time, batch) = ({batch[-1]}, {batch[:-1]})"
+            raise NotUnderstood("place in the ledger", (sample, index), accepted)
+        return key
+
+
+def _numbers(x: np.ndarray) -> str:
+    return "".join(f"{c:11.3f}" for c in x)
 
 
 def _shown(x: ContactEntry) -> str:

@@ -1,0 +1,270 @@
+"""MuJoCo as the plant: its contact geometry, our state, torques, pushes, sensors and ledger."""
+
+from __future__ import annotations
+
+import copy
+import math
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from qddot import adapt
+from qddot.errors import DescriptionError, NotUnderstood, ShapeMismatch
+from qddot.loaders.mjcf import drop_looks
+from qddot.robot import Robot, Wrench, load
+from qddot.simulate.contact.ledger import ContactEntry
+from qddot.simulate.feedback import Sensor
+from qddot.simulate.rollout import Rollout
+from qddot.writers import convert
+from qddot.writers.source import ShapeChoice
+
+__all__ = ["MujocoPlant"]
+
+Law = Callable[[float, np.ndarray, np.ndarray], ArrayLike]
+Pushes = Sequence[Wrench] | Callable[[float], Sequence[Wrench]]
+
+
+class MujocoPlant:
+    """A robot in MuJoCo, in the coordinates of qddot: torques in, states and contacts out.
+
+    The source is a Robot, an MJCF file, an MjModel or MjSpec, or all else that `qddot.load` takes.
+    `robot` names the robot in a scene that has other objects. `ground` adds level ground at z = 0.
+    `dt` is the length of a step. Actuators of the model do nothing: torques act on the joints.
+    `sensors` stand between the state and `measure`, one after the other.
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        *,
+        robot: Robot | None = None,
+        dt: float | None = None,
+        ground: bool = False,
+        sensors: Sequence[Sensor] = (),
+        names: Mapping[str, str] | None = None,
+    ) -> None:
+        import mujoco
+
+        self._engine = mujoco
+        self.model = _compiled(source, ground)
+        off = mujoco.mjtDisableBit
+        self.model.opt.disableflags |= off.mjDSBL_ACTUATION | off.mjDSBL_AUTORESET
+        if dt is not None:
+            if not isinstance(dt, int | float) or not 0.0 < dt < math.inf:
+                raise NotUnderstood("dt", dt, "it is a time in seconds, above zero")
+            self.model.opt.timestep = float(dt)
+        self.robot = robot or (source if isinstance(source, Robot) else load(self.model))
+        self.adapter = adapt.mujoco(
+            self.robot, self.model, names, partial=robot is not None, check=False
+        )
+        self.data = mujoco.MjData(self.model)
+        self.sensors = tuple(sensors)
+        self.reset(self.robot.neutral())
+
+    @property
+    def dt(self) -> float:
+        """Length of a step."""
+        return float(self.model.opt.timestep)
+
+    @property
+    def time(self) -> float:
+        """Time since the last reset."""
+        return float(self.data.time)
+
+    @property
+    def q(self) -> np.ndarray:
+        """Configuration."""
+        return self.adapter.from_q(self.data.qpos)
+
+    @property
+    def v(self) -> np.ndarray:
+        """Velocity."""
+        return self.adapter.from_v(self.q, self.data.qvel)
+
+    def reset(self, q: ArrayLike, v: ArrayLike | None = None) -> None:
+        """Begin anew at a state; sensors begin anew too."""
+        q = _taken("q", q, self.robot.nq)
+        v = np.zeros(self.robot.nv) if v is None else _taken("v", v, self.robot.nv)
+        self._engine.mj_resetData(self.model, self.data)
+        self.data.qpos[:] = self.adapter.to_q(q)
+        self.data.qvel[:] = self.adapter.to_v(q, v)
+        self._engine.mj_forward(self.model, self.data)
+        starts = (np.ravel(s.start(self.robot.model)) for s in self.sensors)
+        self._memories: list[Any] = [list(map(float, x)) for x in starts]
+
+    def step(self, tau: ArrayLike | None = None, pushes: Sequence[Wrench] = ()) -> None:
+        """One step under joint torques and external wrenches."""
+        q = self.q
+        tau = np.zeros(self.robot.nv) if tau is None else _taken("tau", tau, self.robot.nv)
+        self.data.qfrc_applied[:] = self.adapter.to_tau(q, tau)
+        self.data.xfrc_applied[:] = 0.0
+        if pushes:
+            self.data.xfrc_applied[:] = self.adapter.to_wrenches(q, pushes)
+        self._engine.mj_step(self.model, self.data)
+
+    def measure(self) -> tuple[np.ndarray, np.ndarray]:
+        """What the sensors say of the state; once a step, since latency counts the calls."""
+        q, v = list(map(float, self.q)), list(map(float, self.v))
+        for k, sensor in enumerate(self.sensors):
+            q, v, kept = sensor.read(self.robot.model, q, v, self.dt, self._memories[k])
+            self._memories[k] = kept
+        return np.array(q, float), np.array(v, float)
+
+    def contacts(self) -> list[ContactEntry]:
+        """The contacts in the last step, or at the state after a reset.
+
+        The first body of a contact is one that moves; the wrench is on it, at the origin of its
+        frame, in axes of the world.
+        """
+        return [self._entry(k) for k in range(self.data.ncon)]
+
+    def _entry(self, k: int) -> ContactEntry:
+        m, d, contact = self.model, self.data, self.data.contact[k]
+        geoms = [int(g) for g in contact.geom]
+        bodies = [int(m.geom_bodyid[g]) for g in geoms]
+        axes = np.reshape(contact.frame, (3, 3))
+        local = np.zeros(6)
+        self._engine.mj_contactForce(m, d, k, local)
+        # along the normal from the first geom to the second, and on the second
+        force, moment = axes.T @ local[:3], axes.T @ local[3:]
+        normal, slide = axes[0], self._velocity(contact.pos, bodies[1])
+        slide = slide - self._velocity(contact.pos, bodies[0])
+        sign, first, second = 1.0, 1, 0
+        if not m.body_weldid[bodies[1]]:
+            sign, first, second = -1.0, 0, 1
+        arm = np.array(contact.pos) - d.xpos[bodies[first]]
+        wrench = sign * np.concatenate([force, moment + np.cross(arm, force)])
+        along = force - normal * (normal @ force)
+        bound = float(contact.friction[0] * local[0])
+        ratio = float(np.linalg.norm(along)) / bound if bound > 0.0 else 0.0
+        slip = float(np.linalg.norm(slide - normal * (normal @ slide)))
+        names = [m.body(b).name or "world" for b in bodies]
+        pairs = zip(geoms, names, strict=True)
+        shapes = [m.geom(g).name or f"{name}/{g}" for g, name in pairs]
+        return ContactEntry(
+            (shapes[first], shapes[second]), names[first], names[second], names[first],
+            float(contact.dist), wrench, float(local[0]), ratio, slip,
+        )  # fmt: skip
+
+    def _velocity(self, point: Any, body: int) -> np.ndarray:
+        """Velocity of the point of a body that is at a place in the world."""
+        J = np.zeros((3, self.model.nv))
+        self._engine.mj_jac(self.model, self.data, J, None, np.asarray(point), body)
+        return J @ self.data.qvel
+
+    def rollout(
+        self,
+        q0: ArrayLike,
+        v0: ArrayLike,
+        tau: ArrayLike | Law | None = None,
+        *,
+        steps: int,
+        every: int = 1,
+        pushes: Pushes = (),
+        on_step: Callable[[str, int, int], None] | None = None,
+    ) -> Rollout:
+        """Steps from a state, every `every`-th kept.
+
+        `tau` is one row for all times, a row a sample (steps // every, nv), or a law of time and
+        measured q and v. `pushes` are wrenches for all times, or a function of time.
+        """
+        samples, given = _samples(steps, every), _law(tau, self.robot.nv, steps, every, self.dt)
+        self.reset(q0, v0)
+        nq, nv = self.robot.nq, self.robot.nv
+        q, v, torques = (np.empty((samples + 1, n)) for n in (nq, nv, nv))
+        q[0], v[0] = self.q, self.v
+        for k in range(steps):
+            torque = np.asarray(given(self.time, *self.measure()), float)
+            now = pushes(self.time) if callable(pushes) else pushes
+            self.step(torque, now)
+            if k % every == 0:
+                torques[k // every] = torque
+            if (k + 1) % every == 0:
+                q[(k + 1) // every], v[(k + 1) // every] = self.q, self.v
+            if on_step and k % 1000 == 0:
+                on_step("MuJoCo", k, steps)
+        time = np.arange(samples + 1) * (every * self.dt)
+        return Rollout(time, q, v, torques[:samples], self.dt, "mujoco")
+
+
+def _samples(steps: int, every: int) -> int:
+    for name, n, least in (("steps", steps, 0), ("every", every, 1)):
+        if not isinstance(n, int | np.integer) or n < least:
+            raise NotUnderstood(name, n, f"it is a whole number from {least}")
+    if steps % every:
+        raise NotUnderstood("steps", steps, f"it is a multiple of every={every}")
+    return int(steps // every)
+
+
+def _law(tau: Any, nv: int, steps: int, every: int, dt: float) -> Law:
+    """Torques as a function of time and state."""
+    if callable(tau):
+        return tau
+    rows = np.zeros(nv) if tau is None else np.asarray(tau, float)
+    if rows.shape == (nv,):
+        return lambda t, q, v: rows
+    if rows.shape != (steps // every, nv):
+        raise ShapeMismatch("rollout", "tau", f"({nv}) or ({steps // every}, {nv})", rows.shape)
+    return lambda t, q, v: rows[min(round(t / dt) // every, len(rows) - 1)]
+
+
+def _taken(name: str, x: ArrayLike, n: int) -> np.ndarray:
+    try:
+        array = np.asarray(x, float)
+    except (TypeError, ValueError) as error:
+        raise NotUnderstood(name, x, "it needs an array of numbers") from error
+    if array.shape != (n,):
+        raise ShapeMismatch("MuJoCo plant", name, f"({n})", array.shape)
+    return array
+
+
+def _compiled(source: Any, ground: bool) -> Any:
+    """An MjModel of a source, of its own; shapes whose files are missing are left out."""
+    import mujoco
+
+    if isinstance(source, mujoco.MjModel):
+        if ground:
+            raise NotUnderstood("ground", ground, "an MjModel is complete; give its MjSpec or file")
+        return copy.copy(source)
+    failures = (ValueError, mujoco.FatalError, mujoco.UnexpectedError)
+    try:
+        spec = _spec(source)
+        _lay(spec, ground)
+        return spec.compile()
+    except failures as error:
+        try:
+            spec = _spec(source)
+            drop_looks(spec)
+            _lay(spec, ground)
+            return spec.compile()
+        except failures:
+            words = " ".join(str(error).split())
+            raise DescriptionError(str(source), f"MuJoCo refuses it: {words}") from error
+
+
+def _spec(source: Any) -> Any:
+    import mujoco
+
+    if isinstance(source, mujoco.MjSpec):
+        return source.copy()
+    if isinstance(source, str | Path) and Path(source).suffix in (".xml", ".mjcf"):
+        if not Path(source).is_file():
+            raise DescriptionError(str(source), "no such file")
+        return mujoco.MjSpec.from_file(str(source))
+    with tempfile.TemporaryDirectory(prefix="qddot-") as folder:
+        shapes: ShapeChoice = "none" if isinstance(source, Robot) else "collision"
+        text = convert(source, Path(folder) / "robot.xml", shapes=shapes, states=1).text
+        return mujoco.MjSpec.from_string(text)
+
+
+def _lay(spec: Any, ground: bool) -> None:
+    """Level ground at z = 0, where it is asked for."""
+    import mujoco
+
+    if ground:
+        plane = mujoco.mjtGeom.mjGEOM_PLANE
+        spec.worldbody.add_geom(name="ground", type=plane, size=[0.0, 0.0, 1.0])

@@ -261,7 +261,7 @@ def test_half_a_turn_is_not_taken_for_closed(kind):
 @QUICK
 def test_constrained_dynamics_solves_its_equations(tree, seed):
     robot, rng = Robot(build(*tree)), np.random.default_rng(seed)
-    assume(robot.nv and not robot._singular)
+    assume(robot.nv and not robot.singular_joints)
     q, v, tau = robot.random(rng), rng.normal(size=robot.nv), rng.normal(size=robot.nv)
     every = [loops_between(robot, rng, str(rng.choice(KINDS))) for _ in range(2)]
     every[1] = dataclasses.replace(

@@ -50,6 +50,7 @@ from qddot.simulate.drivetrain import (
     with_rotors,
 )
 from qddot.simulate.feedback import PD
+from qddot.simulate.plant import Moment
 from qddot.simulate.resistance import Grip, resistance
 from qddot.spatial import Inertia, Mat3, Sym3, Transform, Vec3
 
@@ -322,6 +323,22 @@ def test_friction_gives_no_energy(effects, seed):
             work += np.diff(0.5 * effect.stiffness * (kept[..., :3] ** 2).sum(-1), axis=-1)
     scale = np.abs(dt * needed * after).max() + robot.kinetic_energy(found.q, found.v).max()
     assert work.max() <= 1e-10 * scale + 1e-15
+
+
+@given(
+    laws(), st.floats(10.0, 1e6), st.floats(0.0, 1e4), st.floats(1e-4, 1e-2),
+    st.floats(-1.0, 1.0), *[st.floats(-100.0, 100.0)] * 2,
+)  # fmt: skip
+def test_bent_bristles_give_back_no_more_than_they_took(law, stiffness, damping, dt, z, v, v_end):
+    """Whatever the deflection, and whatever velocity the step ends with."""
+    effect, model = LuGre(law, stiffness, damping), wheel(1.0).model
+    z = z * (law.forward.static if z > 0 else law.backward.static) / stiffness
+    at = Moment(model, [0.0], [v], [0.0], dt, [v_end])
+    (drag,) = effect.resist(at, [z, 0.0])
+    (bent, _) = effect.renew(at, [z, 0.0])
+    stored = 0.5 * stiffness * (bent**2 - z**2)
+    taken = dt * v_end * (drag.offset + drag.slope * v_end)
+    assert stored <= taken + 1e-9 * (abs(taken) + stiffness * z**2)
 
 
 @settings(few, max_examples=8)

@@ -67,7 +67,9 @@ def _application() -> typer.Typer:
     commands.callback()(_options)
     for command in _COMMANDS:
         commands.command()(command)
-    cache = typer.Typer(help="What is kept on disk: compiled functions, measured meshes.", no_args_is_help=True)
+    cache = typer.Typer(
+        help="What is kept on disk: compiled functions, measured meshes.", no_args_is_help=True
+    )
     cache.command("info")(cache_info)
     cache.command("clear")(cache_clear)
     commands.add_typer(cache, name="cache")

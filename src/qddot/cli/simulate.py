@@ -273,8 +273,8 @@ def _print(
 ) -> None:
     steps = round(float(found.time[-1]) / found.dt)
     out.print(
-        f"[bold]{robot.name}[/] {asked.words}: {steps} steps of {found.dt:g} s ({found.time[-1]:g} s) "
-        f"with {found.integrator}; {len(found.time)} samples kept",
+        f"[bold]{robot.name}[/] {asked.words}: {steps} steps of {found.dt:g} s "
+        f"({found.time[-1]:g} s) with {found.integrator}; {len(found.time)} samples kept",
         highlight=False,
     )
     out.print(_motion(robot, found))

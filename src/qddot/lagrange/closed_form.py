@@ -80,7 +80,7 @@ def derive(
     numbers: bool = False,
     symbols: Sequence[str] | None = None,
     passive: Sequence[str] = (),
-    on_step: OnStep = lambda name, done, of: None,
+    on_step: OnStep | None = None,
 ) -> ClosedForm:
     """The closed form of a robot with at most four degrees of freedom.
 
@@ -207,7 +207,7 @@ class _Derivation:
     ring: Ring
     names: dict[str, str]
     n: int
-    on_step: OnStep
+    on_step: OnStep | None
 
     def run(self, T: Sum, V: Sum) -> dict[str, Any]:
         """All terms as expressions."""
@@ -236,7 +236,8 @@ class _Derivation:
         ]
         results = {}
         for done, (name, part) in enumerate(parts):
-            self.on_step(name, done, len(parts))
+            if self.on_step:
+                self.on_step(name, done, len(parts))
             results[name] = part()
         return results
 

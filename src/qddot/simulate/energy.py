@@ -33,7 +33,7 @@ from qddot.simulate.drivetrain.motor import (
 from qddot.simulate.motion import align, chart_rate, unalign
 from qddot.simulate.plant import Moment, RobotPlant
 from qddot.simulate.rollout import Rollout
-from qddot.simulate.status import energies
+from qddot.simulate.status import energies, nested
 from qddot.spatial import Force
 
 __all__ = [
@@ -221,13 +221,7 @@ def _values(found: Rollout) -> list[Any]:
     carry.insert(2, 0.0)
     sampled = [list(np.moveaxis(x, -1, 0)) for x in found.inputs[: len(shapes.sampled)]]
     rest = zip(found.inputs[len(shapes.sampled) :], shapes.constants, strict=True)
-    return [*carry, *sampled, *(_nested(x, len(shape)) for x, shape in rest)]
-
-
-def _nested(x: np.ndarray, core: int) -> Any:
-    if not core:
-        return np.asarray(x)[..., None]
-    return [_nested(part, core - 1) for part in np.moveaxis(x, x.ndim - core, 0)]
+    return [*carry, *sampled, *(nested(x, len(shape)) for x, shape in rest)]
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from qddot.simulate.contact.complementarity import ComplementarityContact
 from qddot.simulate.contact.gaps import find_sites
 from qddot.simulate.contact.penalty import PRESETS, PenaltyContact
 
-__all__ = ["LABELS", "Flight", "Perturbation", "Status", "Verdict", "energies", "judge"]
+__all__ = ["LABELS", "Flight", "Perturbation", "Status", "Verdict", "energies", "judge", "nested"]
 
 LARGEST = 1e8
 """What is larger (m, rad, m/s, rad/s) has diverged: a double has no micrometres left there."""
@@ -284,18 +284,18 @@ def energies(found: Flight) -> tuple[np.ndarray, np.ndarray]:
     plan, model, shape = found.plan, found.plan.model, found.q.shape[:-1]
     given = found.inputs[len(plan.shapes.sampled) + 2 :]
     for name, x in zip(plan.parameters, given, strict=False):
-        model = PARAMETERS[name][1](model, _nested(x, len(PARAMETERS[name][0])))
+        model = PARAMETERS[name][1](model, nested(x, len(PARAMETERS[name][0])))
     q, v = _columns(found.q), _columns(found.v)
     found_by = kinetic_energy(model, q, v), potential_energy(model, q)
     T, V = (np.broadcast_to(np.asarray(x, float), shape) for x in found_by)
     return T, V
 
 
-def _nested(x: np.ndarray, core: int) -> Any:
+def nested(x: np.ndarray, core: int) -> Any:
     """Nested lists over the core axes; the batch stays in arrays, with an axis for time."""
     if not core:
         return np.asarray(x)[..., None]
-    return [_nested(part, core - 1) for part in np.moveaxis(x, x.ndim - core, 0)]
+    return [nested(part, core - 1) for part in np.moveaxis(x, x.ndim - core, 0)]
 
 
 def _columns(x: np.ndarray) -> list[np.ndarray]:

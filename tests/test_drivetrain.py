@@ -743,6 +743,7 @@ def test_figures_that_have_no_meaning_are_refused(make, error, words):
         ("planar_2r", LuGre(coulomb(1.0), {"joint1": 1e5}), NotUnderstood, "needs a stiffness"),
         ("planar_2r", Backlash(0.1), NotUnderstood, "with_flexible_joints"),
         ("planar_2r", TorqueSpeedLimit({"joint1": 1.0}, 3.0), None, ""),
+        ("planar_2r", TorqueSpeedLimit(1.0, {"joint2": 3.0}), None, ""),
         ("quadruped", Friction({"root": coulomb(1.0)}), InvalidModel, "is a free joint"),
         ("quadruped", Friction(coulomb(1.0)), None, ""),
     ],

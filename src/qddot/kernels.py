@@ -80,11 +80,10 @@ def source_of(
         tuple(dims[s] if s in dims else int(s) for s in PARAMETERS[p][0]) for p in parameters
     ]
 
-    # inertias that are inputs belong to the bodies as they are
-    same = condensed(model) if row.joint_space and "inertia" not in parameters else model
-
     def function(*values: Any) -> list[Any]:
-        robot = same
+        # inertias that are inputs belong to the bodies as they are
+        shorter = row.joint_space and "inertia" not in parameters
+        robot = condensed(model) if shorter else model
         for name, value in zip(parameters, values[len(arguments) :], strict=True):
             robot = PARAMETERS[name][1](robot, value)
         result = row.algorithm(robot, *values[: len(arguments)], **options)

@@ -92,6 +92,17 @@ def _threads(data: dict[str, Any]) -> Figures:
             yield row["robot"], row["ratio"]
 
 
+def _contacts(kind: str, field: str) -> Callable[[dict[str, Any]], Figures]:
+    """A figure of a way of contact."""
+
+    def figures(data: dict[str, Any]) -> Figures:
+        for row in data.get("contacts", ()):
+            if row["contact"] == kind:
+                yield f"quadruped, {kind}", row[field]
+
+    return figures
+
+
 def _rollouts(field: str) -> Callable[[dict[str, Any]], Figures]:
     """A figure of the rollouts."""
 
@@ -155,6 +166,14 @@ GOALS = (
     Goal("float32, float64", 1.5, _field("ours", "float32_ratio")),
     Goal("two threads, one", 1.8, _threads),
     Goal("contact-free rollout, mujoco.rollout", 20.0, _rollouts("ratio")),
+    Goal(
+        "million steps a second, penalty contact",
+        1.0,
+        _contacts("penalty", "million_steps_a_second"),
+        unit="",
+    ),
+    Goal("penalty contact, mujoco.rollout", 5.0, _contacts("penalty", "ratio")),
+    Goal("complementarity, mujoco.rollout", 1.0, _contacts("complementarity", "ratio")),
     Goal("two threads, one, rollout", 1.8, _rollouts("two_ratio")),
     Goal("time per operation on chains", 2.0, _spread, least=False),
     Goal("cold compile, UR5", 0.5, _cold([], ["UR5"]), least=False, unit=" s"),

@@ -50,7 +50,7 @@ def read_figures(file: Path) -> dict[str, Any]:
 def sheets(data: dict[str, Any]) -> list[Sheet]:
     """All tables that have rows."""
     made = [_batch(data), _single(data), _bound(data), _threads(data), _compile(data)]
-    made += [_scaling(data), _rollouts(data), _goals(judged(data)), _notes(data)]
+    made += [_scaling(data), _rollouts(data), _contacts(data), _goals(judged(data)), _notes(data)]
     return [s for s in made if s.rows]
 
 
@@ -219,6 +219,27 @@ def _rollouts(data: dict[str, Any]) -> Sheet:
         "mujoco.rollout. Two threads have a batch eight times as large."
     )
     return Sheet("Rollouts", text, columns, tuple(rows))
+
+
+def _contacts(data: dict[str, Any]) -> Sheet:
+    rows = tuple(
+        (
+            row["contact"],
+            f"{row['states']} × {row['steps']}",
+            *(_number(row[k]) for k in ("us", "million_steps_a_second", "mujoco_us")),
+            f"{row['ratio']:.1f}×",
+        )
+        for row in data.get("contacts", ())
+    )
+    columns = (
+        *("contact", "states × steps", "qddot", "million steps a second", "mujoco.rollout"),
+        "ratio",
+    )
+    text = (
+        "µs a step of the built-in quadruped with its posture held, standing on four feet, on one "
+        "core; MuJoCo has its default contact and servos of the same gains."
+    )
+    return Sheet("Contact", text, columns, rows)
 
 
 def _goals(verdicts: list[Verdict]) -> Sheet:

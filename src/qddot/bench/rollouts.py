@@ -1,4 +1,4 @@
-"""Contact-free rollouts beside mujoco.rollout: the same robots, states and steps."""
+"""Rollouts beside mujoco.rollout: free motion by the same steps, and a quadruped on its feet."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ from qddot.bench.contender import Contender
 from qddot.bench.measure import TOLERANCE, Settings, difference, interleaved, one_core
 from qddot.compile.threads import threads
 from qddot.errors import QddotError
+from qddot.loaders import locate_source
 from qddot.loaders.named import locate
 from qddot.robot import Robot, load
+from qddot.simulate.contact import ComplementarityContact, PenaltyContact, Plane, Scene, Sphere
+from qddot.simulate.feedback import PD
 from qddot.simulate.rollout import Rollout, rollout
 
-__all__ = ["ROLLOUTS", "measure_rollout"]
+__all__ = ["CONTACTS", "ROLLOUTS", "measure_contact", "measure_rollout"]
 
 ROLLOUTS = {
     "UR5e": ("universal_robots_ur5e", "ur5e"),
@@ -31,6 +34,17 @@ ROLLOUTS = {
 """Robots of Menagerie by title: folder and file."""
 
 _FOLDER = Path(__file__).resolve().parents[4] / "shared" / "menagerie"
+_FEET = Scene(
+    planes=[Plane()],
+    spheres=[Sphere(f"{leg}_foot", 0.02) for leg in ("FL", "FR", "RL", "RR")],
+    friction=0.8,
+)
+CONTACTS: dict[str, dict[str, Any]] = {
+    "penalty": {"effects": [PenaltyContact.soft(_FEET)]},
+    "complementarity": {"contact": ComplementarityContact(_FEET, limits=False)},
+}
+"""The ways in which the built-in quadruped stands on its feet."""
+_KP, _KD = 100.0, 3.0
 _STEP, _STEPS = 1e-3, 100
 _SAME = "implicit_damping"
 _STATES = {True: 256, False: 64}
@@ -143,7 +157,7 @@ def _split(case: _Case, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 @contextmanager
-def _one_thread(case: _Case) -> Iterator[Any]:
+def _one_thread(case: _Case, **inputs: np.ndarray) -> Iterator[Any]:
     """What runs mujoco.rollout in this thread, into arrays that are used again."""
     import mujoco
     from mujoco import rollout as rollouts
@@ -157,7 +171,65 @@ def _one_thread(case: _Case) -> Iterator[Any]:
     with rollouts.Rollout(nthread=0) as runner:
 
         def run() -> np.ndarray:
-            runner.rollout(case.model, data, start, nstep=_STEPS, state=state)
+            runner.rollout(case.model, data, start, nstep=_STEPS, state=state, **inputs)
             return state
 
         yield run
+
+
+def measure_contact(kind: str, settings: Settings) -> dict[str, Any]:
+    """The row of a way of contact: the quadruped on its four feet, its posture held.
+
+    MuJoCo holds it by position servos of the same gains, with its own contact as it is by default.
+    """
+    robot = load("quadruped")
+    home, posture = robot.configurations["home"], np.arange(robot.nv) >= 6
+    rng = np.random.default_rng(0)
+    q = np.tile(home, (_STATES[False], 1))
+    q[:, 7:] += 0.05 * rng.normal(size=(len(q), robot.nq - 7))
+    v = np.zeros((len(q), robot.nv))
+    law = {"q_ref": home, "v_ref": v[0], "kp": _KP * posture, "kd": _KD * posture}
+
+    def ours() -> Rollout:
+        made = CONTACTS[kind]
+        return rollout(robot, q, v, dt=_STEP, steps=_STEPS, feedback=PD(), **made, **law)
+
+    model = _servoed()
+    case = _Case(robot, model, adapt.mujoco(robot, model, check=False), q, v)
+    controls = np.tile(home[7:], (len(q), _STEPS, 1))
+    with _one_thread(case, control=controls) as engine, one_core():
+        found, stands = ours(), engine()
+        n = len(q) * _STEPS
+        pair = [
+            Contender("qddot", kind, n, ours, lambda: ()),
+            Contender("MuJoCo", "mujoco.rollout", n, engine, lambda: ()),
+        ]
+        mine, theirs = interleaved(pair, settings)
+    return {
+        "contact": kind,
+        "states": len(q),
+        "steps": _STEPS,
+        "us": 1e6 * mine,
+        "mujoco_us": 1e6 * theirs,
+        "ratio": theirs / mine,
+        "million_steps_a_second": 1e-6 / mine,
+        "height": float(found.q[:, -1, 2].mean()),
+        "mujoco_height": float(_split(case, stands)[0][:, -1, 2].mean()),
+    }
+
+
+def _servoed() -> Any:
+    """MuJoCo's quadruped with a servo at each joint and without losses there."""
+    import mujoco
+
+    spec = mujoco.MjSpec.from_file(str(locate_source("quadruped")))
+    for motor in list(spec.actuators):
+        spec.delete(motor)
+    for joint in (j for j in spec.joints if j.type == mujoco.mjtJoint.mjJNT_HINGE):
+        servo = spec.add_actuator(name=joint.name, target=joint.name)
+        servo.trntype = mujoco.mjtTrn.mjTRN_JOINT
+        servo.set_to_position(kp=_KP, kv=_KD)
+    model = spec.compile()
+    model.opt.timestep = _STEP
+    model.dof_frictionloss[:], model.dof_damping[:] = 0.0, 0.0
+    return model

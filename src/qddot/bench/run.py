@@ -35,7 +35,7 @@ from qddot.bench.measure import (
 )
 from qddot.bench.peak import multiply_add_peak
 from qddot.bench.peers import ENGINES
-from qddot.bench.rollouts import measure_rollout
+from qddot.bench.rollouts import CONTACTS, measure_contact, measure_rollout
 from qddot.bench.subjects import SUITE, Subject, chain, find_subject
 from qddot.compile import native
 from qddot.compile.threads import threads
@@ -94,6 +94,7 @@ def benchmark(plan: Plan, on_step: Callable[[str, int, int], None]) -> dict[str,
         "threads": [],
         "scaling": [],
         "rollouts": [],
+        "contacts": [],
     }
     steps = list(_steps(plan, subjects, data))
     with fresh_cache():
@@ -123,6 +124,9 @@ def _steps(plan: Plan, subjects: Sequence[Subject], data: dict[str, Any]) -> Ite
     for title in plan.rollouts:
         step = partial(_add, data, "rollouts", measure_rollout, title, settings)
         yield f"{title}: rollout", step
+    for kind in CONTACTS if plan.rollouts else ():
+        step = partial(_add, data, "contacts", measure_contact, kind, settings)
+        yield f"quadruped: {kind}", step
 
 
 def _measurable(subject: Subject, name: str) -> bool:

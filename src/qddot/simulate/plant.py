@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 from qddot.algorithms.hybrid_dynamics import accelerate
 from qddot.algorithms.inverse_dynamics import newton_euler
-from qddot.algorithms.linear import factorise, solve
 from qddot.algorithms.mass_matrix import mass_matrix
 from qddot.algorithms.recursion import Matrix, Vector, per_body, zeros
 from qddot.model import Model
@@ -162,11 +161,14 @@ class RobotPlant:
     def damped_rate(self, q: Vector, w: Vector, dt: Scalar) -> list[Scalar]:
         """The rate with the damping of the model's joints taken at the end of the step.
 
-        (M + Δt D) a = τ − C v − g − D v, which MuJoCo's Euler and implicitfast integrators solve.
+        (M + Δt D) a = τ − C v − g − D v, which MuJoCo's Euler and implicitfast integrators solve:
+        the robot with Δt D more reflected inertia.
         """
-        v = unalign(self.model, q, w)
-        M, rest = self.balance(q, v, dt)
-        return chart_rate(self.model, q, v, solve(factorise(M), rest))
+        v, model = unalign(self.model, q, w), self.model
+        tau, pushes = self.loads(q, v, 0.0)
+        rest = [t - d * s for t, d, s in zip(tau, self._damping(), v, strict=True)]
+        a, _ = accelerate(_heavier(model, dt), q, v, zeros(model.nv), rest, pushes)
+        return chart_rate(model, q, v, a)
 
     def balance(self, q: Vector, v: Vector, dt: Scalar) -> tuple[Matrix, list[Scalar]]:
         """M + Δt D and τ − C v − g − D v, D the damping of the joints; without it where Δt is 0."""
@@ -204,3 +206,13 @@ class ContactLaw(Protocol):
         self, plant: RobotPlant, q: Vector, v: Vector, memory: Vector, damped: bool
     ) -> tuple[list[Scalar], list[Scalar], list[Scalar]]:
         """Configuration, velocities and memory after a step; `damped`: with implicit damping."""
+
+
+def _heavier(model: Model, dt: Scalar) -> Model:
+    """The model with the damping of its joints, times dt, as reflected inertia."""
+    bodies = []
+    for body in model.bodies:
+        drive = body.joint.drivetrain
+        more = replace(drive, armature=drive.armature + drive.damping * dt)
+        bodies.append(replace(body, joint=replace(body.joint, drivetrain=more)))
+    return replace(model, bodies=tuple(bodies))

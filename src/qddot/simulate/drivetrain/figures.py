@@ -50,10 +50,7 @@ class Memoryless:
 
 
 def driven(model: Model, given: _T | Mapping[str, _T]) -> dict[int, _T]:
-    """The figure of each velocity that has one: of the joints named, or of all of one freedom.
-
-    A figure acts on the joint that it is given for, so that its velocity is that of the joint.
-    """
+    """The figure of each velocity that has one: of the joints named, or of all of one freedom."""
     if not isinstance(given, Mapping):
         return {b.iv.start: given for b in model.independent if b.joint.kind.nv == 1}
     return {_single(model, name).iv.start: x for name, x in given.items()}

@@ -94,8 +94,9 @@ class TorqueSpeedLimit(Memoryless):
         """What is asked for, between the lines."""
         tau, speeds = list(at.tau), driven(at.model, self.no_load_speed)
         for dof, stall in driven(at.model, self.stall).items():
-            drop = at.v[dof] * (stall / speeds[dof])
-            tau[dof] = clip(tau[dof], -stall - drop, stall - drop)
+            if dof in speeds:
+                drop = at.v[dof] * (stall / speeds[dof])
+                tau[dof] = clip(tau[dof], -stall - drop, stall - drop)
         return tau, None
 
 

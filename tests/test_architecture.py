@@ -13,6 +13,7 @@ LAYERS = [
     {"errors"},
     {"scalar", "drawing"},
     {"dual"},
+    {"vectors"},
     {"spatial"},
     {"manifold"},
     {"joints"},

@@ -17,7 +17,7 @@ from qddot.model import WORLD, Body, Frame, Model
 from qddot.parts import Coupling, FrameDraft, Link, check_links, check_numbers, check_unique
 from qddot.spatial import Inertia, Transform
 
-__all__ = ["assemble", "fixed_at", "fixed_joint", "resolve_links"]
+__all__ = ["assemble", "chained", "fixed_at", "fixed_joint", "resolve_links"]
 
 
 def assemble(
@@ -82,7 +82,6 @@ def _unchained(link: Link) -> list[Link]:
     joint, parts = link.joint, []
     if not joint.kind.chain:
         return [link]
-    parent, placement, last = link.parent, link.placement, len(joint.kind.chain) - 1
     for k, (kind, axis) in enumerate(zip(joint.kind.chain, joint.axes, strict=True)):
         rest = joint.drivetrain.rest and (joint.drivetrain.rest[k],)
         single = dataclasses.replace(
@@ -92,11 +91,18 @@ def _unchained(link: Link) -> list[Link]:
             axes=(axis,),
             drivetrain=dataclasses.replace(joint.drivetrain, rest=rest),
         )
-        name = link.name if k == last else f"{link.name}/{single.name}"
-        inertia = link.inertia if k == last else Inertia.zero()
-        parts.append(Link(name, parent, placement, single, inertia))
-        parent, placement = name, Transform.identity()
-    return parts
+        parts.append(single)
+    return chained(link, parts)
+
+
+def chained(link: Link, joints: Sequence[Joint]) -> list[Link]:
+    """A link on a row of joints; the links between, named "link/joint", have no mass."""
+    links: list[Link] = []
+    parent, placement = link.parent, link.placement
+    for joint in joints[:-1]:
+        links.append(Link(f"{link.name}/{joint.name}", parent, placement, joint))
+        parent, placement = links[-1].name, Transform.identity()
+    return [*links, Link(link.name, parent, placement, joints[-1], link.inertia)]
 
 
 def _check_coupled(links: Sequence[Link], couplings: Sequence[Coupling]) -> None:

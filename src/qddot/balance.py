@@ -17,6 +17,7 @@ from scipy.spatial import ConvexHull
 
 from qddot.algorithms.kinematics import Reference
 from qddot.errors import NoSupport, NotUnderstood, ShapeMismatch, UnknownName
+from qddot.evaluate import floats
 from qddot.robot import Robot, Wrench
 
 __all__ = [
@@ -296,10 +297,7 @@ def center_of_pressure(
 
 
 def _points(name: str, given: ArrayLike) -> np.ndarray:
-    try:
-        p = np.asarray(given, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise NotUnderstood(name, given, "it needs an array of numbers") from error
+    p = floats(name, given)
     if p.size == 0 and p.ndim == 1:
         p = p.reshape(0, 3)
     if p.shape[-1:] != (3,):

@@ -19,6 +19,7 @@ from qddot.spatial import Inertia, Mat3, Sym3, Transform, Vec3
 __all__ = [
     "attach",
     "drafts",
+    "extra_frames",
     "rebuilt",
     "with_gravity",
     "with_parameters",
@@ -137,7 +138,7 @@ def attach(
     joined = rebuilt(
         model,
         [*links, mount, *(_mounted(link, mount.name) for link in more)],
-        [*_extra_frames(model), *(_mounted(f, mount.name) for f in _extra_frames(renamed))],
+        [*extra_frames(model), *(_mounted(f, mount.name) for f in extra_frames(renamed))],
         [*couplings, *more_couplings],
         loops=model.loops + renamed.loops,
         polynomial_couplings=model.polynomial_couplings + renamed.polynomial_couplings,
@@ -213,7 +214,7 @@ def drafts(model: Model) -> tuple[list[Link], list[Coupling]]:
     return links, couplings
 
 
-def _extra_frames(model: Model) -> list[FrameDraft]:
+def extra_frames(model: Model) -> list[FrameDraft]:
     """The frames that are not those of the bodies themselves."""
     names = {b.name for b in model.bodies}
     return [
@@ -237,7 +238,7 @@ def rebuilt(
         "polynomial_couplings": model.polynomial_couplings,
         "health": model.health,
     }
-    frames = _extra_frames(model) if frames is None else frames
+    frames = extra_frames(model) if frames is None else frames
     return assemble(
         model.name, links, frames, couplings, model.base_inertia, **{**fields, **changes}
     )

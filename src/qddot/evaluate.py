@@ -22,7 +22,7 @@ from qddot.parts import Contact, Loop
 if TYPE_CHECKING:
     import casadi
 
-__all__ = ["checked", "interpret", "settled", "symbolic"]
+__all__ = ["checked", "floats", "interpret", "settled", "symbolic"]
 
 
 def interpret(
@@ -127,6 +127,14 @@ def _plain(option: str, value: Any) -> Any:
     if not isinstance(value, str):
         raise UnknownName(option, value, ())
     return str(value)
+
+
+def floats(what: str, given: Any) -> np.ndarray:
+    """An array of floats, of any shape."""
+    try:
+        return np.asarray(given, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise NotUnderstood(what, given, "it needs an array of numbers") from error
 
 
 def _numbers(row: Function, argument: Argument, given: Any, dims: Mapping[str, int]) -> np.ndarray:

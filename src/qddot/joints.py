@@ -187,6 +187,17 @@ class Joint:
         """What the joint itself moves by at coordinates q."""
         return [self.ratio * q[0] + self.offset] if self.kind.nq == 1 else q
 
+    @property
+    def brackets(self) -> list[list[list[Scalar]]]:
+        """The constants c of s_j × s_k = Σ c[j][k][m] s_m: how its velocities turn each other."""
+        S = self.kind.subspace(self).columns
+        turned = [[list(s.cross(t)) for t in S] for s in S]
+        # the columns of a joint of several freedoms are orthonormal
+        return [
+            [[sum(a * b for a, b in zip(u, x, strict=True)) for u in S] for x in row]
+            for row in turned
+        ]
+
     def kinematics(self, q: Coordinates) -> tuple[Transform, Subspace]:
         """Pose of the child in the joint frame, and the motion subspace in child coordinates."""
         x = self.displacement(q)

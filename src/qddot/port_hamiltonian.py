@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.errors import InvalidModel, NotUnderstood, ShapeMismatch
+from qddot.evaluate import floats
 from qddot.health import coordinate_range
 from qddot.model import Model
 from qddot.robot import Robot
@@ -91,13 +92,7 @@ def _gyroscopic(model: Model, p: np.ndarray) -> np.ndarray:
     """The block Σ p_m c^m_jk in row k, column j, with s_j × s_k = Σ c^m_jk s_m in each joint."""
     block = np.zeros((*p.shape, p.shape[-1]))
     for body in model.independent:
-        S = list(body.joint.kind.subspace(body.joint))
-        if len(S) < 2:
-            continue
-        columns = np.array([list(s) for s in S]).T
-        brackets = np.array([[list(a.cross(b)) for b in S] for a in S])
-        constants = np.einsum("mi,jki->jkm", np.linalg.pinv(columns), brackets)
-        at = np.array(body.dofs)
+        at, constants = np.array(body.dofs), np.array(body.joint.brackets, dtype=float)
         block[..., at[:, None], at] = np.einsum("jkm,...m->...kj", constants, p[..., at])
     return block
 
@@ -211,13 +206,14 @@ def passivity(
     (…, N, nv), integrated by cubics, or held over each step (…, N − 1, nv). With `friction` springs
     store energy and losses are counted. `tolerance` (J) is allowed each step beyond the quadrature.
     """
-    q, v, tau = (_numbers(name, x) for name, x in (("q", q), ("v", v), ("tau", tau)))
+    given = (("q", q), ("v", v), ("tau", tau))
+    q, v, tau = (floats(f"passivity: {name}", x) for name, x in given)
     _check_trajectory(robot, q, v, tau, dt)
-    still = robot.friction(q, np.zeros(robot.nv))
     stored = robot.kinetic_energy(q, v) + robot.potential_energy(q)
     lost = np.zeros(v.shape[:-1])
     if friction:
         stored = stored + _spring_energy(robot.model, q)
+        still = robot.friction(q, np.zeros(robot.nv))
         lost = np.sum((robot.friction(q, v) - still) * v, axis=-1)
     if tau.shape[-2] == v.shape[-2]:
         power = np.sum(tau * v, axis=-1)
@@ -237,13 +233,6 @@ def passivity(
     )
     supplied, dissipated = (_summed(x) for x in (work, _cubic(lost, dt)))
     return Passivity(time, stored, supplied, dissipated, excess, allowed, violations)
-
-
-def _numbers(name: str, values: ArrayLike) -> np.ndarray:
-    try:
-        return np.asarray(values, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise NotUnderstood(f"passivity: {name}", values, "it needs an array of numbers") from error
 
 
 def _check_trajectory(

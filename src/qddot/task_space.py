@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from qddot.algorithms.kinematics import TASK_AXES, Reference
 from qddot.errors import NotUnderstood, ShapeMismatch, UnknownName
+from qddot.evaluate import floats
 from qddot.robot import Robot
 
 __all__ = [
@@ -219,10 +220,7 @@ def _positive(name: str, given: float | None, otherwise: float) -> float:
 
 
 def _vectors(name: str, given: ArrayLike) -> np.ndarray:
-    try:
-        x = np.asarray(given, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise NotUnderstood(name, given, "it needs an array of numbers") from error
+    x = floats(name, given)
     if x.ndim == 0:
         raise NotUnderstood(name, given, "it needs one number an axis")
     return x

@@ -65,7 +65,7 @@ def inverse_dynamics_derivatives(
 ) -> tuple[Matrix, Matrix, Matrix]:
     """∂τ/∂q, ∂τ/∂v and ∂τ/∂a = M of inverse dynamics (each nv × nv)."""
     X, S = joint_kinematics(model, q)
-    V, A = accelerations(model, q, v, a, -model.gravity)
+    V, A = accelerations(model, X, S, v, a, -model.gravity)
     d1, d2 = _steps(model, X, S, V, A)
     I = [body.inertia for body in model.bodies]
     B = [body.inertia.coriolis(V[i]) for i, body in enumerate(model.bodies)]

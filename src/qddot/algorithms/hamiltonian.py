@@ -15,13 +15,13 @@ from qddot.algorithms.linear import factorise, solve, solve_upper
 from qddot.algorithms.mass_matrix import mass_matrix
 from qddot.algorithms.recursion import (
     Vector,
-    inward,
+    beyond,
     joint_kinematics,
     subspace_rates,
     velocities,
     zeros,
 )
-from qddot.model import WORLD, Model
+from qddot.model import Model
 from qddot.scalar import Scalar
 from qddot.spatial import Force, Motion, Transform
 
@@ -30,20 +30,17 @@ __all__ = ["coriolis_transpose_product", "hamiltonian", "hamiltonian_derivatives
 
 def _momenta(model: Model, X: Sequence[Transform], V: Sequence[Motion]) -> list[Force]:
     """Momentum of all that each joint moves, in body coordinates."""
-    total = [body.inertia.apply(V[i]) for i, body in enumerate(model.bodies)]
-    for i, body in inward(model):
-        if body.parent != WORLD:
-            total[body.parent] = total[body.parent] + X[i].to_parent(total[i])
-    return total
+    own = (body.inertia.apply(V[i]) for i, body in enumerate(model.bodies))
+    return beyond(model, X, own, Force.zero())
 
 
 def momentum(model: Model, q: Vector, v: Vector) -> list[Scalar]:
     """Generalised momentum p = M v, in O(n): what each joint feels of the momentum beyond it."""
     X, S = joint_kinematics(model, q)
-    beyond = _momenta(model, X, velocities(model, X, S, v))
+    momenta = _momenta(model, X, velocities(model, X, S, v))
     p = zeros(model.nv)
     for i, body in enumerate(model.bodies):
-        for dof, felt in zip(body.dofs, S[i].project(beyond[i]), strict=True):
+        for dof, felt in zip(body.dofs, S[i].project(momenta[i]), strict=True):
             p[dof] = p[dof] + felt + body.armature * v[dof]
     return p
 
@@ -56,10 +53,10 @@ def coriolis_transpose_product(model: Model, q: Vector, v: Vector) -> list[Scala
     """
     X, S = joint_kinematics(model, q)
     V = velocities(model, X, S, v)
-    dS, beyond = subspace_rates(S, V), _momenta(model, X, V)
+    dS, momenta = subspace_rates(S, V), _momenta(model, X, V)
     product = zeros(model.nv)
     for i, body in enumerate(model.bodies):
-        for dof, felt in zip(body.dofs, dS[i].project(beyond[i]), strict=True):
+        for dof, felt in zip(body.dofs, dS[i].project(momenta[i]), strict=True):
             product[dof] = product[dof] + felt
     return product
 
@@ -84,10 +81,10 @@ def hamiltonian_derivatives(
     v = solve(factorise(mass_matrix(model, q)), p)
     X, S = joint_kinematics(model, q)
     V = velocities(model, X, S, v)
-    beyond = _momenta(model, X, V)
+    momenta = _momenta(model, X, V)
     by_q = gravity(model, q)
     for i, body in enumerate(model.bodies):
         before = X[i].to_child(V[body.parent])
         for dof, s in zip(body.dofs, S[i], strict=True):
-            by_q[dof] = by_q[dof] - before.cross(s).dot(beyond[i])
+            by_q[dof] = by_q[dof] - before.cross(s).dot(momenta[i])
     return by_q, v

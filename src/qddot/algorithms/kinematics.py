@@ -65,9 +65,14 @@ def body_velocities(model: Model, q: Vector, v: Vector) -> list[Motion]:
     return velocities(model, *joint_kinematics(model, q), v)[: model.nb]
 
 
+def _motions(model: Model, q: Vector, v: Vector, a: Vector) -> tuple[list[Motion], list[Motion]]:
+    """Velocity and acceleration of each body in body coordinates, gravity not included."""
+    return accelerations(model, *joint_kinematics(model, q), v, a, Vec3.zero())
+
+
 def body_accelerations(model: Model, q: Vector, v: Vector, a: Vector) -> list[Motion]:
     """Spatial acceleration of every body in body coordinates, gravity not included."""
-    return accelerations(model, q, v, a, Vec3.zero())[1][: model.nb]
+    return _motions(model, q, v, a)[1][: model.nb]
 
 
 def _frame_in_world(model: Model, q: Vector, frame: Frame) -> Transform:
@@ -115,7 +120,7 @@ def frame_acceleration(
 ) -> Motion:
     """Spatial acceleration of a frame, seen from a reference, gravity not included."""
     at = model.frame(frame)
-    A = accelerations(model, q, v, a, Vec3.zero())[1][at.body].to_child(at.placement)
+    A = _motions(model, q, v, a)[1][at.body].to_child(at.placement)
     return seen_from(model, q, at, reference).to_parent(A)
 
 
@@ -129,10 +134,7 @@ def frame_classical_acceleration(
     """
     at = model.frame(frame)
     seen = seen_from(model, q, at, reference)
-    V, A = (
-        seen.to_parent(x[at.body].to_child(at.placement))
-        for x in accelerations(model, q, v, a, Vec3.zero())
-    )
+    V, A = (seen.to_parent(x[at.body].to_child(at.placement)) for x in _motions(model, q, v, a))
     return Motion(A.lin + V.ang.cross(V.lin), A.ang)
 
 

@@ -16,6 +16,7 @@ __all__ = [
     "accelerations",
     "add_block",
     "assembled",
+    "beyond",
     "climb",
     "inward",
     "joint_kinematics",
@@ -62,13 +63,17 @@ def velocities(
 
 
 def accelerations(
-    model: Model, q: Vector, v: Vector, a: Vector, base: Vec3
+    model: Model,
+    X: Sequence[Transform],
+    S: Sequence[Subspace],
+    v: Vector,
+    a: Vector,
+    base: Vec3,
 ) -> tuple[list[Motion], list[Motion]]:
     """Velocity and acceleration of each body in body coordinates, the world's last.
 
     `base` is the acceleration of the world: minus gravity where weight is to be felt.
     """
-    X, S = joint_kinematics(model, q)
     V = velocities(model, X, S, v)
     A = per_body(model, Motion(base, Vec3.zero()))
     for i, body in enumerate(model.bodies):
@@ -102,6 +107,14 @@ def acceleration_fields(
         origin = origin + aJ.lin + (carried + w[i]).cross(vJ.lin)
         fields[i] = AccelerationField.of(origin, w[i], alpha[i])
         yield fields[i]
+
+
+def beyond(model: Model, X: Sequence[Transform], parts: Iterable[_T], none: _T) -> list[_T]:
+    """Sum of what each body and those beyond it have, in its coordinates; the world's is all."""
+    total: list[Any] = [*parts, none]
+    for i, body in inward(model):
+        total[body.parent] = total[body.parent] + X[i].to_parent(total[i])
+    return total
 
 
 def subspace_rates(S: Sequence[Subspace], V: Sequence[Motion]) -> list[Subspace]:

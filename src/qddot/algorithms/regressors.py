@@ -6,7 +6,7 @@ reflected inertia is not among them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.recursion import (
@@ -20,7 +20,7 @@ from qddot.algorithms.recursion import (
 )
 from qddot.model import Model
 from qddot.scalar import Scalar
-from qddot.spatial import Force, Inertia
+from qddot.spatial import Force, Inertia, Subspace, Transform
 
 __all__ = [
     "kinetic_energy_regressor",
@@ -32,9 +32,13 @@ __all__ = [
 _UNITS = [Inertia.of([1.0 if k == i else 0.0 for k in range(10)]) for i in range(10)]
 
 
-def _projected(model: Model, q: Vector, payload: Callable[[int, Inertia], Force]) -> Matrix:
+def _projected(
+    model: Model,
+    X: Sequence[Transform],
+    S: Sequence[Subspace],
+    payload: Callable[[int, Inertia], Force],
+) -> Matrix:
     """nv × 10 nb matrix of what each joint feels of the force of each unit parameter."""
-    X, S = joint_kinematics(model, q)
     Y: Matrix = zeros(model.nv, 10 * model.nb)
     for i in range(model.nb):
         for j, F in climb(model, X, i, [payload(i, unit) for unit in _UNITS]):
@@ -49,14 +53,16 @@ def torque_regressor(model: Model, q: Vector, v: Vector, a: Vector) -> Matrix:
 
     The forward pass of RNEA with unit parameters in place of the inertia (Atkeson et al. 1986).
     """
-    fields = list(acceleration_fields(model, *joint_kinematics(model, q), v, a, -model.gravity))
-    return _projected(model, q, lambda i, unit: unit.newton_euler(fields[i]))
+    X, S = joint_kinematics(model, q)
+    fields = list(acceleration_fields(model, X, S, v, a, -model.gravity))
+    return _projected(model, X, S, lambda i, unit: unit.newton_euler(fields[i]))
 
 
 def momentum_regressor(model: Model, q: Vector, v: Vector) -> Matrix:
     """Regressor (nv × 10 nb) of the generalised momentum: Y π + armature · v = M v."""
-    V = velocities(model, *joint_kinematics(model, q), v)
-    return _projected(model, q, lambda i, unit: unit.apply(V[i]))
+    X, S = joint_kinematics(model, q)
+    V = velocities(model, X, S, v)
+    return _projected(model, X, S, lambda i, unit: unit.apply(V[i]))
 
 
 def kinetic_energy_regressor(model: Model, q: Vector, v: Vector) -> list[Scalar]:

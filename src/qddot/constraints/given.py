@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.errors import CannotAssemble, NotUnderstood, SingularInertia, UnknownName
+from qddot.evaluate import floats
 from qddot.parts import Contact, Loop
 from qddot.robot import Robot
 
@@ -57,10 +58,7 @@ def row_names(given: Iterable[Loop | Contact]) -> tuple[str, ...]:
 
 def finite(what: str, x: ArrayLike) -> np.ndarray:
     """Finite floats."""
-    try:
-        array = np.asarray(x, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise NotUnderstood(what, x, "it needs an array of numbers") from error
+    array = floats(what, x)
     if not np.isfinite(array).all():
         raise NotUnderstood(what, x, "it needs finite numbers")
     return array

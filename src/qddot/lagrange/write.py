@@ -141,11 +141,7 @@ def _latex(form: ClosedForm, proof: Proof) -> str:
     parts.append(f"\\begin{{tabular}}{{llll}}\n{body}\n\\end{{tabular}}")
     for section in _sections(form):
         parts.append(rf"\subsection*{{{_escaped(section.title)}}}")
-        if section.equations:
-            lines = " \\\\\n".join(_latex_lines(form, *e) for e in section.equations)
-            parts.append(f"\\begin{{align*}}\n{lines}\n\\end{{align*}}")
-        else:
-            parts.append("All zero.")
+        parts.append(_display(form, section, r"\begin{align*}", r"\end{align*}"))
     parts += [_escaped(f"Note: {note}.") for note in form.notes]
     return "\n\n".join([*parts, _escaped(_verdict(proof))]) + "\n"
 
@@ -161,11 +157,7 @@ def _markdown(form: ClosedForm, proof: Proof) -> str:
     )
     for section in _sections(form):
         parts.append(f"## {section.title}")
-        if section.equations:
-            lines = " \\\\\n".join(_latex_lines(form, *e) for e in section.equations)
-            parts.append(f"$$\\begin{{aligned}}\n{lines}\n\\end{{aligned}}$$")
-        else:
-            parts.append("All zero.")
+        parts.append(_display(form, section, r"$$\begin{aligned}", r"\end{aligned}$$"))
     checks = [f"| {r.term} | `{r.against}` | {r.difference:.1e} |" for r in proof.rows]
     table = ["| term | against | largest difference |", "| --- | --- | --- |", *checks]
     notes = [f"Note: {note}." for note in form.notes]
@@ -193,6 +185,14 @@ def _plain_equation(form: ClosedForm) -> str:
         r"M(q)\,\ddot{q} + C(q, \dot{q})\,\dot{q} + g(q) = "
         rf"\begin{{pmatrix}} {torques} \end{{pmatrix}}"
     )
+
+
+def _display(form: ClosedForm, section: _Section, begin: str, end: str) -> str:
+    """The equations of a section in LaTeX, between the marks that display them."""
+    if not section.equations:
+        return "All zero."
+    lines = " \\\\\n".join(_latex_lines(form, *e) for e in section.equations)
+    return f"{begin}\n{lines}\n{end}"
 
 
 def _latex_equation(form: ClosedForm) -> str:

@@ -156,13 +156,8 @@ def _brackets(model: Model, v: np.ndarray) -> np.ndarray:
     """The matrix of δ ↦ [v, δ], joint by joint: 0 for all joints of one freedom."""
     matrix = np.zeros((*v.shape[:-1], model.nv, model.nv))
     for body in model.independent:
-        S = body.joint.kind.subspace(body.joint).columns
-        for (i, s), (j, t) in ((x, y) for x in enumerate(S) for y in enumerate(S)):
-            turned = list(s.cross(t))
-            for k, u in enumerate(S):
-                along = float(sum(a * b for a, b in zip(u, turned, strict=True)))
-                place = (..., body.iv.start + k, body.iv.start + j)
-                matrix[place] += along * v[..., body.iv.start + i]
+        at, constants = np.array(body.dofs), np.array(body.joint.brackets, dtype=float)
+        matrix[..., at[:, None], at] = np.einsum("jkm,...j->...mk", constants, v[..., at])
     return matrix
 
 

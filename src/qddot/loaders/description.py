@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
-from qddot.assembly import assemble, resolve_links
+from qddot.assembly import assemble, fixed_joint, resolve_links
 from qddot.errors import DescriptionError, ImpossibleInertia, InvalidModel, NotUnderstood
 from qddot.joints import JOINTS, Joint
 from qddot.model import STANDARD_GRAVITY, Model, massless_leaves
@@ -24,7 +25,7 @@ from qddot.parts import (
 )
 from qddot.spatial import Mat3, Transform, Vec3
 
-__all__ = ["Base", "Couplings", "Description", "resolve", "to_model"]
+__all__ = ["Base", "Couplings", "Description", "resolve", "to_model", "unwarned"]
 
 Base = Literal["fixed", "free"] | None
 Couplings = Literal["exact", "free"]
@@ -106,6 +107,14 @@ def to_model(description: Description, base: Base, couplings: Couplings, strict:
     )
 
 
+@contextmanager
+def unwarned() -> Iterator[None]:
+    """Models without the warning of impossible inertias, for whoever names these otherwise."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
 def resolve(description: Description, base: Base, couplings: Couplings) -> Description:
     """The same robot with its root as asked and every joint settled; `to_model` checks it first."""
     links = [_cleaned(link) for link in description.links]
@@ -126,7 +135,7 @@ def _with_base(links: list[Link], base: Base, poses: Mapping[str, Transform]) ->
             x.name: dataclasses.replace(
                 x,
                 placement=poses.get(x.name, x.placement),
-                joint=Joint(x.joint.name, JOINTS["fixed"]),
+                joint=fixed_joint(x.joint.name),
             )
             for x in floating
         }

@@ -6,8 +6,10 @@ springs and other force elements are not read.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +23,7 @@ from qddot.spatial import Inertia, Mat3, Sym3, Transform, Vec3
 if TYPE_CHECKING:
     from pydrake.multibody.plant import MultibodyPlant
 
-__all__ = ["describe_drake", "reference_position"]
+__all__ = ["describe_drake", "drake_messages", "reference_position"]
 
 _X, _Y, _Z = Mat3.identity()
 _ROUNDING = 1e-9
@@ -55,6 +57,22 @@ def reference_position(joint: Any) -> float:
         offset = np.arctan2(joint.revolute_axis() @ spin, np.trace(R) - 1.0)
     default = float(joint.default_positions()[0]) if joint.num_positions() else 0.0
     return default if abs(offset - default) < _ROUNDING else 0.0
+
+
+@contextmanager
+def drake_messages() -> Iterator[list[str]]:
+    """What Drake says while it reads a file, kept from the terminal."""
+    logger, heard = logging.getLogger("drake"), []
+
+    def keep(record: logging.LogRecord) -> bool:
+        heard.append(record.getMessage())
+        return False
+
+    logger.addFilter(keep)
+    try:
+        yield heard
+    finally:
+        logger.removeFilter(keep)
 
 
 def _name(plant: MultibodyPlant) -> str:

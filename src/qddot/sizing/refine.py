@@ -42,9 +42,14 @@ class _Rows:
     joint: np.ndarray
     side: np.ndarray
 
-    def towards(self, side: Any) -> _Rows:
-        """The same rows with torques counted towards a side, 1 or −1."""
-        return dataclasses.replace(self, side=np.broadcast_to(side, self.joint.shape))
+    def at(self, name: str, x: np.ndarray) -> tuple[Any, Any]:
+        """A function of the states x (n, nq + 2 nv): of the bare robot, and of a kilogram."""
+        nq, nv = self.task.model.nq, self.task.model.nv
+        return self.task.at(name, *np.split(x, [nq, nq + nv], axis=1))
+
+    def own(self, y: np.ndarray) -> np.ndarray:
+        """What each row has for its joint."""
+        return y[np.arange(len(y)), self.joint]
 
 
 def refine(task: Task, cases: Sequence[Case], seen: Survey) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -73,8 +78,8 @@ def _rows(task: Task, cases: Sequence[Case], shape: tuple[int, ...]) -> _Rows:
 
 def _climb(rows: _Rows, x: np.ndarray) -> np.ndarray:
     """Local maxima of the scores, each from its row of x."""
-    up, down = (_score(rows.towards(s), x)[0] for s in (1.0, -1.0))
-    rows = rows.towards(np.where(up >= down, 1.0, -1.0))
+    up, down = _sides(rows, x)
+    rows = dataclasses.replace(rows, side=np.where(up >= down, 1.0, -1.0))
     low, high, scale = _box(rows, x)
 
     def climbed(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -89,7 +94,7 @@ def _best(task: Task, case: Case, pool: np.ndarray) -> tuple[np.ndarray, np.ndar
     """The best score of each joint among states (n, nv, nq + 2 nv), and its state."""
     rows = _rows(task, [case], (len(pool), 1, pool.shape[1]))
     x = pool.reshape(-1, pool.shape[-1])
-    score = np.maximum(*(_score(rows.towards(s), x)[0] for s in (1.0, -1.0)))
+    score = np.maximum(*_sides(rows, x))
     place, joints = score.reshape(pool.shape[:2]).argmax(axis=0), np.arange(pool.shape[1])
     return score.reshape(pool.shape[:2])[place, joints], pool[place, joints]
 
@@ -109,18 +114,23 @@ def _box(rows: _Rows, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray
     return low, high, np.where(sizes > 0.0, sizes, 1.0)
 
 
+def _sides(rows: _Rows, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The scores of states x (n, nq + 2 nv) with torques counted towards either side."""
+    bare, per_kg = (rows.own(y) for y in rows.at("inverse_dynamics", x))
+    return _scored(rows, bare, per_kg)[0], _scored(rows, -bare, -per_kg)[0]
+
+
 def _score(rows: _Rows, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The scores of states x (n, nq + 2 nv), and their gradients."""
-    model, each = rows.task.model, (np.arange(len(x)), rows.joint)
-    q, v, a = np.split(x, [model.nq, model.nq + model.nv], axis=1)
-    tau = [rows.side * y[each] for y in rows.task.at("inverse_dynamics", q, v, a)]
+    tau = [rows.side * rows.own(y) for y in rows.at("inverse_dynamics", x)]
     score, *weights = _scored(rows, *tau)
-    partials = rows.task.at("inverse_dynamics_derivatives", q, v, a)
+    partials = rows.at("inverse_dynamics_derivatives", x)
     by_q, by_v, by_a = (
-        sum((rows.side * w)[:, None] * y[each] for w, y in zip(weights, pair, strict=True))
+        sum((rows.side * w)[:, None] * rows.own(y) for w, y in zip(weights, pair, strict=True))
         for pair in zip(*partials, strict=True)
     )
-    gradient = np.zeros_like(q)
+    model = rows.task.model
+    gradient = np.zeros((len(x), model.nq))
     for body in model.independent:
         if body.joint.kind.nv == 1:
             gradient[:, body.iq] = by_q[:, body.iv]

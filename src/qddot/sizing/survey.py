@@ -2,7 +2,7 @@
 
 At a configuration and a velocity the torque of joint i is h_i + Σ M_ij a_j, linear in the
 acceleration; so its largest magnitude over |a_j| ≤ b_j is |h_i| + Σ |M_ij| b_j, exactly. Velocities
-for the worst case are corners of their box, as C v is quadratic in v.
+for the worst case are corners of their box: C v is quadratic in v, and mostly largest there.
 """
 
 from __future__ import annotations
@@ -107,13 +107,14 @@ def survey(
     task: Task, cases: Sequence[Case], samples: int, seed: int, on_step: OnStep | None = None
 ) -> Survey:
     """Evaluate so many random states."""
-    parts = []
+    parts: list[_Part] = []
     for k, start in enumerate(range(0, samples, CHUNK)):
         if on_step:
             on_step("random states", start, samples)
         states = _evaluate(task, seed, k, min(CHUNK, samples - start))
+        if not parts:
+            first = states
         parts.append(_reduce(task, cases, states))
-    first = _evaluate(task, seed, 0, min(CHUNK, samples))
     link = np.array([p.link for p in parts])
     scores, found, squares, coriolis, gravity, _, dominated = map(
         np.array, zip(*parts, strict=True)

@@ -18,11 +18,8 @@ __all__ = [
     "Frame",
     "Places",
     "Shape",
-    "constants_ir",
     "each_block",
-    "gang_size",
-    "kernel_ir",
-    "memory_ir",
+    "gangs_ir",
     "output_places",
     "split",
     "tables_ir",
@@ -62,7 +59,7 @@ class Frame:
         return max(self.inputs + self.outputs + self.workspace, 1)
 
 
-def gang_size(frame: Frame, pieces: int) -> int:
+def _gang(frame: Frame, pieces: int) -> int:
     """How many blocks go through the pieces together.
 
     Code longer than the instruction cache is fetched again for every run; a gang of blocks shares
@@ -73,7 +70,7 @@ def gang_size(frame: Frame, pieces: int) -> int:
     return max(1, min(_MOST_BLOCKS, _GANG_BYTES // (frame.vectors * frame.vector.bytes)))
 
 
-def kernel_ir(frame: Frame, pieces: int) -> str:
+def _kernel(frame: Frame, pieces: int) -> str:
     """The function @kernel: each piece in turn on every frame of a gang."""
     t, lines, before = frame.vector.type, [], "entry"
     lines += ["define internal void @kernel(ptr %frames, i64 %gang) {", "entry:"]
@@ -157,7 +154,7 @@ def tables_ir(part: Sequence[int | float], places: Places, lanes: int, k: int) -
     return lines
 
 
-def constants_ir(frame: Frame, places: Places, gang: int) -> list[str]:
+def _constants(frame: Frame, places: Places, gang: int) -> list[str]:
     """Write the constant outputs into the frames, once for all states."""
     v, lines = frame.vector, []
     for b in range(gang):
@@ -171,7 +168,7 @@ def constants_ir(frame: Frame, places: Places, gang: int) -> list[str]:
     return lines
 
 
-def memory_ir(v: Vector, vectors: int) -> tuple[list[str], list[str]]:
+def _memory(v: Vector, vectors: int) -> tuple[list[str], list[str]]:
     """Buffers on the stack while they are small, else on the heap; without memory, no results."""
     size = vectors * v.bytes
     if size <= _STACK_BYTES:
@@ -276,3 +273,52 @@ class Array:
             f"  br label %moved{label}",
             f"moved{label}:",
         ]
+
+
+def gangs_ir(
+    name: str,
+    frame: Frame,
+    places: Places,
+    pieces: int,
+    setup: Sequence[str],
+    start: Sequence[str],
+    body: Sequence[str],
+) -> str:
+    """The function (args, dimensions, steps, data) that counts through a batch, gang by gang.
+
+    `setup` comes before all states and `start` before each gang; `body` begins at the label
+    each_in and leaves to next_gang.
+    """
+    v, gang = frame.vector, _gang(frame, pieces)
+    allocate, release = _memory(v, gang * frame.vectors)
+    lines = [
+        _kernel(frame, pieces),
+        f"define void @{name}(ptr %args, ptr %dims, ptr %steps, ptr %data) {{",
+        "entry:",
+        "  %n = load i64, ptr %dims",
+        *allocate,
+        *_constants(frame, places, gang),
+        *setup,
+        "  br label %test",
+        "test:",
+        f"  %i = phi i64 [0, %{'ready' if release else 'entry'}], [%i_next, %next_gang]",
+        "  %more = icmp slt i64 %i, %n",
+        "  br i1 %more, label %start, label %done",
+        "start:",
+        *start,
+        "  %left = sub i64 %n, %i",
+        f"  %rounded = add i64 %left, {v.lanes - 1}",
+        f"  %blocks = udiv i64 %rounded, {v.lanes}",
+        f"  %gang = call i64 @llvm.umin.i64(i64 %blocks, i64 {gang})",
+        "  br label %each_in",
+        *body,
+        "next_gang:",
+        f"  %i_next = add i64 %i, {gang * v.lanes}",
+        "  br label %test",
+        "done:",
+        *release,
+        "  ret void",
+        *(["failed:", "  ret void"] if release else []),
+        "}",
+    ]
+    return "\n".join(lines)

@@ -16,11 +16,8 @@ from qddot.compile.block import (
     Array,
     Frame,
     Shape,
-    constants_ir,
     each_block,
-    gang_size,
-    kernel_ir,
-    memory_ir,
+    gangs_ir,
     output_places,
     split,
     tables_ir,
@@ -74,55 +71,25 @@ def scan_ir(
     tape: Tape, v: Vector, shapes: ScanShapes, workspace: int, pieces: int, name: str
 ) -> str:
     """The function (args, dimensions, steps, data) that runs @kernel again and again."""
-    places = output_places(tape)
+    places, every = output_places(tape), len(shapes.arguments) - 1
     frame = Frame(sum(math.prod(s) for s in shapes.inputs), len(places), workspace, v)
-    gang = gang_size(frame, pieces)
-    allocate, release = memory_ir(v, gang * frame.vectors)
     moves = _Moves(tape, shapes, v)
     time_axis = list(dict.fromkeys(itertools.chain(*shapes.arguments))).index("t") + 1
-    lines = [
-        *(*moves.tables, kernel_ir(frame, pieces)),
-        f"define void @{name}(ptr %args, ptr %dims, ptr %steps, ptr %data) {{",
-        "entry:",
-        "  %n = load i64, ptr %dims",
+    setup = [
         f"  %tp = getelementptr i64, ptr %dims, i64 {time_axis}",
         "  %samples = load i64, ptr %tp",
-        *allocate,
-        *constants_ir(frame, places, gang),
         *moves.setup,
-        "  br label %test",
-        "test:",
-        f"  %i = phi i64 [0, %{'ready' if release else 'entry'}], [%i_next, %next_gang]",
-        "  %more = icmp slt i64 %i, %n",
-        "  br i1 %more, label %start, label %done",
-        *_gang_start(v, gang, len(shapes.arguments) - 1),
+    ]
+    start = [
+        f"  %every_x = load {v.scalar}, ptr %base{every}",
+        f"  %every = fptosi {v.scalar} %every_x to i64",
+    ]
+    body = [
         *each_block("in", "start", "time", frame, moves.before, 0),
         *_time(tape, frame, shapes, moves),
         *each_block("end", "ended", "next_gang", frame, moves.last, 0),
-        "next_gang:",
-        f"  %i_next = add i64 %i, {gang * v.lanes}",
-        "  br label %test",
-        "done:",
-        *release,
-        "  ret void",
-        *(["failed:", "  ret void"] if release else []),
-        "}",
     ]
-    return "\n".join(lines)
-
-
-def _gang_start(v: Vector, gang: int, every: int) -> list[str]:
-    """How many steps a sample has, and how many blocks are left for this gang."""
-    return [
-        "start:",
-        f"  %every_x = load {v.scalar}, ptr %base{every}",
-        f"  %every = fptosi {v.scalar} %every_x to i64",
-        "  %left = sub i64 %n, %i",
-        f"  %rounded = add i64 %left, {v.lanes - 1}",
-        f"  %blocks = udiv i64 %rounded, {v.lanes}",
-        f"  %gang = call i64 @llvm.umin.i64(i64 %blocks, i64 {gang})",
-        "  br label %each_in",
-    ]
+    return "\n".join([*moves.tables, gangs_ir(name, frame, places, pieces, setup, start, body)])
 
 
 def _time(tape: Tape, frame: Frame, shapes: ScanShapes, moves: _Moves) -> list[str]:

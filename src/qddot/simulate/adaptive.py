@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.algorithms.recursion import Vector
-from qddot.compile.kernel import Kernel, Source, compile_kernel
+from qddot.compile.kernel import Source
 from qddot.condense import condensed
-from qddot.errors import BatchMismatch, NotUnderstood, ShapeMismatch
+from qddot.errors import NotUnderstood, ShapeMismatch
 from qddot.model import Model
 from qddot.robot import Robot
 from qddot.scalar import Scalar
+from qddot.simulate.arguments import above_zero, batch_shape, numbers
+from qddot.simulate.compiled import kept_kernel
 from qddot.simulate.integrators import DORMAND_PRINCE, weighted
+from qddot.simulate.layout import columns, stacked
 from qddot.simulate.motion import Rated, advance, align, chart_rate, unalign
 from qddot.simulate.plant import RobotPlant
 
@@ -65,7 +68,7 @@ def integrate_adaptive(
     section II.4); its length follows Gustafsson's proportional–integral rule. A state is given up
     after `most_steps` steps, or where no step is short enough.
     """
-    when, limits = _times(times), (_tolerance("rtol", rtol), _tolerance("atol", atol))
+    when, limits = _times(times), (above_zero("rtol", rtol), above_zero("atol", atol))
     q, v, torque, batch = _states(robot, q0, v0, tau, len(when) - 1)
     run = _Run.start(robot, q, v, when, limits)
     shape = (len(q), len(when))
@@ -119,27 +122,16 @@ def _attempt(
     return [*advance(model, q, u), *w1, *rates[-1], *errors[0], *errors[1]]
 
 
-@dataclass(frozen=True)
-class _Keyed:
-    """A model that is the same as another where its digest is."""
-
-    digest: str
-    model: Model = field(compare=False)
-
-
-@lru_cache(maxsize=16)
-def _compiled(keyed: _Keyed) -> Kernel:
-    nq, nv = keyed.model.nq, keyed.model.nv
-    model = condensed(keyed.model)
-    return compile_kernel(
-        Source(
-            "adaptive_step",
-            "A step of the embedded pair, with its error.",
-            lambda *values: _attempt(model, *values),
-            ((nq,), (nv,), (nv,), (nv,), ()),
-            ((nq,), (nv,), (nv,), (nv,), (nv,)),
-            f"adaptive {keyed.digest}",
-        )
+def _source(model: Model, key: str) -> Source:
+    nq, nv = model.nq, model.nv
+    short = condensed(model)
+    return Source(
+        "adaptive_step",
+        "A step of the embedded pair, with its error.",
+        lambda *values: _attempt(short, *values),
+        ((nq,), (nv,), (nv,), (nv,), ()),
+        ((nq,), (nv,), (nv,), (nv,), (nv,)),
+        key,
     )
 
 
@@ -147,11 +139,11 @@ def _tried(robot: Robot, *arrays: np.ndarray) -> Sequence[np.ndarray]:
     """The attempt at a step on arrays, by native code where the robot has it."""
     model = robot.model
     if robot.native:
-        return _compiled(_Keyed(model.digest, model)).gufunc(*arrays)
-    lists: list[Any] = [list(x.T) if x.ndim > 1 else x for x in arrays]
+        return kept_kernel(f"adaptive {model.digest}", partial(_source, model)).gufunc(*arrays)
+    lists: list[Any] = [columns(x) if x.ndim > 1 else x for x in arrays]
     rows = _attempt(model, *lists)
     ends = np.cumsum([model.nq, *(model.nv,) * 3])
-    return np.split(_stacked(rows), ends, axis=-1)
+    return np.split(stacked(rows), ends, axis=-1)
 
 
 @dataclass
@@ -181,7 +173,7 @@ class _Run:
     ) -> _Run:
         """All states at the first time."""
         n, span = len(q), when[1] - when[0] if len(when) > 1 else 1.0
-        w = _stacked(align(robot.model, list(q.T), list(v.T))) if robot.nv else v.copy()
+        w = stacked(align(robot.model, columns(q), columns(v))) if robot.nv else v.copy()
         alive = np.isfinite(q).all(-1) & np.isfinite(w).all(-1)
         steps, counts = np.full(n, _FIRST * span), np.zeros((2, n), int)
         return _Run(
@@ -196,14 +188,14 @@ class _Run:
             model, v = self.robot.model, self.v(np.arange(len(self.q)))
             with np.errstate(over="ignore", invalid="ignore"):
                 a = self.robot.forward_dynamics(self.q, v, torque)
-                self.rate = _stacked(chart_rate(model, *(list(x.T) for x in (self.q, v, a))))
+                self.rate = stacked(chart_rate(model, *map(columns, (self.q, v, a))))
         self.alive &= np.isfinite(self.rate).all(-1)
 
     def v(self, at: np.ndarray) -> np.ndarray:
         """Velocities of the model at these states."""
         if not at.size or not self.robot.nv:
             return self.w[at]
-        return _stacked(unalign(self.robot.model, list(self.q[at].T), list(self.w[at].T)))
+        return stacked(unalign(self.robot.model, columns(self.q[at]), columns(self.w[at])))
 
     def attempt(self, at: np.ndarray, goal: float, most_steps: int) -> None:
         """One step of these states, taken where its error is within the tolerances."""
@@ -252,10 +244,6 @@ def _sizes(model: Model, q: np.ndarray) -> np.ndarray:
     return sizes
 
 
-def _stacked(x: Vector) -> np.ndarray:
-    return np.stack(np.broadcast_arrays(*x), axis=-1)
-
-
 def _times(times: ArrayLike) -> np.ndarray:
     accepted = "it needs times in seconds that increase, the first that of q0 and v0"
     try:
@@ -267,41 +255,22 @@ def _times(times: ArrayLike) -> np.ndarray:
     return when
 
 
-def _tolerance(name: str, x: float) -> float:
-    if not isinstance(x, int | float | np.floating) or not 0.0 < x < np.inf:
-        raise NotUnderstood(name, x, "it is a number above zero")
-    return float(x)
-
-
 def _states(
     robot: Robot, q0: ArrayLike, v0: ArrayLike, tau: ArrayLike | None, intervals: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[int, ...]]:
     """States and torques with one batch axis, and the batch shape that they came in."""
-    nv = robot.nv
-    q, v = _numbers("q0", q0, robot.nq), _numbers("v0", v0, nv)
-    torque = _numbers("tau", np.zeros(nv) if tau is None else tau, nv)
+    nv, name = robot.nv, "integrate_adaptive"
+    torque = np.zeros(nv) if tau is None else tau
+    given = (("q0", q0, robot.nq), ("v0", v0, nv), ("tau", torque, nv))
+    q, v, torque = (numbers(name, what, x, (n,)).astype(float) for what, x, n in given)
     if torque.ndim == 1:
         torque = np.broadcast_to(torque, (intervals, nv))
     if torque.shape[-2] != intervals:
         expected = f"({nv}), or (..., {intervals}, {nv})"
-        raise ShapeMismatch("integrate_adaptive", "tau", expected, torque.shape)
-    leading = [q.shape[:-1], v.shape[:-1], torque.shape[:-2]]
-    try:
-        batch = np.broadcast_shapes(*leading)
-    except ValueError:
-        raise BatchMismatch("integrate_adaptive", leading) from None
+        raise ShapeMismatch(name, "tau", expected, torque.shape)
+    batch = batch_shape(name, (q, v, torque), (1, 1, 2))
     flat = []
     for x, n in ((q, 1), (v, 1), (torque, 2)):
         core = x.shape[x.ndim - n :]
         flat.append(np.broadcast_to(x, (*batch, *core)).reshape(math.prod(batch), *core))
     return flat[0], flat[1], flat[2], batch
-
-
-def _numbers(name: str, x: ArrayLike, n: int) -> np.ndarray:
-    try:
-        array = np.asarray(x, float)
-    except (TypeError, ValueError):
-        raise NotUnderstood(name, x, "it needs an array of numbers") from None
-    if array.shape[-1:] != (n,):
-        raise ShapeMismatch("integrate_adaptive", name, f"(..., {n})", array.shape)
-    return array

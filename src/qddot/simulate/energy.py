@@ -30,10 +30,11 @@ from qddot.simulate.drivetrain.motor import (
     MotorConstant,
     TorqueSpeedLimit,
 )
+from qddot.simulate.layout import columns
 from qddot.simulate.motion import align, chart_rate, unalign
 from qddot.simulate.plant import Moment, RobotPlant
 from qddot.simulate.rollout import Rollout
-from qddot.simulate.status import energies, nested
+from qddot.simulate.status import energies
 from qddot.spatial import Force
 
 __all__ = [
@@ -212,18 +213,6 @@ def energy_ledger(found: Rollout) -> EnergyLedger:
         return EnergyLedger(found.time, *levels, work, *taken, error)
 
 
-def _values(found: Rollout) -> list[Any]:
-    """The inputs of a step at all samples at once: arrays by batch and time."""
-    plan: Any = found.plan
-    shapes = plan.shapes
-    paths = [found.q, found.v, *(h for h, n in zip(found.history, plan.kept, strict=False) if n)]
-    carry: list[Any] = [list(np.moveaxis(x[..., :-1, :], -1, 0)) for x in paths]
-    carry.insert(2, 0.0)
-    sampled = [list(np.moveaxis(x, -1, 0)) for x in found.inputs[: len(shapes.sampled)]]
-    rest = zip(found.inputs[len(shapes.sampled) :], shapes.constants, strict=True)
-    return [*carry, *sampled, *(nested(x, len(shape)) for x, shape in rest)]
-
-
 @dataclass(frozen=True)
 class _Loads:
     """Generalised forces at the start of all steps: of motors, of losses, of contact."""
@@ -236,9 +225,9 @@ class _Loads:
 def _flows(found: Rollout) -> list[np.ndarray]:
     """Work of motors, losses by friction and by contact, and the error, each from the start."""
     plan: Any = found.plan
-    plant, q, v, *_ = plan.opened(*_values(found))
+    plant, q, v, *_ = plan.opened(*found.started(last=False))
     model, shape = plan.model, found.q.shape[:-2]
-    q1, v1 = (list(np.moveaxis(x[..., 1:, :], -1, 0)) for x in (found.q, found.v))
+    q1, v1 = (columns(x[..., 1:, :]) for x in (found.q, found.v))
     # velocities at the end of each step in the axes of its start
     v1 = unalign(model, q, align(model, q1, v1))
     h = float(found.time[1] - found.time[0])
@@ -334,11 +323,11 @@ def _stored(found: Rollout) -> tuple[np.ndarray, np.ndarray]:
     plan, shape = found.plan, found.q.shape[:-1]
     joints, contact = np.zeros(shape), np.zeros(shape)
     for k, effect in enumerate(plan.effects if plan else ()):
-        q = list(np.moveaxis(found.q, -1, 0))
+        q = columns(found.q)
         if isinstance(effect, ModelLosses) and effect.springs and plan:
             joints = joints + _joint_springs(plan.model, q)
         if isinstance(effect, PenaltyContact) and plan:
-            memory = list(np.moveaxis(found.history[k], -1, 0))
+            memory = columns(found.history[k])
             contact = contact + effect.stored(plan.model, q, memory)
     return joints, contact
 

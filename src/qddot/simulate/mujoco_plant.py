@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from qddot import adapt
 from qddot.errors import DescriptionError, NotUnderstood, ShapeMismatch
 from qddot.loaders.mjcf import drop_looks
 from qddot.robot import Robot, Wrench, load
+from qddot.simulate.arguments import above_zero, numbers, sample_count
 from qddot.simulate.contact.ledger import ContactEntry
 from qddot.simulate.feedback import Sensor
 from qddot.simulate.rollout import Rollout
@@ -54,9 +54,7 @@ class MujocoPlant:
         off = mujoco.mjtDisableBit
         self.model.opt.disableflags |= off.mjDSBL_ACTUATION | off.mjDSBL_AUTORESET
         if dt is not None:
-            if not isinstance(dt, int | float) or not 0.0 < dt < math.inf:
-                raise NotUnderstood("dt", dt, "it is a time in seconds, above zero")
-            self.model.opt.timestep = float(dt)
+            self.model.opt.timestep = above_zero("dt", dt, "a time in seconds,")
         self.robot = robot or (source if isinstance(source, Robot) else load(self.model))
         self.adapter = adapt.mujoco(
             self.robot, self.model, names, partial=robot is not None, check=False
@@ -172,7 +170,7 @@ class MujocoPlant:
         `tau` is one row for all times, a row a sample (steps // every, nv), or a law of time and
         measured q and v. `pushes` are wrenches for all times, or a function of time.
         """
-        samples, given = _samples(steps, every), _law(tau, self.robot.nv, steps, every, self.dt)
+        samples, given = sample_count(steps, every), _law(tau, self.robot.nv, steps, every, self.dt)
         self.reset(q0, v0)
         nq, nv = self.robot.nq, self.robot.nv
         q, v, torques = (np.empty((samples + 1, n)) for n in (nq, nv, nv))
@@ -191,15 +189,6 @@ class MujocoPlant:
         return Rollout(time, q, v, torques[:samples], self.dt, "mujoco")
 
 
-def _samples(steps: int, every: int) -> int:
-    for name, n, least in (("steps", steps, 0), ("every", every, 1)):
-        if not isinstance(n, int | np.integer) or n < least:
-            raise NotUnderstood(name, n, f"it is a whole number from {least}")
-    if steps % every:
-        raise NotUnderstood("steps", steps, f"it is a multiple of every={every}")
-    return int(steps // every)
-
-
 def _law(tau: Any, nv: int, steps: int, every: int, dt: float) -> Law:
     """Torques as a function of time and state."""
     if callable(tau):
@@ -213,10 +202,7 @@ def _law(tau: Any, nv: int, steps: int, every: int, dt: float) -> Law:
 
 
 def _taken(name: str, x: ArrayLike, n: int) -> np.ndarray:
-    try:
-        array = np.asarray(x, float)
-    except (TypeError, ValueError) as error:
-        raise NotUnderstood(name, x, "it needs an array of numbers") from error
+    array = numbers("MuJoCo plant", name, x, ())
     if array.shape != (n,):
         raise ShapeMismatch("MuJoCo plant", name, f"({n})", array.shape)
     return array

@@ -19,14 +19,14 @@ from qddot.algorithms.energy import kinetic_energy, potential_energy
 from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.recursion import joint_kinematics
 from qddot.errors import NotUnderstood, ShapeMismatch
-from qddot.kernels import PARAMETERS
 from qddot.model import Model
 from qddot.robot import Robot
 from qddot.simulate.contact.complementarity import ComplementarityContact
 from qddot.simulate.contact.gaps import find_sites
 from qddot.simulate.contact.penalty import PRESETS, PenaltyContact
+from qddot.simulate.layout import columns, over_time, stacked
 
-__all__ = ["LABELS", "Flight", "Perturbation", "Status", "Verdict", "energies", "judge", "nested"]
+__all__ = ["LABELS", "Flight", "Perturbation", "Status", "Verdict", "energies", "judge"]
 
 LARGEST = 1e8
 """What is larger (m, rad, m/s, rad/s) has diverged: a double has no micrometres left there."""
@@ -223,7 +223,7 @@ def _bad_inputs(found: Flight) -> Iterator[Fault]:
 
 def _contact_faults(found: Flight) -> Iterator[Fault]:
     """Contact that is not solved, and bodies that overlap."""
-    plan, q = found.plan, _columns(found.q)
+    plan, q = found.plan, columns(found.q)
     if isinstance(plan.contact, ComplementarityContact) and found.history:
         yield "not_converged", "contact", ~(found.history[-1][..., -2] <= MISS)
     for law in (plan.contact, *plan.effects):
@@ -245,7 +245,7 @@ def _depth(law: ComplementarityContact | PenaltyContact) -> float:
 
 def _limits(found: Flight) -> Iterator[Fault]:
     """Joints beyond their limits."""
-    q = _columns(found.q)
+    q = columns(found.q)
     for body in found.plan.model.bodies:
         limits = body.joint.limits
         if body.joint.kind.nv == 1 and np.isfinite([limits.lower, limits.upper]).any():
@@ -263,7 +263,7 @@ def _gain(found: Flight) -> Iterator[Fault]:
         few
         or plan.feedback
         or not plan.model.nv
-        or any(x.any() for x in found.inputs[: _torques(plan)])
+        or any(x.any() for x in found.inputs[: plan.torque_rows])
     ):
         return
     T, V = energies(found)
@@ -275,31 +275,17 @@ def _gain(found: Flight) -> Iterator[Fault]:
     yield "energy_gain", "", T + V - (T + V)[..., :1] > GAIN * scale
 
 
-def _torques(plan: Any) -> int:
-    return 2 if plan.hold == "linear" else 1
-
-
 def energies(found: Flight) -> tuple[np.ndarray, np.ndarray]:
     """Kinetic and potential energy by batch and time, with the inertias that were used."""
-    plan, model, shape = found.plan, found.plan.model, found.q.shape[:-1]
-    given = found.inputs[len(plan.shapes.sampled) + 2 :]
-    for name, x in zip(plan.parameters, given, strict=False):
-        model = PARAMETERS[name][1](model, nested(x, len(PARAMETERS[name][0])))
-    q, v = _columns(found.q), _columns(found.v)
+    plan, shape = found.plan, found.q.shape[:-1]
+    first = len(plan.shapes.sampled) + 2
+    given = zip(found.inputs[first:], plan.shapes.constants[2:], strict=True)
+    constants = [over_time(x, len(core)) for x, core in given]
+    model = plan.with_parameters(plan.model, constants)
+    q, v = columns(found.q), columns(found.v)
     found_by = kinetic_energy(model, q, v), potential_energy(model, q)
     T, V = (np.broadcast_to(np.asarray(x, float), shape) for x in found_by)
     return T, V
-
-
-def nested(x: np.ndarray, core: int) -> Any:
-    """Nested lists over the core axes; the batch stays in arrays, with an axis for time."""
-    if not core:
-        return np.asarray(x)[..., None]
-    return [nested(part, core - 1) for part in np.moveaxis(x, x.ndim - core, 0)]
-
-
-def _columns(x: np.ndarray) -> list[np.ndarray]:
-    return list(np.moveaxis(x, -1, 0))
 
 
 @dataclass(frozen=True)
@@ -343,5 +329,4 @@ class Perturbation:
 
 def _moved(model: Model, q: np.ndarray, d: np.ndarray) -> np.ndarray:
     """Configurations after displacements, by the text itself, so that no compiler matters."""
-    moved = integrate(model, list(q), _columns(d))
-    return np.stack([np.broadcast_to(x, d.shape[:-1]) for x in moved], axis=-1)
+    return stacked(integrate(model, list(q), columns(d)), d.shape[:-1])

@@ -17,14 +17,15 @@ from qddot.algorithms.hybrid_dynamics import accelerate
 from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.recursion import Vector, joint_kinematics, velocities, zeros
 from qddot.errors import NotUnderstood
-from qddot.kernels import PARAMETERS
 from qddot.model import WORLD, Model
 from qddot.scalar import Scalar
 from qddot.simulate.contact.complementarity import ComplementarityContact
 from qddot.simulate.contact.gaps import Site, Touch, find_sites, slide_velocity
 from qddot.simulate.contact.penalty import PenaltyContact, PenaltyStops
+from qddot.simulate.layout import stacked
+from qddot.simulate.plan import StepPlan
 from qddot.simulate.plant import Moment, RobotPlant
-from qddot.simulate.rollout import Rollout, StepPlan
+from qddot.simulate.rollout import Rollout
 from qddot.spatial import Force, Vec3
 
 __all__ = ["ContactEntry", "ContactLedger", "contact_ledger"]
@@ -194,38 +195,12 @@ def contact_ledger(found: Rollout) -> ContactLedger:
             "its effects keep a memory: record=True",
         )
     with np.errstate(all="ignore"):
-        values = _values(found, plan)
+        values = found.started(last=True)
         plant, q, v, _, memories, _ = plan.opened(*values)
         reading = _read(plan, plant, q, v, memories)
-        model = plan.model
         first = len(values) - len(plan.shapes.constants) + 2
-        for name, x in zip(plan.parameters, values[first:], strict=False):
-            model = PARAMETERS[name][1](model, x)
+        model = plan.with_parameters(plan.model, values[first:])
         return _written(found, plant, model, (q, v), reading)
-
-
-def _values(found: Rollout, plan: StepPlan) -> list[Any]:
-    """The inputs of the steps that start at all samples, as lists of arrays over batch and time."""
-    sampled = len(plan.shapes.sampled)
-    values: list[Any] = [_columns(found.q), _columns(found.v), np.zeros(())]
-    values += [_columns(x) for x in found.history if x.shape[-1]]
-    for x in found.inputs[:sampled]:
-        row = x[..., -1:, :] if x.shape[-2] else np.zeros((1, x.shape[-1]))
-        values.append(_columns(np.concatenate([x, row], axis=-2)))
-    for x, shape in zip(found.inputs[sampled:], plan.shapes.constants, strict=True):
-        values.append(_nested(np.asarray(x), len(shape)))
-    return values
-
-
-def _columns(x: np.ndarray) -> list[np.ndarray]:
-    return list(np.moveaxis(x, -1, 0))
-
-
-def _nested(x: np.ndarray, core: int) -> Any:
-    """Nested lists over the core axes; the batch stays in arrays, with an axis for time."""
-    if not core:
-        return x[..., None]
-    return [_nested(part, core - 1) for part in np.moveaxis(x, x.ndim - core, 0)]
 
 
 def _read(
@@ -293,8 +268,8 @@ def _written(
         rows.append((touch.gap, *point, *X.R.apply(touch.normal), *wrench, slip))
         if touch.second == WORLD:
             outside = outside + Force(f, point.cross(f))
-    table = _stacked([x for row in rows for x in row], shape).reshape(*shape, len(rows), 14)
-    newton = _stacked([*_left(model, q, v, reading.a, outside)], shape)
+    table = stacked([x for row in rows for x in row], shape).reshape(*shape, len(rows), 14)
+    newton = stacked([*_left(model, q, v, reading.a, outside)], shape)
     names = [*(body.name for body in seen.bodies), "world"]
     return ContactLedger(
         found.time,
@@ -318,10 +293,3 @@ def _left(model: Model, q: Vector, v: Vector, a: Vector, outside: Force) -> Forc
     rate, c = centroidal_momentum_rate(model, q, v, a), center_of_mass(model, q)
     mass = sum((body.inertia.mass for body in model.bodies), 0.0)
     return rate - Force(outside.lin + model.gravity * mass, outside.ang - c.cross(outside.lin))
-
-
-def _stacked(values: Sequence[Any], shape: tuple[int, ...]) -> np.ndarray:
-    """Scalars over batch and time as one array, with a last axis for them."""
-    if not values:
-        return np.empty((*shape, 0))
-    return np.stack([np.broadcast_to(np.asarray(x, float), shape) for x in values], axis=-1)

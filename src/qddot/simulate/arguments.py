@@ -1,0 +1,151 @@
+"""The arguments of a rollout, checked and brought into the form that its loop takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from qddot.errors import BatchMismatch, NotUnderstood, ShapeMismatch, UnknownName
+from qddot.simulate.feedback import Sensor
+from qddot.simulate.plan import Hold, StepPlan
+from qddot.simulate.plant import ContactLaw, Effect, Resisting
+
+__all__ = [
+    "above_zero",
+    "batch_shape",
+    "check_parts",
+    "check_together",
+    "known_hold",
+    "loop_arguments",
+    "numbers",
+    "sample_count",
+]
+
+_WITH_CONTACT = ("semi_implicit", "implicit_damping")
+_EFFECTS = "Friction(law), PenaltyContact and the like are; the rest is sensors=… or contact=…"
+_SENSORS = "Noise, Quantisation and the like are; what acts on joints is one of the effects"
+
+
+def check_parts(effects: Sequence[Effect], sensors: Sequence[Sensor]) -> None:
+    """Refuse what is neither effect nor sensor."""
+    for what, parts, method in (("effect", effects, "act"), ("sensor", sensors, "read")):
+        if not isinstance(parts, Sequence):
+            raise NotUnderstood(f"{what}s", parts, f"it is a list of {what}s")
+        for part in parts:
+            if not hasattr(part, method):
+                known = _EFFECTS if method == "act" else _SENSORS
+                raise NotUnderstood(what, part, known)
+
+
+def check_together(integrator: str, effects: Sequence[Effect], contact: ContactLaw | None) -> None:
+    """Refuse what has no meaning together."""
+    if contact is not None and not hasattr(contact, "step"):
+        accepted = "it is a ComplementarityContact; a PenaltyContact is one of the effects"
+        raise NotUnderstood("contact", contact, accepted)
+    if contact is not None and integrator not in _WITH_CONTACT:
+        accepted = f"contact by complementarity steps with {' or '.join(_WITH_CONTACT)}"
+        raise NotUnderstood("integrator", integrator, accepted)
+    resisting = [effect for effect in effects if isinstance(effect, Resisting)]
+    for effect in resisting if integrator == "implicit_damping" else ():
+        if getattr(effect, "model_damping", False):
+            accepted = "implicit_damping has the damping of the model already: damping=False"
+            raise NotUnderstood("effect", effect, accepted)
+
+
+def known_hold(hold: str) -> Hold:
+    """How torques are held between samples."""
+    for known in get_args(Hold):
+        if hold == known:
+            return known
+    raise NotUnderstood("hold", hold, "it is 'zero' or 'linear'")
+
+
+def above_zero(name: str, x: float, what: str = "a number") -> float:
+    """A finite number above zero."""
+    if not isinstance(x, int | float | np.floating) or not 0.0 < x < np.inf:
+        raise NotUnderstood(name, x, f"it is {what} above zero")
+    return float(x)
+
+
+def sample_count(steps: int, every: int) -> int:
+    """How many samples are kept."""
+    for name, n, least in (("steps", steps, 0), ("every", every, 1)):
+        if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < least:
+            raise NotUnderstood(name, n, f"it is a whole number from {least}")
+    if steps % every:
+        raise NotUnderstood("steps", steps, f"it is a multiple of every={every}")
+    return int(steps // every)
+
+
+def numbers(function: str, name: str, x: ArrayLike, core: tuple[int, ...]) -> np.ndarray:
+    """An array of real numbers with these last axes."""
+    try:
+        array = np.asarray(x)
+        array = array if array.dtype == np.float32 else array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise NotUnderstood(f"{function}: {name}", x, "it needs an array of numbers") from error
+    if array.ndim < len(core) or array.shape[array.ndim - len(core) :] != core:
+        listed = ", ".join(map(str, core))
+        raise ShapeMismatch(function, name, f"(..., {listed})", array.shape)
+    return array
+
+
+def loop_arguments(
+    plan: StepPlan,
+    q0: ArrayLike,
+    v0: ArrayLike,
+    tau: ArrayLike | None,
+    samples: int,
+    dt: float,
+    every: int,
+    parameters: Mapping[str, ArrayLike],
+    given: Mapping[str, ArrayLike],
+) -> list[np.ndarray]:
+    """The arguments of the loop, checked."""
+    model, shapes, (references, gains) = plan.model, plan.shapes, plan.law
+    rows = samples + (plan.hold == "linear")
+    for name in (*references, *gains):
+        if name not in given:
+            raise NotUnderstood("feedback", plan.feedback, f"it needs {name}=…")
+    for name in given:
+        if name not in references and name not in gains:
+            raise UnknownName("argument", name, (*references, *gains), "rollout")
+    each = zip(plan.keepers, plan.kept, strict=True)
+    starts = [np.array(keeper.start(model), float) for keeper, n in each if n]
+    q, v = numbers("rollout", "q0", q0, (model.nq,)), numbers("rollout", "v0", v0, (model.nv,))
+    torque = _rows("tau", np.zeros(model.nv) if tau is None else tau, model.nv, rows)
+    torques = [torque[..., :-1, :], torque[..., 1:, :]] if plan.hold == "linear" else [torque]
+    inputs = [
+        numbers("rollout", name, x, shape)
+        for (name, x), shape in zip(parameters.items(), shapes.constants[2:], strict=False)
+    ]
+    inputs += [numbers("rollout", name, given[name], shape) for name, shape in gains.items()]
+    torques += [_rows(name, given[name], n, samples) for name, (n,) in references.items()]
+    kind = np.result_type(q, v)
+    clock, length, count = (np.array(x, kind) for x in (0.0, dt, every))
+    rest = (clock, *starts, *torques, length, count, *inputs, count)
+    return [q, v, *(x.astype(kind, copy=False) for x in rest)]
+
+
+def _rows(name: str, x: ArrayLike, n: int, rows: int) -> np.ndarray:
+    """A row of numbers a sample; one row for all times is not copied."""
+    array = numbers("rollout", name, x, (n,))
+    if array.ndim == 1:
+        return np.broadcast_to(array, (rows, n))
+    if array.shape[-2] not in (1, rows):
+        raise ShapeMismatch("rollout", name, f"({n}), or (..., {rows}, {n})", array.shape)
+    return np.broadcast_to(array, (*array.shape[:-2], rows, n))
+
+
+def batch_shape(
+    function: str, arrays: Sequence[np.ndarray], cores: Sequence[int]
+) -> tuple[int, ...]:
+    """What the axes before the last ones, so many of each array, broadcast to."""
+    leading = [x.shape[: x.ndim - n] for x, n in zip(arrays, cores, strict=True)]
+    try:
+        return np.broadcast_shapes(*leading)
+    except ValueError:
+        raise BatchMismatch(function, leading) from None

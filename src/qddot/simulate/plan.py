@@ -1,0 +1,159 @@
+"""What a step of a rollout consists of: its text, its shapes, and the compiled loop of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, Literal
+
+from qddot.algorithms.catalogue import sizes
+from qddot.compile.kernel import Kernel, Source
+from qddot.compile.scan import ScanShapes
+from qddot.condense import condensed
+from qddot.kernels import PARAMETERS
+from qddot.model import Model
+from qddot.scalar import less, where
+from qddot.simulate.compiled import kept_kernel
+from qddot.simulate.feedback import Feedback, Sensor, Shapes
+from qddot.simulate.integrators import find_integrator
+from qddot.simulate.motion import align, unalign
+from qddot.simulate.plant import ContactLaw, Effect, RobotPlant
+
+__all__ = ["Hold", "StepPlan"]
+
+Hold = Literal["zero", "linear"]
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """All that the text of a step depends on besides numbers."""
+
+    model: Model
+    integrator: str = "semi_implicit"
+    hold: Hold = "zero"
+    effects: tuple[Effect, ...] = ()
+    parameters: tuple[str, ...] = ()
+    feedback: Feedback | None = None
+    sensors: tuple[Sensor, ...] = ()
+    contact: ContactLaw | None = None
+    record: bool = False
+
+    @property
+    def keepers(self) -> tuple[Effect | Sensor | ContactLaw, ...]:
+        """All that keeps a memory: effects, then sensors, then the contact."""
+        return (*self.effects, *self.sensors, *((self.contact,) if self.contact else ()))
+
+    @cached_property
+    def kept(self) -> list[int]:
+        """How many numbers each of them keeps; what keeps none is not carried."""
+        return [keeper.memory(self.model) for keeper in self.keepers]
+
+    @property
+    def torque_rows(self) -> int:
+        """How many rows of torques a step reads: that of its sample, and the next to lead to."""
+        return 2 if self.hold == "linear" else 1
+
+    @cached_property
+    def shapes(self) -> ScanShapes:
+        """Carry q, v, a clock and the memories; read torques and references; give q and v.
+
+        With `record` the memories are given at each sample as well.
+        """
+        m, dims = self.model, sizes(self.model, {})
+        memories = tuple((n,) for n in self.kept if n)
+        inputs = [
+            tuple(dims[s] if s in dims else int(s) for s in PARAMETERS[p][0])
+            for p in self.parameters
+        ]
+        torques = ((m.nv,),) * self.torque_rows
+        references, gains = self.law
+        return ScanShapes(
+            carry=((m.nq,), (m.nv,), (), *memories),
+            sampled=(*torques, *references.values()),
+            constants=((), (), *inputs, *gains.values()),
+            samples=((m.nq,), (m.nv,), *(memories if self.record else ())),
+        )
+
+    @cached_property
+    def law(self) -> tuple[Shapes, Shapes]:
+        """References and gains of the feedback."""
+        law, model = self.feedback, self.model
+        return (law.references(model), law.gains(model)) if law else ({}, {})
+
+    def step(self, *values: Any) -> list[Any]:
+        """One step, from the numbers of the shapes to those of the carry and the samples."""
+        plant, q, v, clock, memories, seen = self.opened(*values)
+        model, damped = plant.model, self.integrator == "implicit_damping"
+        if self.contact:
+            q1, v1, impulses = self.contact.step(plant, q, v, memories[-1], damped)
+            seen.append(impulses)
+        else:
+            plant = plant.resisted(q, v, damped)
+            q1, w1 = find_integrator(self.integrator).step(plant, q, align(model, q, v), plant.dt)
+            q1, v1 = plant.settled(q, q1, unalign(model, q1, w1))
+        kept = [x for memory in (*plant.renewed(q, v, v1), *seen) for x in memory]
+        return [*q1, *v1, clock, *kept, *q1, *v1, *(kept if self.record else ())]
+
+    def opened(self, *values: Any) -> tuple[RobotPlant, Any, Any, Any, list[Any], list[Any]]:
+        """The plant at the start of a step, the state, the clock after it, and the memories.
+
+        Last come those of the sensors after the step.
+        """
+        shapes, rows = self.shapes, self.torque_rows
+        carried, read = len(shapes.carry), len(shapes.carry) + len(shapes.sampled)
+        (q, v, clock, *carry), sampled = values[:carried], values[carried:read]
+        memories = [carry.pop(0) if n else [] for n in self.kept]
+        dt, every, *constants = values[read:]
+        model = self.with_parameters(self._model, constants)
+        start, end, clock = self._torques(sampled[:rows], clock, every)
+        effects, sensors = len(self.effects), len(self.effects) + len(self.sensors)
+        q_read, v_read, seen = self._readings(model, q, v, dt, memories[effects:sensors])
+        if self.feedback:
+            gains = constants[len(self.parameters) :]
+            more = self.feedback.torque(model, q_read, v_read, sampled[rows:], gains)
+            start, end = ([a + b for a, b in zip(x, more, strict=True)] for x in (start, end))
+        plant = RobotPlant(model, start, end, dt, self.effects, tuple(memories[:effects]))
+        return plant, q, v, clock, memories, seen
+
+    def with_parameters(self, model: Model, given: Sequence[Any]) -> Model:
+        """The model with the constants of the robot that are inputs; further ones are gains."""
+        for name, value in zip(self.parameters, given, strict=False):
+            model = PARAMETERS[name][1](model, value)
+        return model
+
+    def _readings(
+        self, model: Model, q: Any, v: Any, dt: Any, memories: Sequence[Any]
+    ) -> tuple[Any, Any, list[Any]]:
+        """What the feedback takes for the state, and the memories of the sensors after it."""
+        kept = []
+        for sensor, memory in zip(self.sensors, memories, strict=True):
+            q, v, renewed = sensor.read(model, q, v, dt, memory)
+            kept.append(renewed)
+        return q, v, kept
+
+    def _torques(self, torques: Sequence[Any], clock: Any, every: Any) -> tuple[Any, Any, Any]:
+        """Torques at the start and end of a step, and the clock after it."""
+        if self.hold == "zero":
+            return torques[0], torques[0], clock
+        first, last = torques
+        slope = [(b - a) / every for a, b in zip(first, last, strict=True)]
+        start = [a + s * clock for a, s in zip(first, slope, strict=True)]
+        end = [a + s * (clock + 1.0) for a, s in zip(first, slope, strict=True)]
+        # the clock counts the steps of a sample, and the last one sets it back
+        ahead = clock + 1.0
+        return start, end, where(less(ahead, every - 0.5), ahead, 0.0 * ahead)
+
+    @cached_property
+    def _model(self) -> Model:
+        """The model in its shortest form, unless inertias are inputs."""
+        return self.model if "inertia" in self.parameters else condensed(self.model)
+
+    def kernel(self) -> Kernel:
+        """The compiled loop of this step."""
+        parts = [getattr(self, f.name) for f in fields(self) if f.name != "model"]
+        return kept_kernel(repr((self.model.digest, *parts)), self._source)
+
+    def _source(self, key: str) -> Source:
+        name, doc, shapes = f"rollout_{self.integrator}", "A robot stepped in time.", self.shapes
+        return Source(name, doc, self.step, shapes.inputs, shapes.outputs, key, shapes)

@@ -101,3 +101,9 @@ def test_importing_is_light():
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip()
         == "set()"
     )
+
+
+def test_starting_imports_nothing_heavy():
+    heavy = {"scipy", "sympy", "mujoco", "casadi", "matplotlib", "trimesh"}
+    code = f"import sys, qddot.cli; sys.exit(len({heavy} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ __all__ = [
     "ours",
     "ours_single",
     "stacked",
+    "urdf_of",
 ]
 
 Arrays = tuple[np.ndarray, ...]
@@ -150,6 +152,13 @@ def ours_single(job: Job) -> Contender:
         return stacked([call(*x) for x in zip(*(c[:CHECKED] for c in columns), strict=True)])
 
     return Contender("qddot", "single call", len(columns[0]), looped(call, *columns), values)
+
+
+def urdf_of(subject: Subject) -> Path:
+    """The file of a robot, for engines that read URDF."""
+    if subject.file is None or subject.file.suffix != ".urdf":
+        raise Skipped("not a URDF")
+    return subject.file
 
 
 def stacked(results: Sequence[Any]) -> Arrays:

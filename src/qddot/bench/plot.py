@@ -10,7 +10,6 @@ from qddot.drawing import PALETTE, new_figure, save_figure
 __all__ = ["plot"]
 
 _COLOURS = dict(zip(("Pinocchio", "MuJoCo", "Drake", "CasADi"), PALETTE, strict=False))
-
 _COLUMNS = 3
 
 
@@ -63,7 +62,7 @@ def _ratios(ax: Any, rows: list[dict[str, Any]], engines: list[str]) -> None:
 
 def _chains(ax: Any, rows: list[dict[str, Any]]) -> None:
     """Time a state against the number of joints."""
-    ax.plot([r["joints"] for r in rows], [r["us"] for r in rows], "o-", color="#3b6fb6")
+    ax.plot([r["joints"] for r in rows], [r["us"] for r in rows], "o-", color=PALETTE[0])
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.minorticks_off()

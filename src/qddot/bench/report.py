@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -252,10 +251,8 @@ def _goals(verdicts: list[Verdict]) -> Sheet:
             missed = "; ".join(f"{name} {_number(x)}{unit}" for name, x in v.missed)
             verdict = f"MISSED: {missed}" if missed else "met"
         rows.append((v.goal.claim, f"{sense} {v.goal.bound:g}{unit}", worst, verdict))
-    return Sheet("Goals", "What the project asks of itself.", _GOAL_COLUMNS, tuple(rows))
-
-
-_GOAL_COLUMNS = ("figure", "goal", "worst", "verdict")
+    columns = ("figure", "goal", "worst", "verdict")
+    return Sheet("Goals", "What the project asks of itself.", columns, tuple(rows))
 
 
 def _notes(data: dict[str, Any]) -> Sheet:
@@ -266,7 +263,8 @@ def _notes(data: dict[str, Any]) -> Sheet:
             if p["status"] != "ok":
                 key = (p["engine"], row["robot"], p["status"], p["reason"])
                 said.setdefault(key, []).append(row["function"])
-    label: Callable[[str], str] = lambda text: text.replace("|", "/")  # noqa: E731
-    rows = tuple((e, r, s, label(why), ", ".join(f)) for (e, r, s, why), f in said.items())
+    rows = tuple(
+        (e, r, s, why.replace("|", "/"), ", ".join(f)) for (e, r, s, why), f in said.items()
+    )
     columns = ("engine", "robot", "status", "reason", "functions")
     return Sheet("Engines that were not measured", "By robot.", columns, rows)

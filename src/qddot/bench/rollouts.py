@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -82,44 +82,42 @@ def measure_rollout(title: str, settings: Settings) -> dict[str, Any]:
             reason = f"mujoco.rollout differs by {apart:.1e}"
             return {**row, "status": "DISAGREES", "reason": reason}
         with one_core():
-            mine, theirs = _timed(case, engine, settings)
+            mine, theirs = _timed(case, case.ours, engine, settings=settings)
     first, second = _two_threads(case, settings)
     return {
         **row,
         "apart": apart,
-        "us": 1e6 * mine,
-        "mujoco_us": 1e6 * theirs,
-        "ratio": theirs / mine,
-        "million_steps_a_second": 1e-6 / mine,
+        **_beside(mine, theirs),
         "two_us": 1e6 * second,
         "two_ratio": first / second,
     }
 
 
-def _timed(case: _Case, engine: Any, settings: Settings) -> list[float]:
+def _timed(case: _Case, *runs: Callable[[], Any], settings: Settings) -> list[float]:
+    """Seconds a step of each run from the states of a case."""
     n = len(case.q) * _STEPS
-    pair = [
-        Contender("qddot", "rollout", n, case.ours, lambda: ()),
-        Contender("MuJoCo", "mujoco.rollout", n, engine, lambda: ()),
-    ]
-    return interleaved(pair, settings)
+    return interleaved([Contender("", "", n, run, lambda: ()) for run in runs], settings)
+
+
+def _beside(mine: float, theirs: float) -> dict[str, float]:
+    """The figures of seconds a step here and there."""
+    return {
+        "us": 1e6 * mine,
+        "mujoco_us": 1e6 * theirs,
+        "ratio": theirs / mine,
+        "million_steps_a_second": 1e-6 / mine,
+    }
 
 
 def _two_threads(case: _Case, settings: Settings) -> list[float]:
     """Seconds a step on one thread and on two, of a batch eight times as large."""
-    large = _Case(
-        case.robot, case.model, case.adapter, *(np.tile(x, (8, 1)) for x in (case.q, case.v))
-    )
+    large = replace(case, q=np.tile(case.q, (8, 1)), v=np.tile(case.v, (8, 1)))
 
     def run(n: int) -> None:
         with threads(n):
             large.ours()
 
-    turns = [
-        Contender("qddot", f"{n} threads", len(large.q) * _STEPS, partial(run, n), lambda: ())
-        for n in (1, 2)
-    ]
-    return interleaved(turns, settings)
+    return _timed(large, partial(run, 1), partial(run, 2), settings=settings)
 
 
 def _file(title: str) -> Path:
@@ -199,20 +197,12 @@ def measure_contact(kind: str, settings: Settings) -> dict[str, Any]:
     controls = np.tile(home[7:], (len(q), _STEPS, 1))
     with _one_thread(case, control=controls) as engine, one_core():
         found, stands = ours(), engine()
-        n = len(q) * _STEPS
-        pair = [
-            Contender("qddot", kind, n, ours, lambda: ()),
-            Contender("MuJoCo", "mujoco.rollout", n, engine, lambda: ()),
-        ]
-        mine, theirs = interleaved(pair, settings)
+        mine, theirs = _timed(case, ours, engine, settings=settings)
     return {
         "contact": kind,
         "states": len(q),
         "steps": _STEPS,
-        "us": 1e6 * mine,
-        "mujoco_us": 1e6 * theirs,
-        "ratio": theirs / mine,
-        "million_steps_a_second": 1e-6 / mine,
+        **_beside(mine, theirs),
         "height": float(found.q[:, -1, 2].mean()),
         "mujoco_height": float(_split(case, stands)[0][:, -1, 2].mean()),
     }

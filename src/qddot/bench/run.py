@@ -39,6 +39,7 @@ from qddot.bench.rollouts import CONTACTS, measure_contact, measure_rollout
 from qddot.bench.subjects import SUITE, Subject, chain, find_subject
 from qddot.compile import native
 from qddot.compile.threads import threads
+from qddot.errors import JointsDiffer
 
 __all__ = ["FUNCTIONS", "QUICK_FUNCTIONS", "QUICK_ROBOTS", "Plan", "benchmark", "disagreements"]
 
@@ -155,7 +156,7 @@ def _row(subject: Subject, name: str, settings: Settings, peak: dict[str, float]
     entered, others = _entered(job, mine[0])
     batch, narrow, single, *times = interleaved([*mine, *entered], settings)
     peers = [
-        {**_result(c, "ok"), "us": 1e6 * t, "ratio": t / batch}
+        _peer(c.engine, "ok", call=c.call, us=1e6 * t, ratio=t / batch)
         for c, t in zip(entered, times, strict=True)
     ]
     calls = [t for c, t in zip(entered, times, strict=True) if c.call.startswith("pin.")][:1]
@@ -191,38 +192,29 @@ def _entered(job: Job, mine: Contender) -> tuple[list[Contender], list[dict[str,
             continue
         if engine.missing:
             reason = f"no module {' or '.join(engine.missing)}"
-            others.append(_absent(engine.name, "NOT INSTALLED", reason))
+            others.append(_peer(engine.name, "NOT INSTALLED", reason))
             continue
         try:
             found = [(c, difference(expected, c.values())) for c in engine.contenders(job)]
-        except Skipped as error:
-            others.append(_absent(engine.name, "SKIPPED", str(error)))
+        except (Skipped, JointsDiffer) as error:
+            others.append(_peer(engine.name, "SKIPPED", str(error)))
             continue
         except Exception as error:  # what goes wrong in another engine is its result
-            others.append(_absent(engine.name, "FAILED", f"{type(error).__name__}: {error}"))
+            others.append(_peer(engine.name, "FAILED", f"{type(error).__name__}: {error}"))
             continue
         for c, apart in found:
             if apart <= TOLERANCE:
                 entered.append(c)
             else:
                 reason = f"{c.call} differs by {apart:.1e}"
-                others.append(_absent(engine.name, "DISAGREES", reason))
+                others.append(_peer(engine.name, "DISAGREES", reason))
     return entered, others
 
 
-def _result(c: Contender, status: str) -> dict[str, Any]:
-    return {"engine": c.engine, "call": c.call, "status": status, "reason": ""}
-
-
-def _absent(engine: str, status: str, reason: str) -> dict[str, Any]:
-    return {
-        "engine": engine,
-        "call": "",
-        "status": status,
-        "reason": reason,
-        "us": None,
-        "ratio": None,
-    }
+def _peer(engine: str, status: str, reason: str = "", **figures: Any) -> dict[str, Any]:
+    """The row of an engine, without figures where it was not timed."""
+    row = {"engine": engine, "call": "", "status": status, "reason": reason}
+    return {**row, "us": None, "ratio": None, **figures}
 
 
 def _fastest(peers: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -5,41 +5,60 @@ Exit codes: 0 all well, 1 a check failed, 2 the input could not be used.
 
 from __future__ import annotations
 
-from typing import Annotated
+import importlib
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from qddot import __version__
-from qddot.cli.audit import audit
-from qddot.cli.bench import bench
-from qddot.cli.cache import cache_clear, cache_info
-from qddot.cli.check import check
-from qddot.cli.compare import compare
-from qddot.cli.convert import convert
-from qddot.cli.derive import derive
-from qddot.cli.export import export
-from qddot.cli.info import info, robots
-from qddot.cli.integrators import integrators
-from qddot.cli.simulate import simulate
-from qddot.cli.size import size
 from qddot.cli.terminal import out
 
 __all__ = ["app", "main"]
 
-_COMMANDS = (
-    robots,
-    info,
-    check,
-    audit,
-    compare,
-    convert,
-    derive,
-    export,
-    size,
-    integrators,
-    simulate,
-    bench,
-)
+_COMMANDS = {
+    "robots": "info",
+    "info": "info",
+    "check": "check",
+    "audit": "audit",
+    "compare": "compare",
+    "convert": "convert",
+    "derive": "derive",
+    "export": "export",
+    "size": "size",
+    "integrators": "integrators",
+    "simulate": "simulate",
+    "bench": "bench",
+    "cache": "cache",
+}
+"""The commands in the order of the help, each with the module that has a function of its name."""
+
+
+class _Commands(TyperGroup):
+    """Commands whose modules are imported when they are asked for."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**{**attributes, "commands": dict.fromkeys(_COMMANDS)})
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of a name, None if there is none."""
+        if cmd_name not in _COMMANDS:
+            return None
+        if self.commands[cmd_name] is None:
+            module = importlib.import_module(f"qddot.cli.{_COMMANDS[cmd_name]}")
+            self.commands[cmd_name] = _command(cmd_name, getattr(module, cmd_name))
+        return self.commands[cmd_name]
+
+
+def _command(name: str, made: Any) -> Any:
+    """A function, or a group of commands, as a command."""
+    if not isinstance(made, typer.Typer):
+        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        alone.command(name)(made)
+        return typer.main.get_command(alone)
+    group = typer.main.get_command(made)
+    group.name = name
+    return group
 
 
 def _print_version(asked: bool) -> None:
@@ -59,24 +78,10 @@ def _options(
     """Robot dynamics: every term of M q̈ + C q̇ + g = τ, and proof that they are right."""
 
 
-def _application() -> typer.Typer:
-    """All commands under one name."""
-    commands = typer.Typer(
-        no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
-    )
-    commands.callback()(_options)
-    for command in _COMMANDS:
-        commands.command()(command)
-    cache = typer.Typer(
-        help="What is kept on disk: compiled functions, measured meshes.", no_args_is_help=True
-    )
-    cache.command("info")(cache_info)
-    cache.command("clear")(cache_clear)
-    commands.add_typer(cache, name="cache")
-    return commands
-
-
-app = _application()
+app = typer.Typer(
+    cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+)
+app.callback()(_options)
 
 
 def main() -> None:

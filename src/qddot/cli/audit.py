@@ -89,13 +89,8 @@ def _folder(source: str) -> Path | None:
 
 
 def _audit_one(source: str, mass: float | None) -> Audit:
-    with progress_bar() as progress:
-        task = progress.add_task("", total=None)
-
-        def step(name: str, done: int, of: int) -> None:
-            progress.update(task, description=name, completed=done, total=of)
-
-        return run(source, mass, step)
+    with progress_bar() as on_step:
+        return run(source, mass, on_step)
 
 
 def _audit_all(folder: Path, match: str, single: object, mass: float | None) -> list[Entry]:
@@ -106,13 +101,11 @@ def _audit_all(folder: Path, match: str, single: object, mass: float | None) -> 
     if not files:
         raise DescriptionError(folder, f"has no URDF, MJCF or SDF file that matches {match!r}")
     entries = []
-    with progress_bar() as progress:
-        task = progress.add_task("", total=len(files))
-        for file in files:
+    with progress_bar() as on_step:
+        for done, file in enumerate(files):
             name = file.relative_to(folder).as_posix()
-            progress.update(task, description=name)
+            on_step(name, done, len(files))
             entries.append(_entry(name, file))
-            progress.advance(task)
     return entries
 
 

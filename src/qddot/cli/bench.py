@@ -65,12 +65,7 @@ def _bench(
         benchmarks.QUICK if quick else benchmarks.FULL,
         tuple(benchmarks.ROLLOUTS) if rollouts or (rollouts is None and whole) else (),
     )
-    with progress_bar() as progress:
-        task = progress.add_task("")
-
-        def on_step(name: str, done: int, of: int) -> None:
-            progress.update(task, description=name, completed=done, total=of)
-
+    with progress_bar() as on_step:
         return benchmarks.benchmark(plan, on_step)
 
 

@@ -55,12 +55,10 @@ def check(
 def _measure(robot: Robot, states: int, seed: int) -> list[Check]:
     at, measures = sample(robot, states, seed), list(invariants())
     results = []
-    with progress_bar() as progress:
-        task = progress.add_task("", total=len(measures))
-        for name, measure in measures:
-            progress.update(task, description=name)
+    with progress_bar() as on_step:
+        for done, (name, measure) in enumerate(measures):
+            on_step(name, done, len(measures))
             results.append(measure(robot, at))
-            progress.advance(task)
     return results
 
 

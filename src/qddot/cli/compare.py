@@ -75,13 +75,8 @@ def compare(
 
 
 def _measured(a: str, b: str | None, engines: list[str], settings: Settings) -> Report:
-    with progress_bar() as progress:
-        task = progress.add_task("comparing", total=None)
-
-        def step(name: str, done: int, of: int) -> None:
-            progress.update(task, description=name, completed=done + 1, total=of)
-
-        return run(a, b, engines, settings, step)
+    with progress_bar() as on_step:
+        return run(a, b, engines, settings, on_step)
 
 
 def _plain(report: Report) -> dict[str, Any]:

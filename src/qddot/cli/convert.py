@@ -60,15 +60,10 @@ def convert(
 
     The file is written only if its certificate holds; exit code 1 if nothing is written.
     """
-    with errors_as_messages(), progress_bar() as progress:
-        task = progress.add_task("reading", total=None)
-
-        def step(name: str, done: int, of: int) -> None:
-            progress.update(task, description=name, completed=done, total=of)
-
+    with errors_as_messages(), progress_bar() as on_step:
         result = convert_robot(
             source, target, base.value if base else None, couplings.value, shapes.value,
-            force, lossless, states, seed, step,
+            force, lossless, states, seed, on_step,
         )  # fmt: skip
         if certificate is not None:
             text = json.dumps(_plain(result), indent=2, ensure_ascii=False) + "\n"

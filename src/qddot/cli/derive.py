@@ -94,12 +94,7 @@ def _derived(
 ) -> ClosedForm:
     from qddot import lagrange
 
-    with progress_bar() as progress:
-        task = progress.add_task("")
-
-        def on_step(name: str, done: int, of: int) -> None:
-            progress.update(task, description=name, completed=done, total=of)
-
+    with progress_bar() as on_step:
         return lagrange.derive(
             robot, numbers=numbers, symbols=symbols, passive=passive, on_step=on_step
         )

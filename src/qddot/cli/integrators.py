@@ -41,16 +41,8 @@ def integrators(
     """Measure the integrators on a robot, and say which to take for what."""
     with errors_as_messages():
         loaded = load_robot(robot, base, couplings, strict)
-        with progress_bar() as progress:
-            task = progress.add_task("")
-            found = certificate.certify(
-                loaded,
-                dt,
-                seed=seed,
-                on_step=lambda name, done, of: progress.update(
-                    task, description=name, completed=done, total=of
-                ),
-            )
+        with progress_bar() as on_step:
+            found = certificate.certify(loaded, dt, seed=seed, on_step=on_step)
         if plot:
             certificate.plot(found, plot)
     if as_json:

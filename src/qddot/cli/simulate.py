@@ -114,14 +114,14 @@ def simulate(
     """Step a robot in time and give an account of it; exit code 1 if something went wrong."""
     what = (time, dt, integrator, torque, state, seed, every, friction, stops, ground)
     asked = _Asked(robot, *what)
-    with errors_as_messages(), progress_bar() as progress:
-        task = progress.add_task("load", total=4)
+    with errors_as_messages(), progress_bar() as on_step:
+        on_step("load", 0, 4)
         loaded = load_robot(robot, base, couplings, strict)
-        progress.update(task, description="steps", completed=1)
+        on_step("steps", 1, 4)
         found = _run(loaded, asked)
-        progress.update(task, description="energy", completed=2)
+        on_step("energy", 2, 4)
         ledger, verdict = energy_ledger(found), found.status.of()
-        progress.update(task, description="files", completed=3)
+        on_step("files", 3, 4)
         if plot:
             _plot(loaded, found, ledger, plot)
         if save:

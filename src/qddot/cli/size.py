@@ -57,8 +57,7 @@ def size(
     """Say whether a payload fits a robot; exit code 1 if a joint is over its rating."""
     with errors_as_messages():
         loaded = load_robot(robot, base, couplings, strict)
-        with progress_bar() as progress:
-            task = progress.add_task("")
+        with progress_bar() as on_step:
             answer = sizing.size(
                 loaded,
                 payload,
@@ -69,9 +68,7 @@ def size(
                 samples,
                 seed,
                 None if rotor_inertia is None else _numbers("--rotor-inertia", rotor_inertia),
-                lambda name, done, of: progress.update(
-                    task, description=name, completed=done, total=of
-                ),
+                on_step,
             )
         if plot:
             sizing.plot(loaded, answer, plot)

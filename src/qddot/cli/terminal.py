@@ -6,7 +6,7 @@ import json
 import math
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from typing import Annotated, Any, TextIO
@@ -36,6 +36,7 @@ __all__ = [
     "progress_bar",
 ]
 
+OnStep = Callable[[str, int, int], None]
 _WIDE = 160
 
 
@@ -115,6 +116,13 @@ def print_findings(findings: Sequence[Finding]) -> None:
         out.print(f"[{colour}]{f.severity}[/] {f.subject}: {f.message}", highlight=False)
 
 
-def progress_bar() -> Progress:
-    """A progress bar on a terminal, nothing elsewhere."""
-    return Progress(console=err, transient=True, disable=not err.is_terminal)
+@contextmanager
+def progress_bar() -> Iterator[OnStep]:
+    """What shows how far a task has come, step by step: a bar on a terminal, nothing elsewhere."""
+    with Progress(console=err, transient=True, disable=not err.is_terminal) as progress:
+        task = progress.add_task("", total=None)
+
+        def on_step(name: str, done: int, of: int) -> None:
+            progress.update(task, description=name, completed=done, total=of)
+
+        yield on_step

@@ -7,11 +7,12 @@ an arm on the ground.
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from qddot.bench.contender import CHECKED, Contender, Job, Skipped
+from qddot.bench.contender import CHECKED, Contender, Job, Skipped, urdf_of
 from qddot.bench.subjects import bare_urdf
 
 __all__ = ["FUNCTIONS", "contenders"]
@@ -24,12 +25,11 @@ def contenders(job: Job) -> list[Contender]:
     """The function under jit and vmap."""
     if job.subject.free:
         raise Skipped("XLA takes minutes to compile a robot with a free base")
-    if job.subject.file is None or job.subject.file.suffix != ".urdf":
-        raise Skipped("not a URDF")
+    file = urdf_of(job.subject)
     import jax
 
     jax.config.update("jax_enable_x64", True)
-    batch = jax.jit(jax.vmap(_of_one_state(job, job.subject.file)))
+    batch = jax.jit(jax.vmap(_of_one_state(job, file)))
     arrays = [jax.numpy.asarray(x) for x in job.inputs.values()]
     run = partial(_waited, batch, arrays)
     values = lambda: (np.asarray(run())[:CHECKED],)  # noqa: E731
@@ -41,7 +41,7 @@ def _waited(call: Any, arrays: list[Any]) -> Any:
     return call(*arrays).block_until_ready()
 
 
-def _of_one_state(job: Job, file: Any) -> Any:
+def _of_one_state(job: Job, file: Path) -> Any:
     """The joint part of adam's function, with the base at rest at the origin."""
     import jax.numpy as jnp
     from adam.jax import KinDynComputations

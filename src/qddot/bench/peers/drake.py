@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from qddot import adapt
-from qddot.bench.contender import CHECKED, Contender, Job, Skipped, looped, stacked
+from qddot.bench.contender import CHECKED, Contender, Job, Skipped, looped, stacked, urdf_of
 from qddot.bench.subjects import Subject, bare_urdf
-from qddot.errors import JointsDiffer
+from qddot.loaders.drake import drake_messages
 
 __all__ = ["FUNCTIONS", "contenders"]
 
@@ -30,13 +28,12 @@ def _loaded(subject: Subject) -> tuple[Any, adapt.Adapter]:
     from pydrake.multibody.parsing import Parser
     from pydrake.multibody.plant import MultibodyPlant
 
-    if subject.file is None or subject.file.suffix != ".urdf":
-        raise Skipped("not a URDF")
+    text = bare_urdf(urdf_of(subject))
     plant = MultibodyPlant(0.0)
     try:
-        with _warnings() as heard:
-            (instance,) = Parser(plant).AddModelsFromString(bare_urdf(subject.file), "urdf")
-        if any("inertia" in text for text in heard):
+        with drake_messages() as heard:
+            (instance,) = Parser(plant).AddModelsFromString(text, "urdf")
+        if any("inertia" in message for message in heard):
             raise Skipped("Drake replaces an inertia of the file that no body can have")
         if not subject.free:
             joints = [plant.get_joint(j) for j in plant.GetJointIndices(instance)]
@@ -50,26 +47,7 @@ def _loaded(subject: Subject) -> tuple[Any, adapt.Adapter]:
         raise Skipped("Drake refuses the file: " + " ".join(str(error).split())) from error
     gravity = [float(x) for x in subject.robot.model.gravity]
     plant.mutable_gravity_field().set_gravity_vector(gravity)
-    try:
-        return plant, adapt.drake(subject.robot, plant)
-    except JointsDiffer as error:
-        raise Skipped(str(error)) from error
-
-
-@contextmanager
-def _warnings() -> Iterator[list[str]]:
-    """What Drake says while it loads a file, kept from the terminal."""
-    logger, heard = logging.getLogger("drake"), []
-
-    def keep(record: logging.LogRecord) -> bool:
-        heard.append(record.getMessage())
-        return False
-
-    logger.addFilter(keep)
-    try:
-        yield heard
-    finally:
-        logger.removeFilter(keep)
+    return plant, adapt.drake(subject.robot, plant)
 
 
 def contenders(job: Job) -> list[Contender]:

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from qddot import adapt
-from qddot.bench.contender import CHECKED, Contender, Job, Skipped, looped, stacked
+from qddot.bench.contender import CHECKED, Contender, Job, Skipped, looped, stacked, urdf_of
 from qddot.bench.subjects import Subject, bare_urdf
-from qddot.errors import JointsDiffer
 
 __all__ = ["FUNCTIONS", "contenders"]
 
@@ -29,10 +28,9 @@ def _loaded(subject: Subject) -> tuple[Any, adapt.Adapter]:
     """The same URDF without shapes, with a free joint for a free base."""
     import mujoco
 
-    if subject.file is None or subject.file.suffix != ".urdf":
-        raise Skipped("not a URDF")
+    text = bare_urdf(urdf_of(subject))
     try:
-        spec = mujoco.MjSpec.from_string(bare_urdf(subject.file))
+        spec = mujoco.MjSpec.from_string(text)
         if subject.free:
             spec.worldbody.bodies[0].add_freejoint()
         model = spec.compile()
@@ -41,10 +39,7 @@ def _loaded(subject: Subject) -> tuple[Any, adapt.Adapter]:
     model.opt.gravity = [float(x) for x in subject.robot.model.gravity]
     model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
     model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
-    try:
-        return model, adapt.mujoco(subject.robot, model)
-    except JointsDiffer as error:
-        raise Skipped(str(error)) from error
+    return model, adapt.mujoco(subject.robot, model)
 
 
 def contenders(job: Job) -> list[Contender]:

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from qddot import adapt
-from qddot.bench.contender import CHECKED, Contender, Job, Skipped, looped, stacked
+from qddot.bench.contender import CHECKED, Contender, Job, looped, stacked, urdf_of
 from qddot.bench.subjects import Subject
-from qddot.errors import JointsDiffer
 
 __all__ = ["FUNCTIONS", "contenders"]
 
@@ -50,14 +49,10 @@ class _Order:
 def _loaded(subject: Subject) -> tuple[Any, _Order]:
     import pinocchio as pin
 
-    if subject.file is None or subject.file.suffix != ".urdf":
-        raise Skipped("not a URDF")
+    file = urdf_of(subject)
     root = (pin.JointModelFreeFlyer(),) if subject.free else ()
-    model = pin.buildModelFromUrdf(str(subject.file), *root)
-    try:
-        adapter = adapt.pinocchio(subject.robot, model)
-    except JointsDiffer as error:
-        raise Skipped(str(error)) from error
+    model = pin.buildModelFromUrdf(str(file), *root)
+    adapter = adapt.pinocchio(subject.robot, model)
     velocities = adapter.velocity_map(subject.robot.neutral()).argmax(axis=0)
     first = 10 * np.array([row or 0 for row in adapter.rows], int)[:, None] - 10
     return model, _Order(adapter, velocities, np.ravel(first + np.arange(10)))

@@ -44,6 +44,7 @@ from qddot.verify.audit.solids import (
     tensor_of,
     widths,
 )
+from qddot.verify.audit.summary import Entry, markdown_page
 from qddot.verify.audit.twins import mirrored_names
 
 BUILT_IN = sorted(f for f in named_files().values() if f.parent.parent.name == "qddot")
@@ -206,6 +207,15 @@ def test_scale_and_unit_of_meshes(tmp_path):
     solids = [gather(read_robot(f)).geometries["link"].estimates[0].solid for f in files]
     assert np.allclose(solids[0].spread, solids[1].spread)
     assert solids[0].volume == pytest.approx(solids[1].volume)
+
+
+def test_the_hull_of_a_link_holds_both_its_roles(tmp_path):
+    """Two boxes have as many corners, and are not the same for that."""
+    other = '<collision><origin xyz="0.5 0 0"/><geometry><box size="0.1 0.1 0.1"/></geometry>'
+    link = INERTIAL.format(0.02, 0.02, 0.02) + SHAPE + other + "</collision>"
+    geometry = gather(read_robot(arm(tmp_path, link))).geometries["link"]
+    assert np.allclose(geometry.points.min(0), [-0.1, -0.15, -0.2])
+    assert np.allclose(geometry.points.max(0), [0.55, 0.15, 0.2])
 
 
 # what is written
@@ -536,6 +546,15 @@ def test_example_robot_data_page_is_written_by_the_program():
     if example_urdfs():
         assert f"{len(example_urdfs())} files" in text
     assert "Written by `qddot audit package://example-robot-data/robots" in text
+
+
+def test_hypotheses_stand_in_one_order():
+    """Those with as many errors by name, so that a page depends on the robots alone."""
+    text = markdown_page("title", "command", [Entry(f.stem, audit(f)) for f in BUILT_IN])
+    table = text.split("## Hypotheses")[1].split("## Serious")[0].strip().splitlines()[2:]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+    assert len(rows) > 3
+    assert rows == sorted(rows, key=lambda row: (-int(row[1]), row[0]))
 
 
 def test_audit_does_not_load_what_it_does_not_need():

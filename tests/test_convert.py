@@ -31,9 +31,15 @@ from qddot.joints import JOINTS, Drivetrain, Joint, Limits, plane_basis
 from qddot.loaders import shapes as shape_readers
 from qddot.loaders.xml import parse_xml
 from qddot.parts import Coupling, FrameDraft, Link, Loop, PolynomialCoupling
-from qddot.spatial import Inertia, Mat3, Sym3, Transform, Vec3, rotation_from_quaternion
-from qddot.writers import convert
-from qddot.writers import convert as convert_function
+from qddot.spatial import (
+    Inertia,
+    Sym3,
+    Transform,
+    Vec3,
+    rotation_from_quaternion,
+    rotation_from_rpy,
+)
+from qddot.writers import certify, convert
 from qddot.writers.markup import quaternion_of, rpy_of
 
 TOLERANCE = 1e-10
@@ -221,8 +227,6 @@ def test_mujoco_reads_random_trees(tmp_path_factory, tree):
 @given(st.lists(st.floats(-1, 1), min_size=4, max_size=4).filter(lambda x: math.hypot(*x) > 1e-3))
 def test_rotations_survive_their_angles_and_quaternion(q):
     R = rotation_from_quaternion(*q)
-    from qddot.spatial import rotation_from_rpy
-
     w, x, y, z = quaternion_of(R)
     for back in (rotation_from_rpy(*rpy_of(R)), rotation_from_quaternion(x, y, z, w)):
         assert max(abs(c) for row in back - R for c in row) < 4e-15
@@ -230,8 +234,6 @@ def test_rotations_survive_their_angles_and_quaternion(q):
 
 @pytest.mark.parametrize("pitch", [90, -90, 90 - 1e-6, 90 - 1e-9])
 def test_angles_hold_at_a_quarter_turn(pitch):
-    from qddot.spatial import rotation_from_rpy
-
     R = rotation_from_rpy(0.3, math.radians(pitch), -1.2)
     assert max(abs(c) for row in rotation_from_rpy(*rpy_of(R)) - R for c in row) < 1e-15
 
@@ -540,7 +542,7 @@ def test_a_broken_writer_is_caught_and_nothing_is_written(row, tmp_path, monkeyp
 
     monkeypatch.setitem(module._TEXTS, "urdf", wrong)
     target = tmp_path / "panda.urdf"
-    result = convert_function("panda", target, states=3)
+    result = convert("panda", target, states=3)
     assert row in [m.name for m in result.certificate.measures if not m.passed]
     assert not result.written
     assert list(tmp_path.iterdir()) == []
@@ -550,7 +552,7 @@ def test_a_broken_writer_is_caught_and_nothing_is_written(row, tmp_path, monkeyp
 def test_a_file_that_cannot_be_read_back_is_no_success(tmp_path, monkeypatch):
     module = sys.modules["qddot.writers.convert"]
     monkeypatch.setitem(module._TEXTS, "urdf", lambda *a: ("<robot name='x'/>", []))
-    result = convert_function("panda", tmp_path / "panda.urdf")
+    result = convert("panda", tmp_path / "panda.urdf")
     assert not result.written
     assert "no <link>" in result.certificate.measures[0].detail
     assert "panda.urdf" in result.certificate.measures[0].detail
@@ -878,9 +880,27 @@ def test_polynomial_couplings_keep_their_law(tmp_path):
     assert read.polynomial_couplings[0].coefficients == (0.1, 0.2, 0.3, 0.0, 0.0)
 
 
+def test_a_coupling_of_more_terms_than_mjcf_has_is_lost(tmp_path):
+    axis = (Vec3(0.0, 1.0, 0.0),)
+    links = [
+        Link(f"l{i}", None, TURNED, Joint(f"j{i}", JOINTS["revolute"], axis), BODY)
+        for i in range(2)
+    ]
+    law = PolynomialCoupling("law", "j1", "j0", (0.0, 0.2, 0.3, 0.0, 0.0, 7.0))
+    model = assemble("law", links, polynomial_couplings=(law,))
+    result = convert(model, tmp_path / "law.xml")
+    assert not result.exact
+    assert "7.0" in the_loss(result, "couplings").items[0]
+    assert qddot.load(result.target).model.polynomial_couplings == ()
+    # a writer that drops the last term does not get its certificate
+    short = dataclasses.replace(law, coefficients=law.coefficients[:5])
+    other = dataclasses.replace(model, polynomial_couplings=(short,))
+    measures = {m.name: m for m in certify(model, other, states=1).measures}
+    assert measures["couplings"].measured == pytest.approx(1.0)
+
+
 def test_matrices_of_identity_are_left_out(tmp_path):
     text = convert("planar_2r", tmp_path / "r.urdf").text
-    assert Mat3.identity() == Transform.identity().R
     assert 'xyz="0 0 0" rpy="0 0 0"' not in text.replace("<inertial>\n      <origin", "")
 
 

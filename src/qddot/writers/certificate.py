@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from qddot.joints import Joint
 from qddot.model import WORLD, Body, Model
@@ -133,7 +134,7 @@ def _couplings(said: Model, loaded: Model) -> list[Measure]:
     for c in said.polynomial_couplings:
         other = there.pop(c.name, None)
         same = other is not None and (other.follower, other.leader) == (c.follower, c.leader)
-        terms = zip(c.coefficients, other.coefficients if other else (), strict=False)
+        terms = zip_longest(c.coefficients, other.coefficients if other else (), fillvalue=0.0)
         errors.append((c.name, max((apart(*x) for x in terms), default=0.0) if same else math.inf))
     errors += [(name, math.inf) for name in there]
     return worst("couplings", "leader and law of every follower", errors)

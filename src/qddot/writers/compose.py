@@ -6,20 +6,9 @@ import dataclasses
 from collections.abc import Sequence
 
 from qddot.joints import JOINTS, Drivetrain, Joint
-from qddot.parts import Link
-from qddot.spatial import Mat3, Transform, Vec3
+from qddot.spatial import Mat3, Vec3
 
-__all__ = ["chained", "free_parts", "helical_parts", "planar_parts"]
-
-
-def chained(link: Link, joints: Sequence[Joint]) -> list[Link]:
-    """A link on a row of joints; the links between, named "link/joint", have no mass."""
-    links: list[Link] = []
-    parent, placement = link.parent, link.placement
-    for joint in joints[:-1]:
-        links.append(Link(f"{link.name}/{joint.name}", parent, placement, joint))
-        parent, placement = links[-1].name, Transform.identity()
-    return [*links, Link(link.name, parent, placement, joints[-1], link.inertia)]
+__all__ = ["free_parts", "helical_parts", "planar_parts"]
 
 
 def helical_parts(joint: Joint) -> list[Joint]:

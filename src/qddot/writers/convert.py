@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from qddot.errors import CannotWrite, NotUnderstood, QddotError
 from qddot.loaders import load_model
-from qddot.loaders.description import Base, Couplings, to_model
-from qddot.loaders.dispatch import read_root
+from qddot.loaders.description import Base, Couplings, to_model, unwarned
+from qddot.loaders.xml import Element
 from qddot.model import Model
 from qddot.writers.certificate import Certificate, OnStep, certify
 from qddot.writers.files import check_target, draft_beside, publish
@@ -88,7 +87,8 @@ def convert(
         said, robot.shapes, file.parent, f"{name}, written by qddot convert"
     )
     lost = (*losses, *remarks, *_unread(robot, form))
-    meant = _quietly(to_model, said, None, "exact", False)
+    with unwarned():
+        meant = to_model(said, None, "exact", False)
     with draft_beside(file, text) as draft:
         certificate = _certify(meant, draft, file, form, states, seed, on_step)
         kept = not (lossless and any(x.dynamics for x in lost))
@@ -114,13 +114,6 @@ def _format(file: Path) -> Format:
         raise NotUnderstood("target", file.name, accepted) from None
 
 
-def _quietly(function: Callable[..., Model], *arguments: Any) -> Model:
-    """A model without the warning of impossible inertias, which the source has had."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return function(*arguments)
-
-
 def _certify(
     meant: Model,
     draft: Path,
@@ -131,7 +124,8 @@ def _certify(
     on_step: OnStep | None,
 ) -> Certificate:
     try:
-        loaded = _quietly(load_model, draft)
+        with unwarned():
+            loaded = load_model(draft)
     except QddotError as error:
         reason = str(error).replace(draft.name, file.name)
         failed = Measure("file", "can be read", 1.0, 0.0, False, reason)
@@ -166,16 +160,15 @@ def _unread(robot: Source, form: Format) -> Iterator[Loss]:
         items = [f"{f.subject}: {f.message}" for f in health if (f.severity != "info") == changes]
         yield from loss("not read", changes, "the source says more than qddot reads", items)
     yield from loss("shapes", False, "not read from the source", robot.unread)
-    if robot.file is None:
+    if robot.root is None:
         name = [f"{robot.description.name!r}"]
         yield from loss("shapes", False, "a robot in memory has none", name)
     else:
-        yield from loss("not carried over", False, "of the source", _left_behind(robot.file))
+        yield from loss("not carried over", False, "of the source", _left_behind(robot.root))
 
 
-def _left_behind(file: Path) -> list[str]:
+def _left_behind(root: Element) -> list[str]:
     """Elements of a file that are neither bodies, joints, shapes nor constraints, counted."""
-    root = read_root(file)
     if root.tag == "robot":
         counts = Counter(f"<{x.tag}>" for x in root.all("transmission", "gazebo"))
     else:

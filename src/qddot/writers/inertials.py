@@ -60,7 +60,7 @@ def _in_urdf(link: Element, _: Inertia, new: Inertia) -> Iterator[tuple[str, str
         inertial.first(tag) if inertial else None for tag in ("origin", "mass", "inertia")
     )
     if _differs(_given(origin, "xyz") or "0 0 0", list(c), max(map(abs, c))):
-        yield "inertial/origin", "xyz", settled(c, max(map(abs, c)))
+        yield "inertial/origin", "xyz", numbers(settled(c))
     if _differs(_given(mass, "value"), [new.mass], new.mass):
         yield "inertial/mass", "value", number(new.mass)
     axes = inertial.origin().R if inertial else Mat3.identity()
@@ -68,13 +68,13 @@ def _in_urdf(link: Element, _: Inertia, new: Inertia) -> Iterator[tuple[str, str
     for entry in _ENTRIES:
         x = getattr(tensor, entry)
         if _differs(_given(entries, f"i{entry}"), [x], scale):
-            yield "inertial/inertia", f"i{entry}", settled([x], scale)
+            yield "inertial/inertia", f"i{entry}", numbers(settled([x], scale))
 
 
 def _in_mjcf(body: Element, old: Inertia, new: Inertia) -> Iterator[tuple[str, str, str]]:
     inertial, c, scale = body.first("inertial"), new.com, max(map(abs, new.I))
     if _differs(_given(inertial, "pos"), list(c), max(map(abs, c))):
-        yield "inertial", "pos", settled(c, max(map(abs, c)))
+        yield "inertial", "pos", numbers(settled(c))
     if _differs(_given(inertial, "mass"), [new.mass], new.mass):
         yield "inertial", "mass", number(new.mass)
     tensor = new.tensor_at_com
@@ -82,7 +82,7 @@ def _in_mjcf(body: Element, old: Inertia, new: Inertia) -> Iterator[tuple[str, s
     if _given(inertial, "fullinertia"):
         if turned:
             full = [getattr(tensor, entry) for entry in _FULL]
-            yield "inertial", "fullinertia", settled(full, scale)
+            yield "inertial", "fullinertia", numbers(settled(full, scale))
     elif turned or inertial is None:
         yield from _by_moments(body, inertial, new, scale)
 
@@ -104,8 +104,7 @@ def _by_moments(
     if max(abs(tensor.xy), abs(tensor.xz), abs(tensor.yz)) > _ROUNDING * scale:
         moments, axes = _nearest(new, axes)
         yield "inertial", "quat", numbers(quaternion_of(axes))
-    near = [float(x) for x in settled(moments, scale).split()]
-    yield "inertial", "diaginertia", numbers(capped(near))
+    yield "inertial", "diaginertia", numbers(capped(settled(moments, scale)))
 
 
 def _nearest(inertia: Inertia, axes: Mat3) -> tuple[list[float], Mat3]:

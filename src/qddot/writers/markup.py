@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from xml.etree import ElementTree
 
 from qddot.errors import NotUnderstood
@@ -20,10 +20,12 @@ __all__ = [
     "rounded",
     "rpy_of",
     "settled",
+    "turn_of",
     "unique",
 ]
 
 Node = ElementTree.Element
+_UNTURNED = (1.0, 0.0, 0.0, 0.0)
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -37,10 +39,15 @@ def numbers(values: Iterable[float]) -> str:
     return " ".join(number(x) for x in values)
 
 
-def settled(values: Iterable[float], scale: float) -> str:
-    """Numbers computed from larger ones of a size: what is only rounding is rounded away."""
-    digits = 15 - math.ceil(math.log10(scale)) if scale > 0 else 15
-    return numbers(round(x, digits) for x in values)
+def settled(values: Iterable[float], scale: float | None = None) -> list[float]:
+    """Numbers computed from larger ones of a size: what is only rounding is rounded away.
+
+    The size is that of the largest of them, unless it is given.
+    """
+    listed = list(values)
+    size = max(map(abs, listed)) if scale is None else scale
+    digits = 15 - math.ceil(math.log10(size)) if size > 0 else 15
+    return [round(x, digits) for x in listed]
 
 
 def rounded(values: Iterable[float]) -> str:
@@ -63,13 +70,19 @@ def rpy_of(R: Mat3) -> tuple[float, float, float]:
 def quaternion_of(R: Mat3) -> tuple[float, float, float, float]:
     """The unit quaternion (w, x, y, z) of a rotation, with w not negative."""
     if Mat3.identity() == R:
-        return (1.0, 0.0, 0.0, 0.0)
+        return _UNTURNED
     # scipy takes a tenth of a second to import
     from scipy.spatial.transform import Rotation
 
     x, y, z, w = Rotation.from_matrix([list(row) for row in R]).as_quat().tolist()
     sign = math.copysign(1.0, w)
     return (w * sign, x * sign, y * sign, z * sign)
+
+
+def turn_of(R: Mat3, texts: Callable[[Iterable[float]], str] = numbers) -> str | None:
+    """The quaternion of a rotation as MJCF writes it; None for the identity, its default."""
+    turn = quaternion_of(R)
+    return texts(turn) if turn != _UNTURNED else None
 
 
 def child(parent: Node, tag: str, **attributes: str | None) -> Node:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,11 @@ class Pair:
     v2: np.ndarray
     T: np.ndarray
     rest: np.ndarray
+
+    @cached_property
+    def M2(self) -> np.ndarray:
+        """M of what was read back."""
+        return self.theirs.mass_matrix(self.q2)
 
 
 def joint_parts(body: Body, there: Any) -> list[str]:
@@ -142,16 +148,16 @@ def _of_states(
 def mass_matrix(pair: Pair) -> list[Measure]:
     """M of both."""
     M = pair.ours.mass_matrix(pair.q)
-    back = pair.T.swapaxes(1, 2) @ pair.theirs.mass_matrix(pair.q2) @ pair.T
+    back = pair.T.swapaxes(1, 2) @ pair.M2 @ pair.T
     return _of_states("M", "mass matrix at random states", M, back, 0.0)
 
 
 def bias(pair: Pair) -> list[Measure]:
     """C v + g of both."""
-    M2, h2 = pair.theirs.mass_matrix(pair.q2), pair.theirs.bias(pair.q2, pair.v2)
-    force = h2 + np.einsum("nij,nj->ni", M2, pair.rest)
+    h2 = pair.theirs.bias(pair.q2, pair.v2)
+    force = h2 + np.einsum("nij,nj->ni", pair.M2, pair.rest)
     back = np.einsum("nji,nj->ni", pair.T, force)
-    scale = np.abs(M2).max(axis=(1, 2), initial=0.0) * (pair.v**2).max(axis=1, initial=0.0)
+    scale = np.abs(pair.M2).max(axis=(1, 2), initial=0.0) * (pair.v**2).max(axis=1, initial=0.0)
     h = pair.ours.bias(pair.q, pair.v)
     return _of_states("bias", "C v + g at random states", h, back, scale)
 

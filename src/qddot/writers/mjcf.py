@@ -19,7 +19,7 @@ from qddot.loaders.shapes import Shape
 from qddot.parts import FrameDraft, Link
 from qddot.spatial import Transform
 from qddot.writers.losses import Loss, loss
-from qddot.writers.markup import Node, child, document, number, numbers, quaternion_of, settled
+from qddot.writers.markup import Node, child, document, number, numbers, settled, turn_of
 from qddot.writers.mjcf_shapes import (
     Meshes,
     add_assets,
@@ -30,6 +30,7 @@ from qddot.writers.mjcf_shapes import (
 )
 from qddot.writers.mjcf_tree import Tree, tree_of
 from qddot.writers.moments import LEAST, capped, principal
+from qddot.writers.sayable import POLYNOMIAL_TERMS
 
 __all__ = ["mjcf_text"]
 
@@ -107,11 +108,7 @@ def _contents(sheet: _Sheet, node: Node, link: str | None) -> None:
 
 
 def _place(X: Transform) -> dict[str, str | None]:
-    turn = quaternion_of(X.R)
-    return {
-        "pos": numbers(X.p) if any(X.p) else None,
-        "quat": numbers(turn) if turn != (1.0, 0.0, 0.0, 0.0) else None,
-    }
+    return {"pos": numbers(X.p) if any(X.p) else None, "quat": turn_of(X.R)}
 
 
 def _body(sheet: _Sheet, parent: Node, link: Link) -> None:
@@ -158,12 +155,11 @@ def _inertial(sheet: _Sheet, body: Node, link: Link, moving: bool) -> None:
     if moving and min(moments) < least:
         sheet.light.append(f"link {link.name!r} (its tensor)")
     # rounded before they are capped: MuJoCo compares them to the last digit
-    near = [float(x) for x in settled(moments, max(map(abs, inertia.I))).split()]
-    turn = quaternion_of(axes)
+    near = settled(moments, max(map(abs, inertia.I)))
     child(
         body, "inertial",
-        pos=settled(inertia.com, max(map(abs, inertia.com))),
-        quat=numbers(turn) if turn != (1.0, 0.0, 0.0, 0.0) else None,
+        pos=numbers(settled(inertia.com)),
+        quat=turn_of(axes),
         mass=number(max(inertia.mass, least)),
         diaginertia=numbers(capped(near, least)),
     )  # fmt: skip
@@ -213,7 +209,7 @@ def _equalities(root: Node, robot: Description, tree: Tree) -> None:
         terms = numbers([shift, j.ratio, 0.0, 0.0, 0.0])
         child(equality, "joint", joint1=j.name, joint2=j.leader, polycoef=terms)
     for c in robot.polynomial_couplings:
-        terms = numbers([*c.coefficients, *[0.0] * 5][:5])
+        terms = numbers([*c.coefficients, *[0.0] * POLYNOMIAL_TERMS][:POLYNOMIAL_TERMS])
         leader = c.leader if c.leader != c.follower else None
         child(equality, "joint", name=c.name, joint1=c.follower, joint2=leader, polycoef=terms)
     for held in tree.loops:

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 from qddot.loaders.shapes import Shape
 from qddot.writers.losses import Loss, loss
-from qddot.writers.markup import Node, child, quaternion_of, rounded, unique
+from qddot.writers.markup import Node, child, rounded, turn_of, unique
 
 __all__ = ["Meshes", "add_assets", "add_classes", "add_geoms", "mesh_names", "readable"]
 
@@ -87,7 +87,6 @@ def add_geoms(body: Node, shapes: Sequence[Shape], meshes: Meshes) -> None:
     """The geoms of a body."""
     for s in shapes:
         X = s.placement
-        turn = quaternion_of(X.R)
         form = (
             {"mesh": meshes[s.file, s.size]}
             if s.kind == "mesh"
@@ -96,7 +95,7 @@ def add_geoms(body: Node, shapes: Sequence[Shape], meshes: Meshes) -> None:
         child(
             body, "geom", **{"class": s.role}, type=s.kind, **form,
             pos=rounded(X.p) if any(X.p) else None,
-            quat=rounded(turn) if turn != (1.0, 0.0, 0.0, 0.0) else None,
+            quat=turn_of(X.R, rounded),
             rgba=rounded(s.rgba) if s.rgba else None,
         )  # fmt: skip
 

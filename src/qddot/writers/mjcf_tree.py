@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from qddot.assembly import chained
 from qddot.errors import InvalidModel
 from qddot.loaders.description import Description
 from qddot.loaders.shapes import Shape
 from qddot.parts import FrameDraft, Link, Loop
 from qddot.spatial import Transform
-from qddot.writers.compose import chained, free_parts, helical_parts, planar_parts
+from qddot.writers.compose import free_parts, helical_parts, planar_parts
 from qddot.writers.losses import Loss, loss
 from qddot.writers.markup import unique
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 import re
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from numpy.typing import ArrayLike
 from qddot.errors import CannotWrite, DescriptionError, NotUnderstood, UnknownName
 from qddot.friction_models import FrictionFormat, FrictionModel, translate
 from qddot.loaders import describe, load_model, locate_source
-from qddot.loaders.description import Base, Description, resolve, to_model
+from qddot.loaders.description import Base, Description, resolve, to_model, unwarned
 from qddot.loaders.dispatch import uses_xacro
 from qddot.loaders.xml import Element, parse_xml, read_file
 from qddot.model import Model
@@ -149,7 +148,8 @@ def _matching(description: Description, parameters: Robot | ArrayLike) -> tuple[
     found: list[str] = []
     for base in options:
         try:
-            model = _quietly(description, base)
+            with unwarned():
+                model = to_model(description, base, "exact", False)
         except (DescriptionError, NotUnderstood):
             continue
         bodies = tuple(b.name for b in model.bodies)
@@ -158,12 +158,6 @@ def _matching(description: Description, parameters: Robot | ArrayLike) -> tuple[
         found = found or list(bodies)
     accepted = f"the file has {len(found)} bodies: {', '.join(map(repr, found[:8]))}"
     raise NotUnderstood("parameters", f"{count} bodies", accepted)
-
-
-def _quietly(description: Description, base: Base) -> Model:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return to_model(description, base, "exact", False)
 
 
 def _rows(parameters: ArrayLike) -> list[list[float]]:
@@ -262,10 +256,7 @@ def _of_friction(
     notes: list[str],
 ) -> Iterator[_Drive]:
     """Friction models as the file can say them."""
-    known = [b.joint.name for b in file.model.bodies]
     for name, model in friction.items():
-        if name not in known:
-            raise UnknownName("joint", name, known, file.model.name)
         limit = file.model.body_of_joint(name).joint.limits.velocity
         said = translate(model, file.form, speeds or (0.0, limit if limit < np.inf else 1.0))
         yield _Drive(name, "damping", said.damping)
@@ -303,8 +294,7 @@ def _read_back(
 ) -> float:
     """The largest error of the parameters in the new file; refused where it is not rounding."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with unwarned():
             model = load_model(draft, file.base)
     except DescriptionError as error:
         reason = f"the new numbers are refused: {error.reason}"

@@ -13,6 +13,7 @@ from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
 from qddot.errors import DescriptionError, UnknownName
+from qddot.writers.markup import number, numbers
 
 __all__ = ["Change", "patch_values"]
 
@@ -39,12 +40,8 @@ class Change:
         if isinstance(self.value, str):
             return self.value
         if isinstance(self.value, float | int):
-            return _number(self.value)
-        return " ".join(_number(x) for x in self.value)
-
-
-def _number(x: float) -> str:
-    return repr(float(x)).removesuffix(".0")
+            return number(self.value)
+        return numbers(self.value)
 
 
 @dataclass

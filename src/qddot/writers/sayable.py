@@ -11,13 +11,15 @@ from typing import Any, Literal
 from qddot.joints import Joint
 from qddot.loaders.description import Description
 from qddot.model import STANDARD_GRAVITY
-from qddot.parts import Link
+from qddot.parts import Link, PolynomialCoupling
 from qddot.writers.losses import Loss, loss
 from qddot.writers.possible import possible
 
-__all__ = ["Format", "sayable"]
+__all__ = ["POLYNOMIAL_TERMS", "Format", "sayable"]
 
 Format = Literal["urdf", "mjcf"]
+POLYNOMIAL_TERMS = 5
+"""Coefficients of a coupling in MJCF."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,11 @@ def sayable(description: Description, form: Format) -> tuple[Description, list[L
     if form == "urdf":
         return _without_world(left, losses)
     accepted, more = possible(left.links)
-    return _with_simple_loops(dataclasses.replace(left, links=accepted), losses + more)
+    return _with_simple_laws(dataclasses.replace(left, links=accepted), losses + more)
+
+
+def _said(c: PolynomialCoupling) -> str:
+    return f"{c.follower!r} of {c.leader!r}, {c.coefficients}"
 
 
 def _without_world(d: Description, losses: list[Loss]) -> tuple[Description, list[Loss]]:
@@ -167,7 +173,7 @@ def _without_world(d: Description, losses: list[Loss]) -> tuple[Description, lis
     losses += loss("loops", True, "URDF is a tree: the robot is open there", kept)
     losses += loss(
         "couplings", True, "URDF's mimic is linear: these joints are independent",
-        [f"{c.follower!r} of {c.leader!r}, {c.coefficients}" for c in d.polynomial_couplings],
+        map(_said, d.polynomial_couplings),
     )  # fmt: skip
     named = [f"{name!r}" for name in d.configurations if name != "qpos0"]
     losses += loss("configurations", False, "URDF names none", named)
@@ -176,10 +182,22 @@ def _without_world(d: Description, losses: list[Loss]) -> tuple[Description, lis
     ), losses
 
 
-def _with_simple_loops(d: Description, losses: list[Loss]) -> tuple[Description, list[Loss]]:
-    """What MJCF cannot say of loops: it holds points and poses together, nothing between."""
+def _with_simple_laws(d: Description, losses: list[Loss]) -> tuple[Description, list[Loss]]:
+    """What MJCF cannot say of loops and couplings.
+
+    It holds points and poses together, nothing between; its polynomials end at the fourth power.
+    """
     sayable_kinds = {"spherical": 3, "weld": 6}
     lost = [x for x in d.loops if sayable_kinds.get(x.kind) != x.size]
     items = [f"loop {x.name!r} ({x.kind}, {x.size} equations)" for x in lost]
     losses += loss("loops", True, "MJCF connects points and welds poses only: open there", items)
-    return dataclasses.replace(d, loops=tuple(x for x in d.loops if x not in lost)), losses
+    long = [c for c in d.polynomial_couplings if any(c.coefficients[POLYNOMIAL_TERMS:])]
+    losses += loss(
+        "couplings", True, "MJCF has no power above four: these joints are independent",
+        map(_said, long),
+    )  # fmt: skip
+    return dataclasses.replace(
+        d,
+        loops=tuple(x for x in d.loops if x not in lost),
+        polynomial_couplings=tuple(c for c in d.polynomial_couplings if c not in long),
+    ), losses

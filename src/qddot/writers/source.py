@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from qddot.assembly import fixed_joint
+from qddot.edit import extra_frames
 from qddot.errors import NotUnderstood
 from qddot.loaders import describe, locate_source
-from qddot.loaders.description import Base, Couplings, Description, resolve, to_model
+from qddot.loaders.description import Base, Couplings, Description, resolve, to_model, unwarned
 from qddot.loaders.dispatch import read_root
 from qddot.loaders.shapes import Shape, Shapes, shapes_of_mjcf, shapes_of_sdf, shapes_of_urdf
+from qddot.loaders.xml import Element
 from qddot.model import WORLD, Model
 from qddot.parts import FrameDraft, Link
 from qddot.robot import Robot
@@ -25,13 +26,17 @@ ShapeChoice = Literal["all", "collision", "none"]
 
 @dataclass(frozen=True)
 class Source:
-    """A robot to write: settled links, their model, shapes, and what of these was not read."""
+    """A robot to write: settled links, their model, shapes, and what of these was not read.
+
+    `file` and its `root` element are those of a robot that comes from a file.
+    """
 
     description: Description
     model: Model
     shapes: tuple[Shape, ...] = ()
     unread: tuple[str, ...] = ()
     file: Path | None = None
+    root: Element | None = None
 
 
 def open_source(
@@ -54,18 +59,16 @@ def open_source(
         if isinstance(source, str | Path):
             source = file = locate_source(source)
         description = describe(source)
-    with warnings.catch_warnings():
-        # impossible inertias are named with the result
-        warnings.simplefilter("ignore")
+    with unwarned():
         model = to_model(description, base, couplings, False)
     settled = resolve(description, base, couplings)
-    seen = _shapes(file) if file and shapes != "none" else Shapes()
+    root = read_root(file) if file else None
+    seen = _shapes(root, file) if file and root and shapes != "none" else Shapes()
     kept = tuple(s for s in seen.found if shapes == "all" or s.role == "collision")
-    return Source(settled, model, kept, seen.unread, file)
+    return Source(settled, model, kept, seen.unread, file, root)
 
 
-def _shapes(file: Path) -> Shapes:
-    root = read_root(file)
+def _shapes(root: Element, file: Path) -> Shapes:
     if root.tag == "sdf":
         return shapes_of_sdf(root, file)
     return shapes_of_urdf(root, file.parent) if root.tag == "robot" else shapes_of_mjcf(file)
@@ -77,11 +80,7 @@ def description_of_model(model: Model) -> Description:
     What is fixed to a body is one with it: only its frames are left. The inertia of the base goes
     to the first frame that is fixed to the world.
     """
-    names = {b.name for b in model.bodies}
-    host = [*(b.name for b in model.bodies), None]
-    frames = [
-        FrameDraft(f.name, host[f.body], f.placement) for f in model.frames if f.name not in names
-    ]
+    frames = extra_frames(model)
     links: list[Link] = []
     if any(model.base_inertia):
         place = next(
@@ -92,7 +91,7 @@ def description_of_model(model: Model) -> Description:
         links.append(Link(place.name, None, place.placement, joint, weight))
         frames = [f for f in frames if f.name != place.name]
     for b in model.bodies:
-        parent = host[b.parent] if b.parent != WORLD else None
+        parent = model.bodies[b.parent].name if b.parent != WORLD else None
         links.append(Link(b.name, parent, b.placement, b.joint, b.inertia))
     return Description(
         model.name,

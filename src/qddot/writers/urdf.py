@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
-from qddot.assembly import fixed_joint
+from qddot.assembly import chained, fixed_joint
 from qddot.joints import Joint, Limits
 from qddot.loaders.description import Description
 from qddot.loaders.shapes import Shape
 from qddot.parts import Link
 from qddot.spatial import Inertia, Mat3, Transform, Vec3
-from qddot.writers.compose import chained, helical_parts
+from qddot.writers.compose import helical_parts
 from qddot.writers.losses import Loss, loss
 from qddot.writers.markup import (
     Node,
@@ -151,11 +151,12 @@ def _inertial(element: Node, inertia: Inertia) -> None:
     if not any(inertia):
         return
     inertial, c = child(element, "inertial"), inertia.com
-    child(inertial, "origin", xyz=settled(c, max(map(abs, c))), rpy="0 0 0")
+    child(inertial, "origin", xyz=numbers(settled(c)), rpy="0 0 0")
     child(inertial, "mass", value=number(inertia.mass))
     tensor, scale = inertia.tensor_at_com, max(map(abs, inertia.I))
     entries = ("xx", "xy", "xz", "yy", "yz", "zz")
-    child(inertial, "inertia", **{f"i{k}": settled([getattr(tensor, k)], scale) for k in entries})
+    texts = {f"i{k}": numbers(settled([getattr(tensor, k)], scale)) for k in entries}
+    child(inertial, "inertia", **texts)
 
 
 def _joint(robot: Node, name: str, link: Link, tied: bool) -> None:

@@ -23,18 +23,16 @@ _LOSSES = {
 
 def changes_of(robot: RobotRecord, finding: Finding) -> list[Change]:
     """The values that a finding with one remedy changes; none where the file cannot be changed."""
-    if robot.text is None:
+    if robot.text is None or finding.meant is None:
         return []
     if isinstance(finding.meant, JointRecord):
         return _joint_changes(robot, finding.meant)
+    written = robot.links[finding.subject].inertial
     element = links_of_file(parse_xml(robot.text.encode(), str(robot.file))).get(finding.subject)
-    if finding.meant is None or element is None:
-        return []
-    link = robot.links[finding.subject]
-    if link.inertial is None:
+    if written is None or element is None:
         return []
     try:
-        return list(inertial_changes(element, _inertia(link.inertial), _inertia(finding.meant)))
+        return list(inertial_changes(element, _inertia(written), _inertia(finding.meant)))
     except DescriptionError:  # a form of <inertial> that cannot be kept
         return []
 

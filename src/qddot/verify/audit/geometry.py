@@ -59,7 +59,7 @@ class Geometry:
     def points(self) -> Array:
         """Points whose convex hull holds every shape."""
         # the estimates of one role share their points
-        own = {len(e.solid.points): e.solid.points for e in self.estimates}
+        own = {e.solid.points.tobytes(): e.solid.points for e in self.estimates}
         return np.concatenate([*own.values()] or [np.zeros((0, 3))])
 
     @cached_property

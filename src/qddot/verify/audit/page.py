@@ -11,7 +11,9 @@ import numpy as np
 from qddot.verify.audit.audit import Audit
 from qddot.verify.audit.findings import SEVERITIES, Finding
 from qddot.verify.audit.fixes import changes_of
+from qddot.verify.audit.geometry import Geometry
 from qddot.verify.audit.records import Inertial, LinkRecord
+from qddot.verify.audit.solids import tensor_of
 from qddot.verify.audit.views import draw_link, draw_robot
 
 __all__ = ["html_page"]
@@ -188,18 +190,15 @@ def _figures(result: Audit, link: LinkRecord) -> dict[str, str]:
         values["radius of gyration, m"] = f"{math.sqrt(max(moments[2], 0) / i.mass):.3g}"
         volume = geometry.estimates[0].solid.volume if geometry.estimates else 0.0
         values["density, kg/m³"] = f"{i.mass / volume:,.0f}" if volume > 0 else ""
-        values["tensor / uniform"] = _ratio(i, result)
+        values["tensor / uniform"] = _ratio(i, geometry)
     return values
 
 
-def _ratio(i: Inertial, result: Audit) -> str:
+def _ratio(i: Inertial, geometry: Geometry) -> str:
     """The norm of a tensor over that of its shapes at one density."""
-    link = next(x for x in result.robot.links.values() if x.inertial is i)
-    estimates = result.case.geometries[link.name].estimates
-    if not estimates:
+    if not geometry.estimates:
         return ""
-    spread = estimates[0].solid.spread
-    uniform = i.mass * np.linalg.norm(np.trace(spread) * np.eye(3) - spread)
+    uniform = np.linalg.norm(tensor_of(i.mass, geometry.estimates[0].solid.spread))
     return f"{np.linalg.norm(i.tensor) / uniform:.2g}" if uniform > 0 else ""
 
 

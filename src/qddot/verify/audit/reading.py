@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from qddot.errors import DescriptionError
-from qddot.loaders import locate_source
+from qddot.loaders.dispatch import locate_source, uses_xacro
 from qddot.loaders.sdf import describe_sdf
 from qddot.loaders.shapes import shapes_of_sdf
 from qddot.loaders.urdf import expand_xacro
@@ -36,7 +36,7 @@ def read_robot(source: str | Path) -> RobotRecord:
     content = read_file(path)
     root = parse_xml(content, str(path))
     if root.tag == "robot":
-        if path.suffix == ".xacro" or _uses_xacro(root):
+        if path.suffix == ".xacro" or uses_xacro(root):
             return read_urdf(parse_xml(expand_xacro(path), f"{path} (expanded)"), path, None)
         return read_urdf(root, path, _text(path, content))
     if root.tag in ("mujoco", "mujocoinclude"):
@@ -51,10 +51,6 @@ def _text(path: Path, content: bytes) -> str:
         return content.decode()
     except UnicodeDecodeError as error:
         raise DescriptionError(path, "is not UTF-8 text; save it as such") from error
-
-
-def _uses_xacro(element: Element) -> bool:
-    return any(c.tag.startswith("xacro:") or _uses_xacro(c) for c in element.children)
 
 
 def _read_sdf(root: Element, path: Path) -> RobotRecord:

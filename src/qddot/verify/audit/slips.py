@@ -14,7 +14,7 @@ import numpy as np
 
 from qddot.verify.audit.evidence import Evidence
 from qddot.verify.audit.records import Inertial
-from qddot.verify.audit.solids import Array
+from qddot.verify.audit.solids import Array, tensor_of
 
 __all__ = ["SLIPS", "Candidate"]
 
@@ -130,8 +130,7 @@ def _wrong_frame(evidence: Evidence, i: Inertial) -> Iterator[Candidate]:
 def _meant_axes(evidence: Evidence) -> Iterator[tuple[str, Array]]:
     """Principal axes of the shapes and of twins, in order of growing moment."""
     for estimate in evidence.geometry.estimates[:1]:
-        spread = estimate.solid.spread
-        axes = np.linalg.eigh(np.trace(spread) * np.eye(3) - spread)[1]
+        axes = np.linalg.eigh(tensor_of(1.0, estimate.solid.spread))[1]
         yield f"its principal axes are not those of the {estimate.name}: a rotation is lost", axes
     for twin in evidence.twins:
         for other in twin.inertials:

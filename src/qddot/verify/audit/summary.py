@@ -75,7 +75,7 @@ def _robots(entries: Sequence[Entry]) -> str:
 
 def _hypotheses(results: Sequence[Audit]) -> str:
     counts = Counter((f.hypothesis, f.severity) for r in results for f in r.findings)
-    names = sorted({name for name, _ in counts}, key=lambda n: -counts[n, "error"])
+    names = sorted({name for name, _ in counts}, key=lambda n: (-counts[n, "error"], n))
     rows = ["| hypothesis | errors | warnings | notes |", "| --- | ---: | ---: | ---: |"]
     rows += [f"| {n} | {' | '.join(str(counts[n, s]) for s in SEVERITIES)} |" for n in names]
     return "\n".join(rows)

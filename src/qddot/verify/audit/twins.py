@@ -93,13 +93,11 @@ def find_twins(
             if maps:
                 turned = _turned(links[name], links[other])
                 twins[other] = Twin(other, (*maps, *turned), mirrored=True)
-        for other in _named(name, links, _OTHER_END):
+        for other in (*_named(name, links, _OTHER_END), *same[name]):
+            if other in twins:
+                continue
             maps = _fitting(geometries[name], geometries[other])
-            if maps and other not in twins:
-                twins[other] = Twin(other, maps, mirrored=False)
-        for other in same[name]:
-            maps = _fitting(geometries[name], geometries[other])
-            if maps and other not in twins:
+            if maps:
                 twins[other] = Twin(other, maps, mirrored=False)
         if twins:
             found[name] = tuple(twins.values())

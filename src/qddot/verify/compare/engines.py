@@ -6,10 +6,8 @@ Everything here runs in a process of its own (`worker.py`): an engine may end th
 from __future__ import annotations
 
 import importlib.util
-import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -238,29 +236,13 @@ def _values_pinocchio(
         yield "q̈", _acceleration(adapter, q, v, qdd)
 
 
-@contextmanager
-def _heard() -> Iterator[list[str]]:
-    """What Drake says while it reads a file."""
-    logger, heard = logging.getLogger("drake"), []
-
-    def keep(record: logging.LogRecord) -> bool:
-        heard.append(said(record.getMessage()))
-        return False
-
-    logger.addFilter(keep)
-    try:
-        yield heard
-    finally:
-        logger.removeFilter(keep)
-
-
 def _open_drake(source: Source, base: Base, free: bool) -> Opened:
-    from qddot.loaders.drake import describe_drake
+    from qddot.loaders.drake import describe_drake, drake_messages
 
     if base is not None and source.format == "mjcf":
         raise CannotOpen(f"the root of an MJCF file is what the file says; base={base!r} is not")
     notes = []
-    with _heard() as heard:
+    with drake_messages() as heard:
         try:
             plant = _plant(source, lambda p: p.AddModels(str(source.path)), free)
         except (RuntimeError, ValueError) as error:
@@ -273,7 +255,7 @@ def _open_drake(source: Source, base: Base, free: bool) -> Opened:
             except (RuntimeError, ValueError) as second:
                 raise CannotOpen(_reason(second)) from second
             notes.append(f"opened without its shapes: {_reason(error)}")
-    notes += [text for text in heard if "inertia" in text or "mimic" in text]
+    notes += [text for text in map(said, heard) if "inertia" in text or "mimic" in text]
     return Opened(plant, describe_drake(plant), tuple(dict.fromkeys(notes)))
 
 

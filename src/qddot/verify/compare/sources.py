@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from qddot.loaders import locate_source
+from qddot.loaders.dispatch import locate_source, uses_xacro
 from qddot.loaders.urdf import expand_xacro
-from qddot.loaders.xml import Element, parse_xml, read_file
+from qddot.loaders.xml import parse_xml, read_file
 
 __all__ = ["Source", "opened_source", "without_shapes"]
 
@@ -42,21 +42,13 @@ def opened_source(source: str | Path) -> Iterator[Source]:
     path = locate_source(source).resolve()
     root = parse_xml(read_file(path), str(path))
     form = _FORMATS.get(root.tag, "urdf")
-    if form == "urdf" and (path.suffix == ".xacro" or _uses_xacro(root)):
+    if form == "urdf" and (path.suffix == ".xacro" or uses_xacro(root)):
         with tempfile.TemporaryDirectory() as folder:
             expanded = Path(folder) / f"{path.name.split('.')[0]}.urdf"
-            expanded.write_bytes(_bytes(expand_xacro(path)))
+            expanded.write_bytes(expand_xacro(path))
             yield Source(expanded, form)
         return
     yield Source(path, form)
-
-
-def _uses_xacro(element: Element) -> bool:
-    return any(child.tag.startswith("xacro:") or _uses_xacro(child) for child in element.children)
-
-
-def _bytes(text: str | bytes) -> bytes:
-    return text.encode() if isinstance(text, str) else text
 
 
 def without_shapes(path: Path, keep_solids: bool = False) -> str:

@@ -23,6 +23,7 @@ import qddot
 from qddot import scalar
 from qddot.algorithms.catalogue import CATALOGUE
 from qddot.compile.kernel import Source, compile_kernel
+from qddot.compile.rows import split, writes_after
 from qddot.compile.schedule import schedule
 from qddot.compile.tape import record
 
@@ -286,15 +287,35 @@ def test_symbols_refuse_what_they_cannot_record():
         record(lambda x: [x[0] + "1"], [1])
 
 
-def test_schedule_keeps_every_value_that_crosses():
-    tape = robots("everything")[0].explain("mass_matrix").source.tape()
-    plan = schedule(tape, piece=50)
+@pytest.mark.parametrize("lanes", [2, 4, 8])
+def test_writes_cover_every_output_when_it_is_known(lanes):
+    tape = record(lambda x: [x[0], 0.0, x[0] * x[1], *[2.0] * 9, x[1] + 1.0, x[0]], [2])
+    shapes = [(1,), (2, 5), (), (2,)]
+    parts = split(tape.outputs, shapes)
+    written = [{} for _ in shapes]
+    for entry, writes in writes_after(tape, parts, lanes).items():
+        assert -1 <= entry < len(tape.code)
+        for write in writes:
+            assert len(write.values) == min(lanes, len(parts[write.array]))
+            for k, x in enumerate(write.values, start=write.first):
+                assert type(x) is float or x <= entry
+                assert written[write.array].setdefault(k, x) == x
+    assert [[row[k] for k in sorted(row)] for row in written] == [list(part) for part in parts]
+
+
+@pytest.mark.parametrize("lanes", [0, 4])
+def test_schedule_keeps_every_value_that_crosses(lanes):
+    source = robots("everything")[0].explain("mass_matrix").source
+    tape = source.tape()
+    writes = writes_after(tape, split(tape.outputs, source.outputs), lanes) if lanes else {}
+    plan = schedule(tape, writes, piece=50)
     assert len(plan.pieces) > 5
     home = {i: k for k, part in enumerate(plan.pieces) for i in part}
     assert sorted(home) == list(range(len(tape.code)))
     last = {}
     for i, (name, *args) in enumerate(tape.code):
-        for x in args if name != "input" else ():
+        later = [x for write in writes.get(i, ()) for x in write.values]
+        for x in (*(args if name != "input" else ()), *later):
             if type(x) is int and tape.code[x][0] != "input" and home[x] != home[i]:
                 last[x] = home[i]
     assert set(last) == set(plan.slots)

@@ -98,6 +98,19 @@ def test_what_lies_between_strided_outputs_stays(move):
         assert (w == -7.0).all()
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+def test_arrays_for_out_begin_with_a_line_of_the_cache(dtype):
+    robot, _ = robots("planar_2r")
+    q = robot.random(0, (2, 3)).astype(dtype)
+    M = robot.empty("mass_matrix", (2, 3), dtype)
+    found = robot.mass_matrix(q, out=M)
+    assert found is M
+    exact(M, robot.mass_matrix(q))
+    several = robot.empty("inverse_dynamics_derivatives", 5, dtype)
+    assert [x.shape for x in several] == [(5, robot.nv, robot.nv)] * 3
+    assert all(x.ctypes.data % 64 == 0 and x.flags.writeable for x in (M, *several))
+
+
 def test_broadcasting(move):
     x, A, t, long = mover_inputs((3, 1)), mover_inputs((4,)), mover_inputs(()), mover_inputs((3, 4))
     arrays = (x[0], A[1], t[2], long[3])

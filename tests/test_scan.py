@@ -76,7 +76,8 @@ def test_any_layout(gufunc):
     odd = [np.asfortranarray(x), np.repeat(c, 2)[::2], u.transpose(2, 1, 0).copy().T, k[::-1][::-1]]
     out = tuple(np.full((2, *e.shape), np.nan)[1] for e in expected)
     spread = (np.empty((9, 2, 5)).swapaxes(1, 2), *out[1:])
-    for target in (out, spread):
+    inner = tuple(np.full((*e.shape, 3), np.nan)[..., 1] for e in expected)
+    for target in (out, spread, inner):
         for found, wanted in zip(gufunc(*odd, 2.0, out=target), expected, strict=True):
             np.testing.assert_allclose(found, wanted, rtol=1e-14)
 

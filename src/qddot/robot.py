@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from qddot import edit
 from qddot.algorithms.catalogue import CATALOGUE, Function, function, sizes
 from qddot.algorithms.kinematics import Reference
+from qddot.compile.gufunc import empty
 from qddot.compile.kernel import Kernel
 from qddot.compile.threads import SETTING, run_split
 from qddot.errors import BatchMismatch, NotUnderstood, ShapeMismatch
@@ -245,6 +246,20 @@ class Robot:
                 place = (row.name, *settings) if settings else row.name
                 self._fast[place], self._gufuncs[place] = kernel.call, kernel.gufunc
         return kernel
+
+    def empty(
+        self, name: str, batch: int | Sequence[int] = (), dtype: Any = np.float64, **options: Any
+    ) -> Any:
+        """Arrays for `out=` of a function on a batch of this shape, where writing is fastest.
+
+        They begin with a line of the cache, which arrays of NumPy's own do not; one array, or a
+        tuple where the function has several outputs.
+        """
+        row = function(name)
+        dims = sizes(self.model, settled(row, options))
+        axes = (batch,) if isinstance(batch, int | np.integer) else tuple(batch)
+        made = tuple(empty((*axes, *o.shape_in(dims)), dtype) for o in row.outputs)
+        return made if len(made) > 1 else made[0]
 
     def explain(self, name: str, **options: Any) -> Kernel:
         """The compiled form of a function: print it for operations, vector width, code, cache."""

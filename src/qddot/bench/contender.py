@@ -130,11 +130,10 @@ def looped(call: Callable[..., Any], *columns: Iterable[Any]) -> Callable[[], An
 
 def ours(job: Job, dtype: str = "float64") -> Contender:
     """The gufunc of the function on the whole batch, into arrays that are used again."""
-    row, robot = function(job.function), job.robot
-    dims = sizes(robot.model, job.options)
     arrays = [x.astype(dtype) for x in job.inputs.values()]
-    outputs = tuple(np.empty((job.states, *o.shape_in(dims)), dtype) for o in row.outputs)
-    run = partial(robot.compile(job.function, **job.options), *arrays, out=outputs)
+    made = job.robot.empty(job.function, job.states, dtype, **job.options)
+    outputs = made if isinstance(made, tuple) else (made,)
+    run = partial(job.robot.compile(job.function, **job.options), *arrays, out=outputs)
 
     def values() -> Arrays:
         run()

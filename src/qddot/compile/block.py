@@ -1,7 +1,7 @@
-"""Blocks of states in frames of vectors, as LLVM IR: memory, gangs, moves in and out.
+"""Blocks of states in frames of vectors, as LLVM IR: memory, gangs, moves in, rows to write to.
 
-Outputs that are equal, or constant, share one vector of the output buffer; tables of constants say
-which number of an output array stands where.
+An output array whose states are contiguous is written in place, one with strides by way of a
+staging area.
 """
 
 from __future__ import annotations
@@ -10,38 +10,22 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from qddot.compile.rows import Shape
 from qddot.compile.tape import Tape
 from qddot.compile.types import Vector
 
-__all__ = [
-    "Array",
-    "Frame",
-    "Places",
-    "Shape",
-    "each_block",
-    "gangs_ir",
-    "output_places",
-    "split",
-    "tables_ir",
-    "tagged",
-]
+__all__ = ["Array", "Frame", "Places", "each_block", "gangs_ir", "output_places"]
 
-Shape = tuple[int, ...]
-Places = dict[tuple[type, int | float], int]
+Places = dict[int, int]
 
 _STACK_BYTES = 1 << 16
 _GANG_BYTES = 1 << 16
 _MOST_BLOCKS = 8
 
 
-def tagged(x: int | float) -> tuple[type, int | float]:
-    """An operand as a key: an index and a constant of the same value differ."""
-    return type(x), x
-
-
 def output_places(tape: Tape) -> Places:
-    """A place in the output buffer for each different output."""
-    return {x: k for k, x in enumerate(dict.fromkeys(map(tagged, tape.outputs)))}
+    """A place in the output buffer for each different output that is not constant."""
+    return {x: k for k, x in enumerate(dict.fromkeys(x for x in tape.outputs if type(x) is int))}
 
 
 @dataclass(frozen=True)
@@ -59,21 +43,22 @@ class Frame:
         return max(self.inputs + self.outputs + self.workspace, 1)
 
 
-def _gang(frame: Frame, pieces: int) -> int:
+def _gang(frame: Frame, pieces: int, outputs: Sequence[Array]) -> int:
     """How many blocks go through the pieces together.
 
     Code longer than the instruction cache is fetched again for every run; a gang of blocks shares
-    that, as long as its frames stay in the nearer caches.
+    that, as long as its frames and what it writes stay in the nearer caches.
     """
     if pieces == 1:
         return 1
-    return max(1, min(_MOST_BLOCKS, _GANG_BYTES // (frame.vectors * frame.vector.bytes)))
+    vectors = frame.vectors + sum(array.count for array in outputs)
+    return max(1, min(_MOST_BLOCKS, _GANG_BYTES // (vectors * frame.vector.bytes)))
 
 
-def _kernel(frame: Frame, pieces: int) -> str:
+def _kernel(frame: Frame, pieces: int, rows: int) -> str:
     """The function @kernel: each piece in turn on every frame of a gang."""
     t, lines, before = frame.vector.type, [], "entry"
-    lines += ["define internal void @kernel(ptr %frames, i64 %gang) {", "entry:"]
+    lines += ["define internal void @kernel(ptr %frames, i64 %gang, ptr %rows) {", "entry:"]
     for k in range(pieces):
         lines += [
             f"  br label %test{k}",
@@ -86,7 +71,9 @@ def _kernel(frame: Frame, pieces: int) -> str:
             f"  %in{k} = getelementptr {t}, ptr %frames, i64 %at{k}",
             f"  %out{k} = getelementptr {t}, ptr %in{k}, i64 {frame.inputs}",
             f"  %ws{k} = getelementptr {t}, ptr %out{k}, i64 {frame.outputs}",
-            f"  call void @piece{k}(ptr %in{k}, ptr %out{k}, ptr %ws{k})",
+            f"  %first{k} = mul i64 %b{k}, {rows}",
+            f"  %rows{k} = getelementptr ptr, ptr %rows, i64 %first{k}",
+            f"  call void @piece{k}(ptr %in{k}, ptr %out{k}, ptr %ws{k}, ptr %rows{k})",
             f"  %next{k} = add i64 %b{k}, 1",
             f"  br label %test{k}",
             f"after{k}:",
@@ -96,9 +83,9 @@ def _kernel(frame: Frame, pieces: int) -> str:
 
 
 def each_block(
-    way: str, before: str, after: str, frame: Frame, moves: Sequence[str], offset: int
+    way: str, before: str, after: str, frame: Frame, moves: Sequence[str], rows: int
 ) -> list[str]:
-    """Move the blocks of a gang in or out, one after the other."""
+    """Do something with the blocks of a gang, one after the other; each has so many rows."""
     return [
         f"each_{way}:",
         f"  %k_{way} = phi i64 [0, %{before}], [%next_{way}, %moved_{way}]",
@@ -106,66 +93,17 @@ def each_block(
         f"  br i1 %more_{way}, label %move_{way}, label %{after}",
         f"move_{way}:",
         f"  %at_{way} = mul i64 %k_{way}, {frame.vectors}",
-        f"  %from_{way} = add i64 %at_{way}, {offset}",
-        f"  %buffer_{way} = getelementptr {frame.vector.type}, ptr %frames, i64 %from_{way}",
+        f"  %buffer_{way} = getelementptr {frame.vector.type}, ptr %frames, i64 %at_{way}",
         f"  %states_{way} = mul i64 %k_{way}, {frame.vector.lanes}",
         f"  %i_{way} = add i64 %i, %states_{way}",
+        f"  %at_rows_{way} = mul i64 %k_{way}, {rows}",
+        f"  %rows_{way} = getelementptr ptr, ptr %rows, i64 %at_rows_{way}",
         *moves,
         f"  br label %moved_{way}",
         f"moved_{way}:",
         f"  %next_{way} = add i64 %k_{way}, 1",
         f"  br label %each_{way}",
     ]
-
-
-def split(outputs: Sequence[int | float], shapes: Sequence[Shape]) -> list[Sequence[int | float]]:
-    """The outputs of each array."""
-    parts, start = [], 0
-    for shape in shapes:
-        parts.append(outputs[start : start + math.prod(shape)])
-        start += math.prod(shape)
-    return parts
-
-
-def _blocks(part: Sequence[int | float], lanes: int) -> tuple[list[int], list[int]]:
-    """Starts of the blocks that cover an array: of numbers that differ, and of one constant."""
-    if len(part) < lanes:
-        return [], []
-    starts = [*range(0, len(part) - lanes, lanes), len(part) - lanes]
-    flat = [
-        k
-        for k in starts
-        if type(part[k]) is float and len(set(map(tagged, part[k : k + lanes]))) == 1
-    ]
-    return sorted(set(starts) - set(flat)), flat
-
-
-def tables_ir(part: Sequence[int | float], places: Places, lanes: int, k: int) -> list[str]:
-    """Where the numbers of output array k stand in the output buffer, and its blocks."""
-    dense, flat = _blocks(part, lanes)
-    lines = []
-    for name, values in (
-        ("index", [places[tagged(x)] for x in part]),
-        ("dense", dense),
-        ("flat", flat),
-    ):
-        listed = ", ".join(f"i32 {x}" for x in values)
-        lines.append(f"@{name}{k} = internal constant [{len(values)} x i32] [{listed}]")
-    return lines
-
-
-def _constants(frame: Frame, places: Places, gang: int) -> list[str]:
-    """Write the constant outputs into the frames, once for all states."""
-    v, lines = frame.vector, []
-    for b in range(gang):
-        for (kind, x), k in places.items():
-            if kind is float:
-                at = b * frame.vectors + frame.inputs + k
-                lines += [
-                    f"  %const{at} = getelementptr {v.type}, ptr %frames, i64 {at}",
-                    f"  store {v.type} {v.constant(x)}, ptr %const{at}, align {v.bytes}",
-                ]
-    return lines
 
 
 def _memory(v: Vector, vectors: int) -> tuple[list[str], list[str]]:
@@ -231,55 +169,125 @@ class Array:
             wanted *= self.shape[axis]
         return [*lines, f"  %whole{k} = or i1 {flag}, false"]
 
-    def gather(self, way: str, offset: int) -> list[str]:
-        """Move a block of states into a frame."""
-        return self._move("gather", way, offset, [])
+    @property
+    def count(self) -> int:
+        """Numbers of one sample."""
+        return math.prod(self.shape)
 
-    def scatter(self, way: str, table: int, part: Sequence[int | float]) -> list[str]:
-        """Move a block of states out of a frame, by the tables of this number."""
-        dense, flat = _blocks(part, self.vector.lanes)
-        tables = [
-            *(f"ptr @index{table}", f"ptr @dense{table}", f"i64 {len(dense)}"),
-            *(f"ptr @flat{table}", f"i64 {len(flat)}"),
+    def stage(self, offset: int) -> list[str]:
+        """Where rows lie: in the array, or from an offset on in the staging area."""
+        k = self.number
+        return [
+            f"  %staged{k} = getelementptr i8, ptr %staging, i64 {offset}",
+            f"  %rstep{k} = select i1 %whole{k}, i64 %step{k}, i64 {self.count * self.vector.size}",
+            f"  %rlast{k} = select i1 %whole{k}, i64 %last, i64 {2**62}",
         ]
-        return self._move("scatter", way, 0, tables)
 
-    def _move(self, verb: str, way: str, offset: int, tables: Sequence[str]) -> list[str]:
-        """The fast way if the samples are contiguous."""
-        k, label, lines = self.number, f"{self.number}_{way}", []
-        index, everything = ("".join(f", {t}" for t in part) for part in (tables[:1], tables))
-        missing = 3 - len(self.shape)
-        dims = ", ".join(f"i64 {d}" for d in (*[1] * missing, *self.shape))
-        strides = [f"%c{k}_{axis}" for axis in range(len(self.shape))]
-        steps = ", ".join(f"i64 {s}" for s in (*["0"] * missing, *strides))
-        base = f"%base{k}"
-        if self.timed:
-            base = f"%now{label}"
-            lines = [
-                f"  %away{label} = mul i64 %t, %c{k}_t",
-                f"  {base} = getelementptr i8, ptr %base{k}, i64 %away{label}",
+    def rows(self, way: str, first: int) -> list[str]:
+        """Keep the addresses of the rows of a block, from this entry of their table on.
+
+        Lanes beyond the end of a batch repeat its last state.
+        """
+        k, label = self.number, f"{self.number}_{way}"
+        lines, base = self._base(way)
+        lines += [
+            f"  %rbase{label} = select i1 %whole{k}, ptr {base}, ptr %staged{k}",
+            f"  %rfirst{label} = select i1 %whole{k}, i64 %i_{way}, i64 %states_{way}",
+        ]
+        for lane in range(self.vector.lanes):
+            at = f"{label}_{lane}"
+            lines += [
+                f"  %ri{at} = add i64 %rfirst{label}, {lane}",
+                f"  %rm{at} = call i64 @llvm.umin.i64(i64 %ri{at}, i64 %rlast{k})",
+                f"  %ro{at} = mul i64 %rm{at}, %rstep{k}",
+                f"  %ra{at} = getelementptr i8, ptr %rbase{label}, i64 %ro{at}",
+                f"  %rt{at} = getelementptr ptr, ptr %rows_{way}, i64 {first + lane}",
+                f"  store ptr %ra{at}, ptr %rt{at}",
             ]
+        return lines
+
+    def unstage(self, way: str) -> list[str]:
+        """Move a block of states on from the staging area, if its rows are there."""
+        k, label = self.number, f"{self.number}_{way}"
+        _, base = self._base(way)
+        return [
+            f"  br i1 %whole{k}, label %placed{label}, label %unstage{label}",
+            f"unstage{label}:",
+            f"  %so{label} = mul i64 %states_{way}, {self.count * self.vector.size}",
+            f"  %sa{label} = getelementptr i8, ptr %staged{k}, i64 %so{label}",
+            f"  call void @scatter_any({self._strided(base, way)}, ptr %sa{label})",
+            f"  br label %placed{label}",
+            f"placed{label}:",
+        ]
+
+    def gather(self, way: str, offset: int) -> list[str]:
+        """Move a block of states into a frame, the fast way if the samples are contiguous."""
+        k, label = self.number, f"{self.number}_{way}"
+        lines, base = self._base(way)
         place = f"ptr {base}, i64 %step{k}, i64 %i_{way}, i64 %n"
-        count = math.prod(self.shape)
         return [
             *lines,
             f"  %buf{label} = getelementptr {self.vector.type}, ptr %buffer_{way}, i64 {offset}",
             f"  br i1 %whole{k}, label %fast{label}, label %slow{label}",
             f"fast{label}:",
-            f"  call void @{verb}({place}, i64 {count}, ptr %buf{label}{everything})",
+            f"  call void @gather({place}, i64 {self.count}, ptr %buf{label})",
             f"  br label %moved{label}",
             f"slow{label}:",
-            f"  call void @{verb}_any({place}, {dims}, {steps}, ptr %buf{label}{index})",
+            f"  call void @gather_any({self._strided(base, way)}, ptr %buf{label})",
             f"  br label %moved{label}",
             f"moved{label}:",
         ]
+
+    def _base(self, way: str) -> tuple[list[str], str]:
+        """Where the samples of all states begin, at this time."""
+        k, label = self.number, f"{self.number}_{way}"
+        if not self.timed:
+            return [], f"%base{k}"
+        return [
+            f"  %away{label} = mul i64 %t, %c{k}_t",
+            f"  %now{label} = getelementptr i8, ptr %base{k}, i64 %away{label}",
+        ], f"%now{label}"
+
+    def _strided(self, base: str, way: str) -> str:
+        """Arguments that describe a block of any strides."""
+        k, missing = self.number, 3 - len(self.shape)
+        strides = [f"%c{k}_{axis}" for axis in range(len(self.shape))]
+        sizes = ", ".join(f"i64 {d}" for d in (*[1] * missing, *self.shape))
+        steps = ", ".join(f"i64 {s}" for s in (*["0"] * missing, *strides))
+        return f"ptr {base}, i64 %step{k}, i64 %i_{way}, i64 %n, {sizes}, {steps}"
+
+
+def _staging(outputs: Sequence[Array], states: int) -> tuple[list[str], list[str]]:
+    """The staging area, if an output has strides, and where each output has its rows there."""
+    sizes = [states * a.count * a.vector.size for a in outputs]
+    lines, direct = [], "true"
+    for a in outputs:
+        lines.append(f"  %direct{a.number} = and i1 {direct}, %whole{a.number}")
+        direct = f"%direct{a.number}"
+    lines += [
+        "  br label %choose",
+        "choose:",
+        f"  br i1 {direct}, label %staged, label %stage",
+        "stage:",
+        f"  %area = call ptr @malloc(i64 {max(sum(sizes), 1)})",
+        "  %no_area = icmp eq ptr %area, null",
+        "  br i1 %no_area, label %done, label %staged",
+        "staged:",
+        "  %staging = phi ptr [null, %choose], [%area, %stage]",
+    ]
+    for k, a in enumerate(outputs):
+        lines += a.stage(sum(sizes[:k]))
+    return lines, [
+        "  %used = phi ptr [null, %stage], [%staging, %test]",
+        "  call void @free(ptr %used)",
+    ]
 
 
 def gangs_ir(
     name: str,
     frame: Frame,
-    places: Places,
     pieces: int,
+    outputs: Sequence[Array],
     setup: Sequence[str],
     start: Sequence[str],
     body: Sequence[str],
@@ -289,19 +297,23 @@ def gangs_ir(
     `setup` comes before all states and `start` before each gang; `body` begins at the label
     each_in and leaves to next_gang.
     """
-    v, gang = frame.vector, _gang(frame, pieces)
+    v, gang = frame.vector, _gang(frame, pieces, outputs)
     allocate, release = _memory(v, gang * frame.vectors)
+    stage, unstage = _staging(outputs, gang * v.lanes)
+    rows = len(outputs) * v.lanes
     lines = [
-        _kernel(frame, pieces),
+        _kernel(frame, pieces, rows),
         f"define void @{name}(ptr %args, ptr %dims, ptr %steps, ptr %data) {{",
         "entry:",
         "  %n = load i64, ptr %dims",
+        "  %last = sub i64 %n, 1",
+        f"  %rows = alloca [{gang * rows} x ptr]",
         *allocate,
-        *_constants(frame, places, gang),
         *setup,
+        *stage,
         "  br label %test",
         "test:",
-        f"  %i = phi i64 [0, %{'ready' if release else 'entry'}], [%i_next, %next_gang]",
+        "  %i = phi i64 [0, %staged], [%i_next, %next_gang]",
         "  %more = icmp slt i64 %i, %n",
         "  br i1 %more, label %start, label %done",
         "start:",
@@ -316,6 +328,7 @@ def gangs_ir(
         f"  %i_next = add i64 %i, {gang * v.lanes}",
         "  br label %test",
         "done:",
+        *unstage,
         *release,
         "  ret void",
         *(["failed:", "  ret void"] if release else []),

@@ -77,7 +77,7 @@ class Routine:
     @property
     def plan(self) -> Schedule:
         """The parts of the tape and the workspace between them."""
-        return schedule(self.tape, _PART)
+        return schedule(self.tape, piece=_PART)
 
 
 def identifier(text: str, empty: str = "robot") -> str:

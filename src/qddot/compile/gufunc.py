@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import math
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-__all__ = ["Loops", "make_gufunc", "numpy_functions"]
+__all__ = ["Loops", "empty", "make_gufunc", "numpy_functions"]
+
+_LINE_BYTES = 64
 
 _FROM_FUNC_AND_DATA_AND_SIGNATURE = 31
 _NO_IDENTITY = -1
@@ -43,6 +46,19 @@ def _constructor() -> Any:
         *(text, text, number, text),
     )
     return kind(table[_FROM_FUNC_AND_DATA_AND_SIGNATURE])
+
+
+def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """An array that begins with a line of the cache.
+
+    A vector is then written to one line where rows are as long as whole vectors; arrays of
+    NumPy's own begin a quarter of a line later.
+    """
+    kind = np.dtype(dtype)
+    size = math.prod(shape) * kind.itemsize
+    memory = np.empty(size + _LINE_BYTES, np.uint8)
+    start = -memory.ctypes.data % _LINE_BYTES
+    return memory[start : start + size].view(kind).reshape(shape)
 
 
 class Loops:

@@ -20,10 +20,12 @@ from typing import Any
 import numpy as np
 
 from qddot.compile import native
+from qddot.compile.block import output_places
 from qddot.compile.cache import Cache, Entry
 from qddot.compile.gufunc import Loops, make_gufunc
 from qddot.compile.loop import loop_ir
 from qddot.compile.lower import lower
+from qddot.compile.rows import split, writes_after
 from qddot.compile.scan import ScanShapes, scan_ir
 from qddot.compile.schedule import Schedule, schedule
 from qddot.compile.single import SINGLE, make_single, single_ir
@@ -91,7 +93,7 @@ class Source:
         workspace, pieces = plan.workspace, len(plan.pieces)
         if self.scan:
             return scan_ir(tape, vector, self.scan, workspace, pieces, _LOOP)
-        return loop_ir(tape, vector, self.inputs, self.outputs, workspace, pieces, _LOOP)
+        return loop_ir(vector, self.inputs, self.outputs, workspace, pieces, _LOOP)
 
     def tape(self) -> Tape:
         """The tape of the function."""
@@ -169,9 +171,12 @@ def _object_code(source: Source, dtype: str, cache: Cache) -> tuple[Entry, bool]
         return kept, True
     start = time.perf_counter()
     tape = source.tape()
-    plan = schedule(tape)
     vector = vector_type(dtype, native.host().register_bytes)
-    ir = lower(tape, plan, vector, source.loop(tape, plan, vector))
+    # a step hands its outputs to the next, any other function writes them
+    parts = [] if source.scan else split(tape.outputs, source.outputs)
+    places = output_places(tape) if source.scan else {}
+    plan = schedule(tape, writes_after(tape, parts, vector.lanes))
+    ir = lower(tape, plan, vector, source.loop(tape, plan, vector), places)
     if dtype == "float64" and source.has_single:
         ir += "\n" + single_ir(source.inputs, source.outputs, _LOOP)
     code = native.assemble(ir, native.host())

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from qddot.compile.block import Places, output_places, tagged
+from qddot.compile.block import Places
+from qddot.compile.rows import RowWriter
 from qddot.compile.schedule import Schedule
 from qddot.compile.tape import Tape
 from qddot.compile.transpose import moves_ir
@@ -17,14 +18,12 @@ from qddot.compile.types import Vector
 __all__ = ["lower"]
 
 
-_POINTERS = "ptr noalias %in, ptr noalias %out, ptr noalias %ws"
-_PASSED = "ptr %in, ptr %out, ptr %ws"
+_POINTERS = "ptr noalias %in, ptr noalias %out, ptr noalias %ws, ptr noalias %rows"
 _BINARY = {"add": "fadd contract", "sub": "fsub contract", "mul": "fmul contract", "div": "fdiv"}
 
 
-def lower(tape: Tape, plan: Schedule, v: Vector, loop: str) -> str:
-    """The IR of a tape, with the loop that runs it."""
-    places = output_places(tape)
+def lower(tape: Tape, plan: Schedule, v: Vector, loop: str, places: Places) -> str:
+    """The IR of a tape, with the loop that runs it; what has a place goes to the output buffer."""
     pieces = [_Piece(tape, plan, v, k, places).text() for k in range(len(plan.pieces))]
     return "\n".join(
         [
@@ -60,14 +59,21 @@ class _Piece:
 
     def __init__(self, tape: Tape, plan: Schedule, v: Vector, number: int, places: Places) -> None:
         self.tape, self.plan, self.v, self.number, self.places = tape, plan, v, number, places
+        self.rows = RowWriter(v)
         self.lines: list[str] = []
         self.values: dict[int, str] = {}
         self.count = 0
 
     def text(self) -> str:
         """The function."""
-        for i in self.plan.pieces[self.number]:
-            self._entry(i)
+        part = self.plan.pieces[self.number]
+        written = {write.array for i in (-1, *part) for write in self.plan.writes.get(i, ())}
+        self.lines += self.rows.pointers(sorted(written))
+        for i in (*((-1,) if self.number == 0 else ()), *part):
+            if i >= 0:
+                self._entry(i)
+            for write in self.plan.writes.get(i, ()):
+                self.lines += self.rows.write(write, [self._value(x) for x in write.values])
         body = "\n".join(self.lines)
         head = f"define internal void @piece{self.number}({_POINTERS}) noinline"
         return f"{head} {{\n{body}\n  ret void\n}}"
@@ -99,7 +105,7 @@ class _Piece:
     def _entry(self, i: int) -> None:
         name, *args = self.tape.code[i]
         if name == "input":
-            if tagged(i) not in self.places:
+            if i not in self.places:
                 return
             value = self._value(i)
         elif i in self.values:
@@ -108,8 +114,8 @@ class _Piece:
             value = self.values[i] = self._operation(name, args)
         if i in self.plan.slots:
             self._store("%ws", self.plan.slots[i], value)
-        if tagged(i) in self.places:
-            self._store("%out", self.places[tagged(i)], value)
+        if i in self.places:
+            self._store("%out", self.places[i], value)
 
     def _operation(self, name: str, args: Sequence[int | float]) -> str:
         t, v = self.v.type, [self._value(x) for x in args]

@@ -12,17 +12,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from qddot.compile.block import (
-    Array,
-    Frame,
-    Shape,
-    each_block,
-    gangs_ir,
-    output_places,
-    split,
-    tables_ir,
-    tagged,
-)
+from qddot.compile.block import Array, Frame, each_block, gangs_ir, output_places
+from qddot.compile.rows import Shape, split, writer_ir, writes_of
 from qddot.compile.tape import Tape
 from qddot.compile.types import Vector
 
@@ -73,7 +64,7 @@ def scan_ir(
     """The function (args, dimensions, steps, data) that runs @kernel again and again."""
     places, every = output_places(tape), len(shapes.arguments) - 1
     frame = Frame(sum(math.prod(s) for s in shapes.inputs), len(places), workspace, v)
-    moves = _Moves(tape, shapes, v)
+    moves = _Moves(shapes, frame)
     time_axis = list(dict.fromkeys(itertools.chain(*shapes.arguments))).index("t") + 1
     setup = [
         f"  %tp = getelementptr i64, ptr %dims, i64 {time_axis}",
@@ -84,16 +75,30 @@ def scan_ir(
         f"  %every_x = load {v.scalar}, ptr %base{every}",
         f"  %every = fptosi {v.scalar} %every_x to i64",
     ]
+    rows = len(moves.written) * v.lanes
     body = [
-        *each_block("in", "start", "time", frame, moves.before, 0),
+        *each_block("in", "start", "time", frame, moves.before, rows),
         *_time(tape, frame, shapes, moves),
-        *each_block("end", "ended", "next_gang", frame, moves.last, 0),
+        *each_block("end", "ended", "next_gang", frame, moves.last, rows),
     ]
-    return "\n".join([*moves.tables, gangs_ir(name, frame, places, pieces, setup, start, body)])
+    loop = gangs_ir(name, frame, pieces, moves.written, setup, start, body)
+    return "\n".join([*_writers(tape, shapes, v), loop])
+
+
+def _writers(tape: Tape, shapes: ScanShapes, v: Vector) -> list[str]:
+    """The functions @say, from the outputs of a step, and @finish, from the carry."""
+    said = split(tape.outputs, shapes.outputs)[len(shapes.carry) :]
+    carried = range(sum(math.prod(s) for s in shapes.carry))
+    parts = [*([()] * len(said)), *split(carried, shapes.carry)]
+    return [
+        writer_ir("say", v, writes_of(said, v.lanes), output_places(tape)),
+        writer_ir("finish", v, writes_of(parts, v.lanes), {k: k for k in carried}),
+    ]
 
 
 def _time(tape: Tape, frame: Frame, shapes: ScanShapes, moves: _Moves) -> list[str]:
     """All samples of a gang: read, step as often as asked, say."""
+    rows = len(moves.written) * frame.vector.lanes
     return [
         "time:",
         "  %t = phi i64 [0, %each_in], [%t_next, %sampled]",
@@ -101,19 +106,19 @@ def _time(tape: Tape, frame: Frame, shapes: ScanShapes, moves: _Moves) -> list[s
         "  br i1 %t_more, label %sample, label %ended",
         "sample:",
         "  br label %each_xs",
-        *each_block("xs", "sample", "repeat", frame, moves.sampled, 0),
+        *each_block("xs", "sample", "repeat", frame, moves.sampled, rows),
         "repeat:",
         "  %s = phi i64 [0, %each_xs], [%s_next, %each_copy]",
         "  %s_more = icmp slt i64 %s, %every",
         "  br i1 %s_more, label %run, label %said",
         "run:",
-        "  call void @kernel(ptr %frames, i64 %gang)",
+        "  call void @kernel(ptr %frames, i64 %gang, ptr %rows)",
         "  %s_next = add i64 %s, 1",
         "  br label %each_copy",
-        *each_block("copy", "run", "repeat", frame, _copies(tape, frame, shapes), 0),
+        *each_block("copy", "run", "repeat", frame, _copies(tape, frame, shapes), rows),
         "said:",
         "  br label %each_out",
-        *each_block("out", "said", "sampled", frame, moves.after, frame.inputs),
+        *each_block("out", "said", "sampled", frame, moves.after, rows),
         "sampled:",
         "  %t_next = add i64 %t, 1",
         "  br label %time",
@@ -125,35 +130,39 @@ def _time(tape: Tape, frame: Frame, shapes: ScanShapes, moves: _Moves) -> list[s
 class _Moves:
     """What moves all arrays: once a gang, at each sample before and after, and at the end."""
 
-    def __init__(self, tape: Tape, shapes: ScanShapes, v: Vector) -> None:
-        self.tables: list[str] = []
+    def __init__(self, shapes: ScanShapes, frame: Frame) -> None:
         self.setup: list[str] = []
         self.before: list[str] = []
         self.sampled: list[str] = []
-        self.after: list[str] = []
-        self.last: list[str] = []
-        carried, timed = len(shapes.carry), len(shapes.carry) + len(shapes.sampled)
+        v, carried, said = frame.vector, len(shapes.carry), len(shapes.samples)
+        timed = range(carried, carried + len(shapes.sampled))
         every = [*shapes.inputs, (), *shapes.samples, *shapes.carry]
-        core, offset = len(every), 0
-        parts = split(tape.outputs, shapes.outputs)[carried:]
+        first, core, offset = len(shapes.inputs) + 1, len(every), 0
+        spoken = range(first, first + said)
+        arrays = []
         for k, shape in enumerate(every):
-            said = k - len(shapes.inputs) - 1
-            is_timed = carried <= k < timed or 0 <= said < len(shapes.samples)
-            array = Array(k, shape, core, v, is_timed)
-            core += array.axes
-            self.setup += array.setup()
-            if said < -1:
-                moves, way = (self.sampled, "xs") if is_timed else (self.before, "in")
-                moves += array.gather(way, offset)
-                offset += math.prod(shape)
-            elif 0 <= said < len(shapes.samples):
-                self.tables += tables_ir(parts[said], output_places(tape), v.lanes, said)
-                self.after += array.scatter("out", said, parts[said])
-            elif said >= 0:
-                start = sum(math.prod(s) for s in shapes.carry[: said - len(shapes.samples)])
-                here = range(start, start + math.prod(shape))
-                self.tables += tables_ir(here, {tagged(x): x for x in here}, v.lanes, said)
-                self.last += array.scatter("end", said, here)
+            arrays.append(Array(k, shape, core, v, k in timed or k in spoken))
+            core += arrays[-1].axes
+            self.setup += arrays[-1].setup()
+        for k, array in enumerate(arrays[: first - 1]):
+            moves, way = (self.sampled, "xs") if k in timed else (self.before, "in")
+            moves += array.gather(way, offset)
+            offset += array.count
+        self.written = arrays[first:]
+        self.after = [
+            f"  %outputs = getelementptr {v.type}, ptr %buffer_out, i64 {frame.inputs}",
+            *_written("out", self.written[:said], 0, "say", "%outputs"),
+        ]
+        self.last = _written("end", self.written[said:], said * v.lanes, "finish", "%buffer_end")
+
+
+def _written(way: str, arrays: Sequence[Array], first: int, writer: str, buffer: str) -> list[str]:
+    """Write a block to its rows by this function."""
+    lines = []
+    for k, array in enumerate(arrays):
+        lines += array.rows(way, first + k * array.vector.lanes)
+    lines.append(f"  call void @{writer}(ptr {buffer}, ptr %rows_{way})")
+    return [*lines, *(line for array in arrays for line in array.unstage(way))]
 
 
 def _copies(tape: Tape, frame: Frame, shapes: ScanShapes) -> Sequence[str]:
@@ -161,11 +170,14 @@ def _copies(tape: Tape, frame: Frame, shapes: ScanShapes) -> Sequence[str]:
     t, size, places = frame.vector.type, frame.vector.bytes, output_places(tape)
     lines = []
     for k, x in enumerate(tape.outputs[: sum(math.prod(s) for s in shapes.carry)]):
-        source = frame.inputs + places[tagged(x)]
+        value = f"%cx{k}" if type(x) is int else frame.vector.constant(x)
+        if type(x) is int:
+            lines += [
+                f"  %cf{k} = getelementptr {t}, ptr %buffer_copy, i64 {frame.inputs + places[x]}",
+                f"  {value} = load {t}, ptr %cf{k}, align {size}",
+            ]
         lines += [
-            f"  %cf{k} = getelementptr {t}, ptr %buffer_copy, i64 {source}",
-            f"  %cx{k} = load {t}, ptr %cf{k}, align {size}",
             f"  %ct{k} = getelementptr {t}, ptr %buffer_copy, i64 {k}",
-            f"  store {t} %cx{k}, ptr %ct{k}, align {size}",
+            f"  store {t} {value}, ptr %ct{k}, align {size}",
         ]
     return lines

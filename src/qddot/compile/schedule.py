@@ -10,6 +10,7 @@ import heapq
 from dataclasses import dataclass
 from itertools import pairwise
 
+from qddot.compile.rows import Writes
 from qddot.compile.tape import Tape
 
 __all__ = ["Schedule", "schedule"]
@@ -17,15 +18,17 @@ __all__ = ["Schedule", "schedule"]
 
 @dataclass(frozen=True)
 class Schedule:
-    """Pieces of a tape (ranges of entries), and the workspace slot of each value that crosses."""
+    """Pieces of a tape (ranges of entries), slots of the values that cross, writes to outputs."""
 
     pieces: tuple[range, ...]
     slots: dict[int, int]
     workspace: int
+    writes: Writes
 
 
-def schedule(tape: Tape, piece: int = 600) -> Schedule:
+def schedule(tape: Tape, writes: Writes | None = None, piece: int = 600) -> Schedule:
     """Equal pieces of about this many entries, with workspace slots assigned by last use."""
+    after = writes or {}
     n = len(tape.code)
     parts = max(1, -(-n // piece))
     bounds = [round(k * n / parts) for k in range(parts + 1)]
@@ -33,10 +36,10 @@ def schedule(tape: Tape, piece: int = 600) -> Schedule:
     home = {i: k for k, part in enumerate(pieces) for i in part}
     last: dict[int, int] = {}
     for i, (name, *args) in enumerate(tape.code):
-        if name != "input":
-            for x in args:
-                if type(x) is int and tape.code[x][0] != "input" and home[x] != home[i]:
-                    last[x] = home[i]
+        used = [] if name == "input" else args
+        for x in (*used, *(x for write in after.get(i, ()) for x in write.values)):
+            if type(x) is int and tape.code[x][0] != "input" and home[x] != home[i]:
+                last[x] = home[i]
     slots: dict[int, int] = {}
     free: list[int] = []
     ends: list[tuple[int, int]] = []
@@ -51,4 +54,4 @@ def schedule(tape: Tape, piece: int = 600) -> Schedule:
                 else:
                     slots[i], size = size, size + 1
                 heapq.heappush(ends, (last[i], slots[i]))
-    return Schedule(pieces, slots, size)
+    return Schedule(pieces, slots, size, after)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from qddot.algorithms.inverse_dynamics import bias
 from qddot.algorithms.kinematics import Reference, seen_from
-from qddot.algorithms.linear import factorise, inverse, solve
+from qddot.algorithms.linear import factorise, inverse, responses, solve
 from qddot.algorithms.mass_matrix import mass_matrix
 from qddot.algorithms.recursion import (
     Matrix,
@@ -112,12 +112,10 @@ def forward_dynamics_derivatives(
     factor = factorise(mass_matrix(model, q))
     a = solve(factor, [t - h for t, h in zip(tau, bias(model, q, v), strict=True)])
     by_q, by_v, _ = inverse_dynamics_derivatives(model, q, v, a)
-
-    def response(B: Matrix) -> Matrix:
-        columns = [solve(factor, [-x for x in column]) for column in zip(*B, strict=True)]
-        return [list(row) for row in zip(*columns, strict=True)]
-
-    return response(by_q), response(by_v), inverse(factor)
+    less = [[-x for x in (*p, *q)] for p, q in zip(by_q, by_v, strict=True)]
+    moved = responses(factor, less)
+    n = model.nv
+    return [row[:n] for row in moved], [row[n:] for row in moved], inverse(factor)
 
 
 def frame_velocity_derivatives(

@@ -14,13 +14,16 @@ __all__ = [
     "factorise",
     "inverse",
     "mobility",
+    "responses",
     "solve",
     "solve_eliminated",
     "solve_lower",
     "solve_upper",
+    "unit_inverse",
 ]
 
 Factor = tuple[list[list[Scalar]], list[Scalar]]
+Rows = Sequence[Sequence[Scalar]]
 
 
 def dot(a: Sequence[Scalar], b: Sequence[Scalar]) -> Scalar:
@@ -28,7 +31,7 @@ def dot(a: Sequence[Scalar], b: Sequence[Scalar]) -> Scalar:
     return sum((x * y for x, y in zip(a, b, strict=True)), 0.0)
 
 
-def factorise(A: Sequence[Sequence[Scalar]]) -> Factor:
+def factorise(A: Rows) -> Factor:
     """L (unit lower triangular) and d with A = Lᵀ diag(d) L.
 
     Eliminates from the last row to the first: a mass matrix in tree order fills in nothing
@@ -46,7 +49,7 @@ def factorise(A: Sequence[Sequence[Scalar]]) -> Factor:
     return L, [L[k][k] for k in range(n)]
 
 
-def solve_upper(L: Sequence[Sequence[Scalar]], b: Sequence[Any]) -> list[Any]:
+def solve_upper(L: Rows, b: Sequence[Any]) -> list[Any]:
     """x with Lᵀ x = b; the entries of b may be scalars or spatial vectors."""
     x = list(b)
     for k in reversed(range(len(x))):
@@ -61,7 +64,7 @@ def solve(factor: Factor, b: Sequence[Scalar]) -> list[Scalar]:
     return solve_lower(L, [y / e for y, e in zip(solve_upper(L, b), d, strict=True)])
 
 
-def solve_lower(L: Sequence[Sequence[Scalar]], b: Sequence[Scalar]) -> list[Scalar]:
+def solve_lower(L: Rows, b: Sequence[Scalar]) -> list[Scalar]:
     """x with L x = b."""
     x = list(b)
     for i in range(len(x)):
@@ -70,27 +73,50 @@ def solve_lower(L: Sequence[Sequence[Scalar]], b: Sequence[Scalar]) -> list[Scal
     return x
 
 
+def unit_inverse(L: Rows) -> list[list[Scalar]]:
+    """L⁻¹ of a unit lower triangular L, with the same zeros where a tree has branches."""
+    W: list[list[Scalar]] = []
+    for i in range(len(L)):
+        row: list[Scalar] = [*[0.0] * i, 1.0, *[0.0] * (len(L) - i - 1)]
+        for k in reversed(range(i)):
+            for j in range(k + 1):
+                row[j] = row[j] - L[i][k] * W[k][j]
+        W.append(row)
+    return W
+
+
 def inverse(factor: Factor) -> list[list[Scalar]]:
-    """A⁻¹, symmetric: column i down to the diagonal, and mirrored."""
-    n = len(factor[1])
-    result: list[list[Scalar]] = [[0.0] * n for _ in range(n)]
-    for i in range(n):
-        unit = [1.0 if k == i else 0.0 for k in range(n)]
-        for j, x in enumerate(solve(factor, unit)[: i + 1]):
-            result[i][j] = result[j][i] = x
-    return result
+    """A⁻¹ = L⁻¹ D⁻¹ L⁻ᵀ, symmetric."""
+    L, d = factor
+    return _weighed(unit_inverse(L), d)
 
 
-def mobility(factor: Factor, J: Sequence[Sequence[Scalar]]) -> list[list[Scalar]]:
+def responses(factor: Factor, B: Rows) -> list[list[Scalar]]:
+    """A⁻¹ B for a matrix B of many columns: L⁻¹ keeps what a column has no part in out of it."""
+    L, d = factor
+    W = unit_inverse(L)
+    up, columns = list(zip(*W, strict=True)), []
+    for b in zip(*B, strict=True):
+        y = [dot(row, b) / e for row, e in zip(up, d, strict=True)]
+        columns.append([dot(row, y) for row in W])
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def mobility(factor: Factor, J: Rows) -> list[list[Scalar]]:
     """J A⁻¹ Jᵀ, symmetric, by half a solve a row: with A = Lᵀ D L it is Y D⁻¹ Yᵀ, Lᵀ Yᵀ = Jᵀ."""
     L, d = factor
-    Y = [solve_upper(L, row) for row in J]
+    return _weighed([solve_upper(L, row) for row in J], d)
+
+
+def _weighed(Y: Rows, d: Sequence[Scalar]) -> list[list[Scalar]]:
+    """Y D⁻¹ Yᵀ, symmetric: the lower half, and mirrored."""
     scaled = [[y / e for y, e in zip(row, d, strict=True)] for row in Y]
-    lower = [[dot(Y[i], scaled[j]) for j in range(i + 1)] for i in range(len(J))]
-    return [[lower[max(i, j)][min(i, j)] for j in range(len(J))] for i in range(len(J))]
+    n = range(len(Y))
+    lower = [[dot(Y[i], scaled[j]) for j in range(i + 1)] for i in n]
+    return [[lower[max(i, j)][min(i, j)] for j in n] for i in n]
 
 
-def eliminate(A: Sequence[Sequence[Scalar]]) -> list[list[Scalar]]:
+def eliminate(A: Rows) -> list[list[Scalar]]:
     """U (unit upper triangular, above the diagonal) and L with A = U L, without pivoting.
 
     For matrices that need not be symmetric but are near to a mass matrix: like `factorise` it
@@ -105,7 +131,7 @@ def eliminate(A: Sequence[Sequence[Scalar]]) -> list[list[Scalar]]:
     return F
 
 
-def solve_eliminated(F: Sequence[Sequence[Scalar]], b: Sequence[Scalar]) -> list[Scalar]:
+def solve_eliminated(F: Rows, b: Sequence[Scalar]) -> list[Scalar]:
     """x with U L x = b."""
     x = list(b)
     for k in reversed(range(len(x))):

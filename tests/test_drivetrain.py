@@ -27,7 +27,8 @@ from qddot.joints import JOINTS, Drivetrain, Joint, Limits
 from qddot.model import WORLD
 from qddot.parts import Link
 from qddot.robot import Robot
-from qddot.simulate import INTEGRATORS, rollout
+from qddot.simulate import INTEGRATORS, energy_ledger, rollout
+from qddot.simulate.contact import PenaltyStops
 from qddot.simulate.drivetrain import (
     Backlash,
     Delay,
@@ -692,6 +693,64 @@ def test_a_stiffer_loop_drags_without_sticking():
     assert (found.v[2000:, 0] > 0.0).all()
 
 
+# figures that differ from motion to motion
+
+BATCH = (
+    ("semi_implicit", lambda x: {"effects": [Friction(coulomb(0.2 * x, 0.1))]}),
+    ("semi_implicit", lambda x: {"effects": [Friction(stribeck(0.5, 0.2, 0.1 * x), 0.01 * x)]}),
+    ("semi_implicit", lambda x: {"effects": [LuGre(coulomb(0.2 * x), 1e3 * x, {"joint1": x})]}),
+    ("rk4", lambda x: {"effects": [MotorConstant({"joint2": x}), Limit(0.3 * x), Delay(2)]}),
+    ("semi_implicit", lambda x: {"effects": [TorqueSpeedLimit(0.2 * x, 0.3)]}),
+    ("semi_implicit", lambda x: {"effects": [Gear(2 * x, 0.3 * x, 0.2 * x, (Limit(0.1 * x),))]}),
+    ("semi_implicit", lambda x: {"effects": [Gear(-x, motor=(Friction(coulomb(0.2)),))]}),
+    ("variational", lambda x: {"effects": [PenaltyStops(3.0 * x, 0.05 * x, 0.01, x)]}),
+    ("semi_implicit", lambda x: {"sensors": [Quantisation(0.01 * x), Noise(0.01 * x, seed=2)]}),
+    ("semi_implicit", lambda x: {"sensors": [DifferencedVelocity(50.0 * x), Latency(1)]}),
+)
+
+
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize(("integrator", "make"), BATCH)
+def test_figures_carry_batch_axes(integrator, make, native):
+    robot = Robot(qddot.load("planar_2r").model, native=native)
+    given = {"q0": [3.1, 0.2], "v0": [0.8, -0.4], "tau": [1.5, -0.7], "dt": 2e-3, "steps": 40}
+    given |= {"integrator": integrator, "record": True, "feedback": PD()}
+    given |= {"q_ref": np.zeros(2), "v_ref": np.zeros(2), "kp": np.ones(2), "kd": np.ones(2)}
+    figures = np.array([[1.0, 2.0, 2.5]])
+    found = rollout(robot, **given, **make(figures))
+    assert found.q.shape == (1, 3, 41, 2)
+    for k, figure in enumerate(figures[0]):
+        alone = rollout(Robot(robot.model), **given, **make(float(figure)))
+        np.testing.assert_allclose(found.q[0, k], alone.q, rtol=1e-11, atol=1e-12)
+        np.testing.assert_allclose(found.v[0, k], alone.v, rtol=1e-10, atol=1e-11)
+    assert np.abs(found.q[0, 0, -1] - found.q[0, 1, -1]).max() > 1e-6
+    more = found.continued(steps=5, q_ref=np.zeros(2), v_ref=np.zeros(2), tau=given["tau"])
+    whole = rollout(robot, **(given | {"steps": 45}), **make(figures))
+    assert more.q.tobytes() == whole.q[..., 40:, :].tobytes()
+
+
+def test_energy_of_figures_by_motion():
+    robot, figures = Robot(qddot.load("planar_2r").model), np.array([0.3, 0.6])
+    given = {"q0": [0.1, 0.2], "v0": [1.0, -0.4], "dt": 1e-3, "steps": 30}
+    ledger = energy_ledger(rollout(robot, **given, effects=[Friction(coulomb(figures))]))
+    for k, x in enumerate(figures):
+        alone = energy_ledger(rollout(robot, **given, effects=[Friction(coulomb(float(x)))]))
+        np.testing.assert_allclose(ledger.friction[k], alone.friction, rtol=1e-9, atol=1e-12)
+    assert ledger.friction[1, -1] > 1.5 * ledger.friction[0, -1] > 0.0
+
+
+def test_backlash_by_motion():
+    robot = qddot.load("planar_2r").with_flexible_joints(50.0, motor_inertia=0.05)
+    gaps = np.array([0.01, 0.1])
+    found, *alone = (
+        run(robot, Backlash(gap), tau=[0.3, 0.0, 0.0, 0.1], q=np.zeros(4), steps=60, dt=2e-3)
+        for gap in (gaps, *gaps.tolist())
+    )
+    for k in range(2):
+        np.testing.assert_allclose(found.q[k], alone[k].q, rtol=1e-10, atol=1e-13)
+    assert np.abs(found.q[0] - found.q[1]).max() > 1e-4
+
+
 # what cannot be
 
 
@@ -719,6 +778,10 @@ def test_a_stiffer_loop_drags_without_sticking():
         (lambda: Gear(10.0, 0.9, 0.0), NotUnderstood, "backdriving"),
         (lambda: Gear(10.0, motor=Limit(1.0)), NotUnderstood, "tuple of effects"),
         (lambda: Delay(1.5), NotUnderstood, "whole number of steps"),
+        (lambda: Delay(np.array([1, 2])), NotUnderstood, "for all motions of a batch"),
+        (lambda: Limit(np.array([1.0, np.nan])), NotUnderstood, "limit"),
+        (lambda: Friction(coulomb(np.array([1.0, -1.0]))), NotUnderstood, "figure of law"),
+        (lambda: LuGre(coulomb(np.array([1.0, 0.0])), 1e5), NotUnderstood, "level above 0"),
         (lambda: Delay({"joint1": -1}), NotUnderstood, "delay of joint 'joint1'"),
         (lambda: Backlash(0.0), NotUnderstood, "gap"),
         (lambda: Noise(-1.0), NotUnderstood, "0 or more"),

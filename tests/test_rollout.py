@@ -17,7 +17,30 @@ from qddot.errors import BatchMismatch, NotUnderstood, ShapeMismatch, UnknownNam
 from qddot.joints import Drivetrain
 from qddot.model import WORLD
 from qddot.robot import Robot
-from qddot.simulate import INTEGRATORS, rollout
+from qddot.simulate import INTEGRATORS, energy_ledger, rollout
+from qddot.simulate.contact import (
+    Box,
+    ComplementarityContact,
+    PenaltyContact,
+    Plane,
+    Scene,
+    contact_ledger,
+)
+from qddot.simulate.drivetrain import (
+    Backlash,
+    Delay,
+    DifferencedVelocity,
+    Friction,
+    Gear,
+    Latency,
+    LuGre,
+    ModelLosses,
+    Noise,
+    Quantisation,
+    coulomb,
+    stribeck,
+)
+from qddot.simulate.feedback import PD
 
 IMPLICIT = ("backward_euler", "implicit_midpoint", "variational")
 MENAGERIE = Path(__file__).resolve().parents[2] / "shared" / "menagerie"
@@ -159,6 +182,138 @@ def test_parameters_carry_batch_axes():
         other = robot.with_parameters(inertia[k])
         alone = rollout(other, [0.3, 0.1], [0, 0], dt=0.01, steps=20)
         np.testing.assert_allclose(found.q[k], alone.q, rtol=1e-12)
+
+
+def parts(robot: Robot) -> dict:
+    """All that keeps a memory in a rollout of a flexible robot with motors."""
+    return {
+        "effects": (
+            Delay(3),
+            Gear(2.0, 0.8, motor=(Delay({"joint2.motor": 2}), LuGre(coulomb(0.1, 0.01), 1e3, 1.0))),
+            ModelLosses(),
+            Backlash(0.02),
+            Friction(stribeck(0.4, 0.2, 0.05, 0.1)),
+        ),
+        "sensors": (
+            Noise(1e-3, 1e-2, seed=np.arange(3)),
+            Quantisation(1e-4),
+            DifferencedVelocity(200.0),
+            Latency(2),
+        ),
+        "feedback": PD(),
+        "kp": np.array([[5.0], [8.0], [3.0]]) * np.ones(robot.nv),
+        "kd": 0.2 * np.ones(robot.nv),
+    }
+
+
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("hold", ["zero", "linear"])
+@pytest.mark.parametrize("integrator", ["semi_implicit", "implicit_midpoint"])
+def test_two_rollouts_are_one(integrator, hold, native):
+    flexible = qddot.load("planar_2r").with_flexible_joints(50.0, motor_inertia=0.05)
+    robot = Robot(flexible.model, native=native)
+    rng = np.random.default_rng(5)
+    q = rng.normal(size=(3, robot.nq))
+    rows = 9 + (hold == "linear")
+    tau, q_ref = rng.normal(size=(rows, robot.nv)), rng.normal(size=(9, robot.nq))
+    given = parts(robot) | {"dt": 2e-3, "every": 2, "hold": hold, "integrator": integrator}
+    given |= {"v_ref": np.zeros(robot.nv), "record": True}
+    given |= {"parameters": {"inertia": robot.inertial_parameters * rng.uniform(1, 2, (3, 1, 1))}}
+    whole = rollout(robot, q, np.zeros(robot.nv), tau, steps=18, q_ref=q_ref, **given)
+    some = 4 + (hold == "linear")
+    first = rollout(robot, q, np.zeros(robot.nv), tau[:some], steps=8, q_ref=q_ref[:4], **given)
+    v_ref = np.zeros(robot.nv)
+    more = first.continued(tau[4:], steps=10, q_ref=q_ref[4:], v_ref=v_ref)
+    assert np.isfinite(whole.q).all()
+    for a, b in zip(
+        (whole.q, whole.v, *whole.history), (more.q, more.v, *more.history), strict=True
+    ):
+        assert a[:, 4:].tobytes() == b.tobytes()
+    for a, b in zip(whole.memories, more.memories, strict=True):
+        assert a.tobytes() == b.tobytes()
+    assert whole.time[4:].tobytes() == more.time.tobytes()
+    # and all of it matters: without the memories it is another motion
+    fresh = rollout(
+        robot, first.q[:, -1], first.v[:, -1], tau[4:], steps=10, q_ref=q_ref[4:], **given
+    )
+    assert all((a != b).any() for a, b in zip(fresh.memories, more.memories, strict=True) if a.size)
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_contact_goes_on_from_its_impulses(native):
+    robot = Robot(qddot.load("quadrotor").model, native=native)
+    scene = Scene([Plane()], boxes=[Box(robot.body_names[0], (1.0, 0.6, 0.2))])
+    q, v = robot.neutral(), np.array([0.4, 0.0, -0.1, 0.2, 0.3, 0.0])
+    q[2] = 0.1
+    for given in (
+        {"contact": ComplementarityContact(scene, 4)},
+        {"effects": [PenaltyContact(scene, 300.0, 1.0)]},
+    ):
+        whole = rollout(robot, q, v, dt=2e-3, steps=30, **given)
+        more = rollout(robot, q, v, dt=2e-3, steps=12, **given).continued(steps=11)
+        more = more.continued(steps=7)
+        assert more.q.tobytes() == whole.q[23:].tobytes()
+        assert more.memories[0].tobytes() == whole.memories[0].tobytes()
+        cold = rollout(robot, more.q[0], more.v[0], dt=2e-3, steps=7, **given)
+        assert (cold.q[-1] != more.q[-1]).any()
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_friction_and_stiffness_of_contact_carry_batch_axes(native):
+    robot = Robot(qddot.load("quadrotor").model, native=native)
+    q, v = robot.neutral(), np.array([0.4, 0.0, -0.3, 0.0, 0.0, 0.0])
+    q[2] = 0.1
+
+    def slide(mu, bounce, stiffness):
+        shapes = {"boxes": [Box(robot.body_names[0], (1.0, 0.6, 0.2))]}
+        scene = Scene([Plane()], **shapes, friction=mu, restitution=bounce)
+        for law in (
+            {"contact": ComplementarityContact(scene)},
+            {"effects": [PenaltyContact(scene, stiffness, 0.01 * stiffness)]},
+        ):
+            yield rollout(robot, q, v, dt=5e-4, steps=40, **law)
+
+    mu, bounce, stiffness = np.array([0.0, 0.2, 0.9]), np.array([0.0, 0.5, 0.9]), 300.0
+    stiffness = stiffness * np.array([1.0, 2.0, 3.0])
+    alone = [list(slide(*map(float, x))) for x in zip(mu, bounce, stiffness, strict=True)]
+    for way, found in enumerate(slide(mu, bounce, stiffness)):
+        ledger = contact_ledger(found)
+        for k in range(3):
+            np.testing.assert_allclose(found.q[k], alone[k][way].q, rtol=1e-9, atol=1e-10)
+            assert found.status.label[k] == alone[k][way].status.label
+            other = contact_ledger(alone[k][way])
+            np.testing.assert_allclose(ledger.cone_ratio[k], other.cone_ratio, rtol=1e-6, atol=1e-7)
+        assert np.abs(np.diff(found.v[:, -1, 0])).min() > 1e-4
+        energy = energy_ledger(found).contact[:, -1]
+        expected = [energy_ledger(x[way]).contact[-1] for x in alone]
+        np.testing.assert_allclose(energy, expected, rtol=1e-7)
+    with pytest.raises(NotUnderstood, match="friction of a scene"):
+        Scene([Plane()], friction=np.array([0.5, -0.5]))
+
+
+def test_steps_of_the_status_are_counted_from_the_start_of_the_motion():
+    robot = Robot(qddot.load("planar_2r").model)
+    first = rollout(robot, [0.1, 0.2], [0, 0], dt=1e-3, steps=10)
+    tau = np.zeros((6, 2))
+    tau[3, 0] = np.nan
+    more = first.continued(tau, steps=6)
+    assert more.status.label == "nan_input"
+    assert more.status.step == 13
+    assert more.status.of().time == pytest.approx(0.013)
+    assert first.continued(steps=0).q.shape == (1, 2)
+    single = rollout(robot, np.zeros(2, np.float32), np.zeros(2, np.float32), dt=1e-3, steps=3)
+    assert single.continued(steps=2).q.dtype == np.float32
+    assert single.continued(steps=2).dt == single.dt == 1e-3
+    assert first.continued(steps=4, every=2).time == pytest.approx([0.01, 0.012, 0.014])
+    ledger = energy_ledger(more.continued(steps=4))
+    assert np.isnan(ledger.kinetic[-1])
+    whole = energy_ledger(rollout(robot, [0.1, 0.2], [0, 0], dt=1e-3, steps=18)).residual
+    part = energy_ledger(first.continued(steps=8)).residual
+    np.testing.assert_allclose(part, whole[10:] - whole[10], atol=1e-12)
+    with pytest.raises(UnknownName, match="kp"):
+        first.continued(steps=1, kp=1.0)
+    with pytest.raises(NotUnderstood, match="rollout made"):
+        dataclasses.replace(first, plan=None).continued(steps=1)
 
 
 @pytest.mark.parametrize(

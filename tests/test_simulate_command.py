@@ -53,6 +53,16 @@ def test_json_and_exit_code_of_a_bad_motion():
     assert report["energy"]["residual"] > 0
 
 
+def test_a_solver_that_did_not_converge_is_told():
+    args = ("double_pendulum", "--integrator", "backward_euler", "--time", "1", "--state", "random")
+    result = run(*args, "--dt", "0.1")
+    assert result.exit_code == 1
+    words = " ".join(result.stdout.split())
+    assert re.search(r"status: not_converged \(backward_euler\) at step \d+", words), words
+    assert "take a shorter step" in words
+    assert run(*args, "--dt", "0.005", "--json").exit_code == 0
+
+
 def test_gravity_holds_an_arm():
     result = run("ur5e", "--torque", "gravity", "--time", "0.05", "--dt", "0.005", "--json")
     report = json.loads(result.stdout)

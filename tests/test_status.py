@@ -19,6 +19,7 @@ from qddot.simulate.contact import (
     Scene,
     Sphere,
 )
+from qddot.simulate.drivetrain import Friction, coulomb
 
 ARM = qddot.load("planar_2r").model
 
@@ -152,6 +153,84 @@ def test_contact_that_is_not_solved():
     assert hard.status.label == "not_converged"
     assert hard.status.step == 1
     assert easy.status.ok
+
+
+IMPLICIT = ("backward_euler", "implicit_midpoint", "variational")
+
+
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("integrator", IMPLICIT)
+def test_iterations_of_implicit_steps_that_end_early(integrator, native):
+    robot = Robot(qddot.load("double_pendulum").model, native=native)
+    q, v = np.array([[1.4, -0.8], [0.01, 0.0]]), np.array([[3.0, -5.0], [0.0, 0.0]])
+    coarse = rollout(robot, q, v, dt=0.12, steps=6, integrator=integrator)
+    assert coarse.status.of(0).label == "not_converged"
+    assert coarse.status.of(0).cause == integrator
+    assert "shorter step" in coarse.status.of(0).remedy
+    # slow motions about rest are linear, and Newton's method finds their steps at once
+    assert coarse.status.of(1).label == "ok"
+    fine = rollout(robot, q, v, dt=2e-3, steps=60, integrator=integrator)
+    assert fine.status.ok
+    assert fine.misses.max() < 1e-12
+    # the first bad step is found between samples too
+    kept = rollout(robot, q, v, dt=0.12, steps=6, every=3, integrator=integrator)
+    bad = coarse.status.step[0]
+    assert kept.status.step[0] == 3 * -(-bad // 3)
+    np.testing.assert_array_equal(kept.misses, coarse.misses[:, ::3])
+
+
+def test_a_step_that_settled_is_in_balance_and_another_is_not():
+    robot = Robot(qddot.load("double_pendulum").model)
+    q = robot.random(3, 60)
+    v = np.random.default_rng(3).normal(size=(60, 2)) * 2.0
+    dt = 0.08
+    found = rollout(robot, q, v, dt=dt, steps=1, integrator="backward_euler")
+    end, v_end = found.q[:, 1], found.v[:, 1]
+    lack = robot.inverse_dynamics(end, v_end, (v_end - v) / dt)
+    off = dt * np.linalg.solve(robot.mass_matrix(end), lack[..., None])[..., 0]
+    off = np.linalg.norm(off, axis=1) / np.hypot(1.0, np.linalg.norm(v_end, axis=1))
+    settled = found.status.label == "ok"
+    assert 5 < settled.sum() < 55
+    assert off[settled].max() < 1e-6 < off[~settled].max()
+
+
+def test_explicit_steps_carry_no_misses():
+    for name in ("euler", "semi_implicit", "implicit_damping", "rk4", "dormand_prince"):
+        found = rollout(Robot(ARM), [0.1, 0.2], [0, 0], dt=1e-3, steps=1, integrator=name)
+        assert found.misses is None
+        assert found.plan.shapes.carry == ((2,), (2,), ())
+
+
+def row_of_links(n: int, file) -> Robot:
+    """Equal links one after the other, all turning about parallel axes."""
+    inertia = '<inertia ixx="0.01" iyy="0.01" izz="0.01" ixy="0" ixz="0" iyz="0"/>'
+    inertial = f'<inertial><origin xyz="0.5 0 0"/><mass value="1"/>{inertia}</inertial>'
+    text = '<robot name="row"><link name="l0"/>'
+    for k in range(1, n + 1):
+        text += f'<link name="l{k}">{inertial}</link><joint name="j{k}" type="continuous">'
+        text += f'<parent link="l{k - 1}"/><child link="l{k}"/><axis xyz="0 1 0"/>'
+        text += f'<origin xyz="{int(k > 1)} 0 0"/></joint>'
+    file.write_text(text + "</robot>")
+    return Robot(qddot.load(file).model)
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_friction_that_is_not_solved(tmp_path, native):
+    robot = Robot(row_of_links(6, tmp_path / "row.urdf").model, native=native)
+    rng = np.random.default_rng(0)
+    q, v, most, dt = 0.1 * rng.normal(size=(40, 6)), 3.0 * rng.normal(size=(40, 6)), 50.0, 0.05
+    found = rollout(robot, q, v, dt=dt, steps=1, effects=[Friction(coulomb(most))])
+    # Coulomb's law, from the motion alone: the torque that is left is within bounds and resists
+    left = robot.inverse_dynamics(q, v, (found.v[:, 1] - v) / dt)
+    bound, speed = np.abs(left) - most, np.abs(found.v[:, 1])
+    held = (speed == 0.0) & (bound < 1e-6)
+    slides = np.abs(left + most * np.sign(found.v[:, 1])) < 1e-6
+    lawful = (held | slides).all(-1)
+    assert 5 < lawful.sum() < 35
+    np.testing.assert_array_equal(found.status.label == "ok", lawful)
+    assert found.status.of(int(np.argmin(lawful))).cause == "friction"
+    fine = rollout(robot, q, v, dt=1e-3, steps=5, effects=[Friction(coulomb(most))])
+    assert fine.status.ok
 
 
 def test_a_perturbation_reproduces_a_divergence_bit_for_bit():

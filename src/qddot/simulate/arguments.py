@@ -103,8 +103,10 @@ def loop_arguments(
     every: int,
     parameters: Mapping[str, ArrayLike],
     given: Mapping[str, ArrayLike],
+    figures: Sequence[np.ndarray] = (),
+    memories: Sequence[np.ndarray] | None = None,
 ) -> list[np.ndarray]:
-    """The arguments of the loop, checked."""
+    """The arguments of the loop, checked; memories are those before the first step unless given."""
     model, shapes, (references, gains) = plan.model, plan.shapes, plan.law
     rows = samples + (plan.hold == "linear")
     for name in (*references, *gains):
@@ -114,7 +116,13 @@ def loop_arguments(
         if name not in references and name not in gains:
             raise UnknownName("argument", name, (*references, *gains), "rollout")
     each = zip(plan.keepers, plan.kept, strict=True)
-    starts = [np.array(keeper.start(model), float) for keeper, n in each if n]
+    starts = (
+        list(memories)
+        if memories is not None
+        else [np.array(keeper.start(model), float) for keeper, n in each if n]
+    )
+    if plan.iterations:
+        starts.insert(0, np.zeros(len(plan.iterations)))
     q, v = numbers("rollout", "q0", q0, (model.nq,)), numbers("rollout", "v0", v0, (model.nv,))
     torque = _rows("tau", np.zeros(model.nv) if tau is None else tau, model.nv, rows)
     torques = [torque[..., :-1, :], torque[..., 1:, :]] if plan.hold == "linear" else [torque]
@@ -123,6 +131,7 @@ def loop_arguments(
         for (name, x), shape in zip(parameters.items(), shapes.constants[2:], strict=False)
     ]
     inputs += [numbers("rollout", name, given[name], shape) for name, shape in gains.items()]
+    inputs += [numbers("rollout", "figures of effects", x, ()) for x in figures]
     torques += [_rows(name, given[name], n, samples) for name, (n,) in references.items()]
     kind = np.result_type(q, v)
     clock, length, count = (np.array(x, kind) for x in (0.0, dt, every))

@@ -34,7 +34,7 @@ from qddot.simulate.layout import columns
 from qddot.simulate.motion import align, chart_rate, unalign
 from qddot.simulate.plant import Moment, RobotPlant
 from qddot.simulate.rollout import Rollout
-from qddot.simulate.status import energies
+from qddot.simulate.status import constants_over_time, energies
 from qddot.spatial import Force
 
 __all__ = [
@@ -231,13 +231,13 @@ def _flows(found: Rollout) -> list[np.ndarray]:
     # velocities at the end of each step in the axes of its start
     v1 = unalign(model, q, align(model, q1, v1))
     h = float(found.time[1] - found.time[0])
-    exact = found.time[1] < 1.5 * found.dt and found.integrator in _STEPWISE
+    exact = found.every == 1 and found.integrator in _STEPWISE
     loads = _loads(plan, plant, q, v, v1)
     middle = [0.5 * (a + b) for a, b in zip(v, v1, strict=True)]
     moved = [b - a for a, b in zip(v, v1, strict=True)]
     rows, error = [], np.zeros((*shape, len(found.time) - 1))
     # a torque that is given is held, and feedback is when its steps are kept
-    given = not plan.feedback or found.time[1] < 1.5 * found.dt
+    given = not plan.feedback or found.every == 1
     parts = ((loads.motor, exact or given), (loads.friction, exact), (loads.contact, exact))
     for part, held in parts:
         force = [np.broadcast_to(x, error.shape) for x in part]
@@ -322,7 +322,8 @@ def _stored(found: Rollout) -> tuple[np.ndarray, np.ndarray]:
     """Energy in the springs of joints, and in those of contact."""
     plan, shape = found.plan, found.q.shape[:-1]
     joints, contact = np.zeros(shape), np.zeros(shape)
-    for k, effect in enumerate(plan.effects if plan else ()):
+    effects = plan.filled(constants_over_time(found))[0] if plan else ()
+    for k, effect in enumerate(effects):
         q = columns(found.q)
         if isinstance(effect, ModelLosses) and effect.springs and plan:
             joints = joints + _joint_springs(plan.model, q)

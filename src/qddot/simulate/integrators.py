@@ -15,7 +15,7 @@ from qddot.algorithms.recursion import Vector, zeros
 from qddot.errors import UnknownName
 from qddot.scalar import Scalar
 from qddot.simulate.implicit import OneStage
-from qddot.simulate.motion import Loaded, Rated, State, advance, displacement_rate
+from qddot.simulate.motion import Loaded, Rated, Solved, State, advance, displacement_rate
 from qddot.simulate.variational import variational_step
 
 __all__ = [
@@ -39,13 +39,17 @@ class Plant(Loaded, Protocol):
 
 @dataclass(frozen=True)
 class Integrator:
-    """A row of the table: its name, order of convergence, stages, and the text of a step."""
+    """A row of the table: its name, order of convergence, stages, and the text of a step.
+
+    A step that iterates for its state says, after it, how far that is from settled.
+    """
 
     name: str
     order: int
     stages: int
-    step: Callable[[Plant, Vector, Vector, Scalar], State]
+    step: Callable[[Plant, Vector, Vector, Scalar], State | Solved]
     symplectic: bool = False
+    iterates: bool = False
 
 
 @dataclass(frozen=True)
@@ -139,9 +143,9 @@ INTEGRATORS: dict[str, Integrator] = {
         Integrator("euler", 1, 1, EULER.step),
         Integrator("semi_implicit", 1, 1, _semi_implicit),
         Integrator("implicit_damping", 1, 1, _implicit_damping),
-        Integrator("backward_euler", 1, 1, OneStage(1.0).step),
-        Integrator("implicit_midpoint", 2, 1, OneStage(0.5).step),
-        Integrator("variational", 2, 1, variational_step, symplectic=True),
+        Integrator("backward_euler", 1, 1, OneStage(1.0).step, iterates=True),
+        Integrator("implicit_midpoint", 2, 1, OneStage(0.5).step, iterates=True),
+        Integrator("variational", 2, 1, variational_step, symplectic=True, iterates=True),
         Integrator("rk4", 4, 4, RK4.step),
         Integrator("dormand_prince", 5, 7, DORMAND_PRINCE.step),
     )

@@ -9,24 +9,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
+from qddot.algorithms.linear import dot
 from qddot.algorithms.recursion import Vector, zeros
 from qddot.model import Model
-from qddot.scalar import Scalar
+from qddot.scalar import Scalar, sqrt
 from qddot.spatial import Force, Vec3
 
 __all__ = [
     "Loaded",
     "Rated",
+    "Solved",
     "State",
     "advance",
     "align",
     "chart_rate",
     "displacement_rate",
+    "share_of_speed",
     "turning_parts",
     "unalign",
 ]
 
 State = tuple[list[Scalar], list[Scalar]]
+Solved = tuple[list[Scalar], list[Scalar], Scalar]
+"""A state that was iterated for, and the share of its velocities that the last round changed."""
 
 
 class Rated(Protocol):
@@ -93,6 +98,11 @@ def displacement_rate(model: Model, u: Vector, w: Vector) -> list[Scalar]:
         fourth = turn.cross(turn.cross(twice))
         rate[part] = list(spin + once * 0.5 + twice * (1.0 / 12.0) - fourth * (1.0 / 720.0))
     return rate
+
+
+def share_of_speed(change: Vector, w: Vector) -> Scalar:
+    """The size of a change of velocities, as a share of their own and 1 m/s, 1 rad/s."""
+    return sqrt(dot(change, change) / (dot(w, w) + 1.0))
 
 
 def turning_parts(model: Model) -> Iterator[slice]:

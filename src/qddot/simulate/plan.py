@@ -17,8 +17,10 @@ from qddot.scalar import less, where
 from qddot.simulate.compiled import kept_kernel
 from qddot.simulate.feedback import Feedback, Sensor, Shapes
 from qddot.simulate.integrators import find_integrator
+from qddot.simulate.lifted import fill
 from qddot.simulate.motion import align, unalign
-from qddot.simulate.plant import ContactLaw, Effect, RobotPlant
+from qddot.simulate.plant import ContactLaw, Effect, Resisting, RobotPlant
+from qddot.simulate.resistance import largest
 
 __all__ = ["Hold", "StepPlan"]
 
@@ -38,6 +40,7 @@ class StepPlan:
     sensors: tuple[Sensor, ...] = ()
     contact: ContactLaw | None = None
     record: bool = False
+    figures: int = 0
 
     @property
     def keepers(self) -> tuple[Effect | Sensor | ContactLaw, ...]:
@@ -49,6 +52,15 @@ class StepPlan:
         """How many numbers each of them keeps; what keeps none is not carried."""
         return [keeper.memory(self.model) for keeper in self.keepers]
 
+    @cached_property
+    def iterations(self) -> tuple[str, ...]:
+        """What a step iterates for, and so may not reach; contact keeps an account of its own."""
+        if self.contact:
+            return ()
+        solver = (self.integrator,) if find_integrator(self.integrator).iterates else ()
+        grips = self.model.nv > 1 and any(isinstance(x, Resisting) for x in self.effects)
+        return (*solver, *(("friction",) if grips else ()))
+
     @property
     def torque_rows(self) -> int:
         """How many rows of torques a step reads: that of its sample, and the next to lead to."""
@@ -56,9 +68,10 @@ class StepPlan:
 
     @cached_property
     def shapes(self) -> ScanShapes:
-        """Carry q, v, a clock and the memories; read torques and references; give q and v.
+        """Carry q, v, a clock, misses and memories; read torques and references; give q and v.
 
-        With `record` the memories are given at each sample as well.
+        The misses of what is iterated for, the largest so far, are given at each sample as well,
+        and with `record` the memories.
         """
         m, dims = self.model, sizes(self.model, {})
         memories = tuple((n,) for n in self.kept if n)
@@ -68,11 +81,12 @@ class StepPlan:
         ]
         torques = ((m.nv,),) * self.torque_rows
         references, gains = self.law
+        misses = ((len(self.iterations),),) if self.iterations else ()
         return ScanShapes(
-            carry=((m.nq,), (m.nv,), (), *memories),
+            carry=((m.nq,), (m.nv,), (), *misses, *memories),
             sampled=(*torques, *references.values()),
-            constants=((), (), *inputs, *gains.values()),
-            samples=((m.nq,), (m.nv,), *(memories if self.record else ())),
+            constants=((), (), *inputs, *gains.values(), *((),) * self.figures),
+            samples=((m.nq,), (m.nv,), *misses, *(memories if self.record else ())),
         )
 
     @cached_property
@@ -84,16 +98,23 @@ class StepPlan:
     def step(self, *values: Any) -> list[Any]:
         """One step, from the numbers of the shapes to those of the carry and the samples."""
         plant, q, v, clock, memories, seen = self.opened(*values)
+        misses: list[Any] = []
         model, damped = plant.model, self.integrator == "implicit_damping"
-        if self.contact:
-            q1, v1, impulses = self.contact.step(plant, q, v, memories[-1], damped)
+        if plant.contact:
+            q1, v1, impulses = plant.contact.step(plant, q, v, memories[-1], damped)
             seen.append(impulses)
         else:
             plant = plant.resisted(q, v, damped)
-            q1, w1 = find_integrator(self.integrator).step(plant, q, align(model, q, v), plant.dt)
+            step = find_integrator(self.integrator).step
+            q1, w1, *misses = step(plant, q, align(model, q, v), plant.dt)
             q1, v1 = plant.settled(q, q1, unalign(model, q1, w1))
         kept = [x for memory in (*plant.renewed(q, v, v1), *seen) for x in memory]
-        return [*q1, *v1, clock, *kept, *q1, *v1, *(kept if self.record else ())]
+        if "friction" in self.iterations:
+            misses.append(plant.missed)
+        if misses:
+            misses = [largest(a, b) for a, b in zip(values[3], misses, strict=True)]
+        said = (*q1, *v1, *misses, *(kept if self.record else ()))
+        return [*q1, *v1, clock, *misses, *kept, *said]
 
     def opened(self, *values: Any) -> tuple[RobotPlant, Any, Any, Any, list[Any], list[Any]]:
         """The plant at the start of a step, the state, the clock after it, and the memories.
@@ -103,17 +124,19 @@ class StepPlan:
         shapes, rows = self.shapes, self.torque_rows
         carried, read = len(shapes.carry), len(shapes.carry) + len(shapes.sampled)
         (q, v, clock, *carry), sampled = values[:carried], values[carried:read]
+        del carry[: bool(self.iterations)]
         memories = [carry.pop(0) if n else [] for n in self.kept]
         dt, every, *constants = values[read:]
         model = self.with_parameters(self._model, constants)
+        parts, sensing, contact = self.filled(constants)
         start, end, clock = self._torques(sampled[:rows], clock, every)
         effects, sensors = len(self.effects), len(self.effects) + len(self.sensors)
-        q_read, v_read, seen = self._readings(model, q, v, dt, memories[effects:sensors])
+        q_read, v_read, seen = _readings(sensing, model, q, v, dt, memories[effects:sensors])
         if self.feedback:
-            gains = constants[len(self.parameters) :]
+            gains = constants[len(self.parameters) : len(constants) - self.figures]
             more = self.feedback.torque(model, q_read, v_read, sampled[rows:], gains)
             start, end = ([a + b for a, b in zip(x, more, strict=True)] for x in (start, end))
-        plant = RobotPlant(model, start, end, dt, self.effects, tuple(memories[:effects]))
+        plant = RobotPlant(model, start, end, dt, parts, tuple(memories[:effects]), contact=contact)
         return plant, q, v, clock, memories, seen
 
     def with_parameters(self, model: Model, given: Sequence[Any]) -> Model:
@@ -122,15 +145,13 @@ class StepPlan:
             model = PARAMETERS[name][1](model, value)
         return model
 
-    def _readings(
-        self, model: Model, q: Any, v: Any, dt: Any, memories: Sequence[Any]
-    ) -> tuple[Any, Any, list[Any]]:
-        """What the feedback takes for the state, and the memories of the sensors after it."""
-        kept = []
-        for sensor, memory in zip(self.sensors, memories, strict=True):
-            q, v, renewed = sensor.read(model, q, v, dt, memory)
-            kept.append(renewed)
-        return q, v, kept
+    def filled(
+        self, constants: Sequence[Any]
+    ) -> tuple[tuple[Effect, ...], tuple[Sensor, ...], ContactLaw | None]:
+        """Effects, sensors and contact with those of their figures that are inputs."""
+        given = list(constants[len(constants) - self.figures :])
+        effects, sensors, contact = fill((self.effects, self.sensors, self.contact), given)
+        return effects, sensors, contact
 
     def _torques(self, torques: Sequence[Any], clock: Any, every: Any) -> tuple[Any, Any, Any]:
         """Torques at the start and end of a step, and the clock after it."""
@@ -157,3 +178,14 @@ class StepPlan:
     def _source(self, key: str) -> Source:
         name, doc, shapes = f"rollout_{self.integrator}", "A robot stepped in time.", self.shapes
         return Source(name, doc, self.step, shapes.inputs, shapes.outputs, key, shapes)
+
+
+def _readings(
+    sensors: Sequence[Sensor], model: Model, q: Any, v: Any, dt: Any, memories: Sequence[Any]
+) -> tuple[Any, Any, list[Any]]:
+    """What the feedback takes for the state, and the memories of the sensors after it."""
+    kept = []
+    for sensor, memory in zip(sensors, memories, strict=True):
+        q, v, renewed = sensor.read(model, q, v, dt, memory)
+        kept.append(renewed)
+    return q, v, kept

@@ -67,9 +67,10 @@ class Resisting(Protocol):
 
 @dataclass(frozen=True)
 class RobotPlant:
-    """A robot during one step: torques at its start and end, effects and their memories.
+    """A robot during one step: torques at its start and end, effects and their memories, contact.
 
-    `held` are the torques that resist during the step, `stuck` tells the velocities that they hold.
+    `held` are the torques that resist during the step, `stuck` tells the velocities that they hold,
+    and `missed` by what velocity those torques miss their laws.
     """
 
     model: Model
@@ -80,6 +81,8 @@ class RobotPlant:
     memories: tuple[Vector, ...] = ()
     held: Vector = ()
     stuck: Mapping[int, Scalar] = field(default_factory=dict)
+    missed: Scalar = 0.0
+    contact: ContactLaw | None = None
 
     def torque(self, share: Scalar) -> list[Scalar]:
         """Torques asked for, a share of the step after its start."""
@@ -136,7 +139,7 @@ class RobotPlant:
         damping = self._damping() if damped else zeros(model.nv)
         parts, M = self.resisting(q, v), mass_matrix(model, q)
         found = resistance(M, v, drive, self.dt, parts, damping)
-        return dataclasses.replace(self, held=found.torque, stuck=found.stuck)
+        return dataclasses.replace(self, held=found.torque, stuck=found.stuck, missed=found.miss)
 
     def settled(self, q: Vector, q_end: Vector, v_end: Vector) -> tuple[list[Scalar], list[Scalar]]:
         """The end of a step from q with joints that stick where they were, and quite at rest."""

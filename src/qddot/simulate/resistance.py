@@ -14,7 +14,7 @@ from qddot.algorithms.linear import dot, factorise, mobility, solve
 from qddot.algorithms.recursion import Matrix, Vector, zeros
 from qddot.scalar import Scalar, less, where
 
-__all__ = ["Drag", "Grip", "Resistance", "clip", "resistance"]
+__all__ = ["Drag", "Grip", "Resistance", "clip", "largest", "resistance"]
 
 _SWEEPS = (4, 2, 1)
 
@@ -50,10 +50,14 @@ class Grip:
 
 @dataclass(frozen=True)
 class Resistance:
-    """Torques that resist during a step; `stuck` is 1 at velocities that friction holds, else 0."""
+    """Torques that resist during a step; `stuck` is 1 at velocities that friction holds, else 0.
+
+    `miss` is the largest velocity by which a grip misses its law (rad/s, m/s).
+    """
 
     torque: list[Scalar]
     stuck: dict[int, Scalar]
+    miss: Scalar
 
 
 def resistance(
@@ -80,6 +84,7 @@ def resistance(
     a = solve(factor, [drive[k] - offset[k] - loss[k] * v[k] for k in n])
     grips = _joined(parts)
     stuck: dict[int, Scalar] = {}
+    miss: Scalar = 0.0
     if grips:
         rows = [[1.0 if k == g.dof else 0.0 for k in n] for g in grips]
         A = [[x * dt for x in row] for row in mobility(factor, rows)]
@@ -88,13 +93,19 @@ def resistance(
         b = [v[g.dof] + a[g.dof] * dt + g.speed for g in grips]
         bounds = [(g.lower, g.upper) for g in grips]
         found = _least(A, b, bounds)
+        miss = _miss(A, b, bounds, found)
         inside = _inside(found, bounds)
         for g, x in zip(grips, found, strict=True):
             push[g.dof] = push[g.dof] + x
         stuck = {g.dof: flag for g, flag in zip(grips, inside, strict=True) if g.rigid}
         a = [x + y for x, y in zip(a, solve(factor, push), strict=True)]
     torque = [push[k] - offset[k] - slope[k] * (v[k] + a[k] * dt) for k in n]
-    return Resistance(torque, stuck)
+    return Resistance(torque, stuck, miss)
+
+
+def largest(a: Scalar, b: Scalar) -> Scalar:
+    """The larger of two numbers."""
+    return where(less(a, b), b, a)
 
 
 def clip(x: Scalar, lower: Scalar, upper: Scalar) -> Scalar:
@@ -134,6 +145,15 @@ def _least(A: Matrix, b: Vector, bounds: Bounds) -> list[Scalar]:
                 x[k] = clip(x[k] - (dot(row, x) + b[k]) / row[k], *bounds[k])
         x = _face_step(A, b, bounds, x)
     return x
+
+
+def _miss(A: Matrix, b: Vector, bounds: Bounds, x: Vector) -> Scalar:
+    """The largest velocity by which x, found for all of b, misses what its bounds leave."""
+    worst: Scalar = 0.0
+    for k, row in enumerate(A if len(b) > 1 else ()):
+        off = x[k] - clip(x[k] - (dot(row, x) + b[k]) / row[k], *bounds[k])
+        worst = largest(worst, where(less(off, 0.0), -off, off) * row[k])
+    return worst
 
 
 def _inside(x: Vector, bounds: Bounds) -> list[Scalar]:

@@ -27,6 +27,7 @@ from qddot.simulate.arguments import (
 from qddot.simulate.feedback import Feedback, Sensor
 from qddot.simulate.integrators import find_integrator
 from qddot.simulate.layout import columns, nested, over_time, stacked
+from qddot.simulate.lifted import lift
 from qddot.simulate.plan import Hold, StepPlan
 from qddot.simulate.plant import ContactLaw, Effect
 
@@ -43,8 +44,9 @@ class Rollout:
     """Trajectories of a batch: the last axes of q and v are time and coordinate.
 
     `memories` are what effects, sensors and contact keep at the end, `history` the same at each
-    sample where that is recorded. `plan` and `inputs` (torques, references, constants) are what
-    the steps were made from.
+    sample where that is recorded. `misses` has, for each of `plan.iterations`, by how much it was
+    missed at most up to a sample. `plan` and `inputs` (torques, references, constants) are what the
+    steps were made from, natively or not.
     """
 
     time: np.ndarray
@@ -57,6 +59,8 @@ class Rollout:
     history: tuple[np.ndarray, ...] = ()
     plan: StepPlan | None = None
     inputs: tuple[np.ndarray, ...] = ()
+    misses: np.ndarray | None = None
+    native: bool = False
 
     @property
     def finite(self) -> np.ndarray:
@@ -69,11 +73,10 @@ class Rollout:
 
         The step that would start at the last sample, if it is asked for, has the last torques.
         """
-        if self.plan is None:
-            raise NotUnderstood("rollout", self, "it needs one that qddot.simulate.rollout made")
-        shapes = self.plan.shapes
+        shapes = self._made_by.shapes
         sampled = len(shapes.sampled)
-        paths = (self.q, self.v, *(x for x in self.history if x.shape[-1]))
+        misses = () if self.misses is None else (self.misses,)
+        paths = (self.q, self.v, *misses, *(x for x in self.history if x.shape[-1]))
         values: list[Any] = [columns(x if last else x[..., :-1, :]) for x in paths]
         values.insert(2, np.zeros(()))
         for x in self.inputs[:sampled]:
@@ -81,6 +84,48 @@ class Rollout:
             values.append(columns(np.concatenate([x, row], axis=-2) if last else x))
         constants = zip(self.inputs[sampled:], shapes.constants, strict=True)
         return [*values, *(over_time(x, len(core)) for x, core in constants)]
+
+    @property
+    def _made_by(self) -> StepPlan:
+        if self.plan is None:
+            accepted = "it needs one that qddot.simulate.rollout made"
+            raise NotUnderstood("rollout", f"of {self.integrator}", accepted)
+        return self.plan
+
+    def continued(
+        self,
+        tau: ArrayLike | None = None,
+        *,
+        steps: int,
+        every: int | None = None,
+        **given: ArrayLike,
+    ) -> Rollout:
+        """The same rollout further on: its steps are those of one call for all of them, bit by bit.
+
+        State, time and memories (delay lines, bristles, generators of noise, impulses of contact)
+        go on from where they are; steps, effects, parameters and gains stay as they are. `tau` and
+        references are those of the steps to come, as in `rollout`; `every` is as before unless it
+        is given. The first sample is the last of this rollout, and steps of the status are counted
+        from the start of the whole motion.
+        """
+        plan, often = self._made_by, self.every if every is None else every
+        samples, before = sample_count(steps, often), round(float(self.time[-1]) / self.dt)
+        constants = self.inputs[len(plan.shapes.sampled) + 2 :]
+        figures = constants[len(constants) - plan.figures :]
+        parameters = dict(zip(plan.parameters, constants, strict=False))
+        gains = dict(zip(plan.law[1], constants[len(parameters) :], strict=False))
+        state, memories = (self.q[..., -1, :], self.v[..., -1, :]), self.memories
+        arrays = loop_arguments(
+            plan,
+            *(*state, tau, samples, self.dt, often, parameters, {**gains, **given}, figures),
+            [x for x in memories if x.shape[-1]],
+        )
+        return _run(plan, arrays, samples, self.dt, often, self.native, before)
+
+    @property
+    def every(self) -> int:
+        """How many steps there are from sample to sample."""
+        return round(float(self.time[1] - self.time[0]) / self.dt) if len(self.time) > 1 else 1
 
     @cached_property
     def status(self) -> Status:
@@ -116,11 +161,12 @@ def rollout(
     (..., steps // every + 1, nq). `tau` is None (no torques), one row (nv) for all times, or a row
     a kept sample (..., steps // every, nv), held until the next; with `hold="linear"` it has one
     row more and is interpolated. `parameters` are constants of the robot that carry batch axes, as
-    in `Robot.compile`. A `feedback` law adds its torques; what it reads is given by name:
-    references (..., steps // every, n) or one row (n) for all times, and gains (..., n). `sensors`
-    stand between the state and what the law takes for it. `contact` by complementarity has a step
-    of its own, semi-implicit. With `record`, and always with contact of either kind, what
-    effects, sensors and contact keep is given at each sample.
+    in `Robot.compile`; figures of effects, sensors and contact that are arrays carry them too. A
+    `feedback` law adds its torques; what it reads is given by name: references
+    (..., steps // every, n) or one row (n) for all times, and gains (..., n). `sensors` stand
+    between the state and what the law takes for it. `contact` by complementarity has a step of its
+    own, semi-implicit. With `record`, and always with contact of either kind, what effects, sensors
+    and contact keep is given at each sample.
     """
     constants = dict(parameters or {})
     for name in constants:
@@ -128,26 +174,43 @@ def rollout(
             raise UnknownName("parameter", name, PARAMETERS)
     check_parts(effects, sensors)
     check_together(integrator, effects, contact)
+    (acting, sensing, touching), figures = lift((tuple(effects), tuple(sensors), contact))
     plan = StepPlan(
         robot.model,
-        *(find_integrator(integrator).name, known_hold(hold), tuple(effects), tuple(constants)),
-        feedback,
-        tuple(sensors),
-        contact,
+        *(find_integrator(integrator).name, known_hold(hold), acting, tuple(constants)),
+        *(feedback, sensing, touching),
         record or contact is not None or any(getattr(e, "recorded", False) for e in effects),
+        len(figures),
     )
     samples, length = sample_count(steps, every), above_zero("dt", dt, "a time in seconds,")
-    arrays = loop_arguments(plan, q0, v0, tau, samples, length, every, constants, given)
-    run = _native if robot.native and robot.nv else _interpreted
+    arrays = loop_arguments(plan, q0, v0, tau, samples, length, every, constants, given, figures)
     if not {"inertia", "armature"} & set(constants):
         refuse_singular(robot.name, robot.singular_joints, {})
+    return _run(plan, arrays, samples, length, every, robot.native and robot.nv > 0)
+
+
+def _run(
+    plan: StepPlan,
+    arrays: Sequence[np.ndarray],
+    samples: int,
+    dt: float,
+    every: int,
+    native: bool,
+    before: int = 0,
+) -> Rollout:
+    """All steps, after so many before."""
+    run = _native if native else _interpreted
     # the status tells what overflows
     with np.errstate(all="ignore"):
         (q, v, *history), last = run(plan, arrays, samples, every)
-    time = np.arange(samples + 1) * (every * length)
+    watched = len(plan.shapes.carry) - 3 - sum(n > 0 for n in plan.kept)
     inputs = tuple(arrays[len(plan.shapes.carry) : -1])
-    ends, kept = (_of_keepers(plan, parts, q.shape[:-2]) for parts in (last, history))
-    return Rollout(time, q, v, inputs[0], length, integrator, ends, kept, plan, inputs)
+    time = (before + np.arange(samples + 1) * every) * dt
+    parts = last[watched:], history[watched:]
+    ends, kept = (_of_keepers(plan, part, q.shape[:-2]) for part in parts)
+    misses = history[0] if watched else None
+    facts = (inputs[0], dt, plan.integrator, ends, kept, plan, inputs, misses, native)
+    return Rollout(time, q, v, *facts)
 
 
 def _of_keepers(
@@ -186,7 +249,7 @@ def _outputs(
     """Trajectories that begin with the initial states, and the outputs of the loop in them."""
     kind = arrays[0].dtype if arrays[0].dtype == arrays[1].dtype else np.dtype(float)
     paths = []
-    recorded = arrays[3 : len(plan.shapes.carry)] if plan.record else []
+    recorded = arrays[3 : len(plan.shapes.samples) + 1]
     for x in (*arrays[:2], *recorded):
         path = np.empty((*batch, samples + 1, x.shape[-1]), kind)
         path[..., 0, :] = x
@@ -205,7 +268,11 @@ def _interpreted(
     results = [tuple(samples if axis == "t" else int(axis) for axis in a) for a in shapes.results]
     paths, out = _outputs(plan, arrays, batch, results, samples)
     carried, read = len(shapes.carry), len(shapes.carry) + len(shapes.sampled)
-    carry = [nested(x, len(s)) for x, s in zip(arrays, shapes.carry, strict=False)]
+    # whole copies: sines of strided arrays may differ in the last bit from those of the next step
+    starts = zip(arrays, shapes.carry, strict=False)
+    carry: list[Any] = [
+        list(np.moveaxis(x, -1, 0).copy()) if s else np.asarray(x) for x, s in starts
+    ]
     constants = [nested(x, len(s)) for x, s in zip(arrays[read:], shapes.constants, strict=False)]
     sizes_of = [int(np.prod(s)) for s in shapes.carry]
     for k in range(samples):

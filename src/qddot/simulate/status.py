@@ -26,7 +26,16 @@ from qddot.simulate.contact.gaps import find_sites
 from qddot.simulate.contact.penalty import PRESETS, PenaltyContact
 from qddot.simulate.layout import columns, over_time, stacked
 
-__all__ = ["LABELS", "Flight", "Perturbation", "Status", "Verdict", "energies", "judge"]
+__all__ = [
+    "LABELS",
+    "Flight",
+    "Perturbation",
+    "Status",
+    "Verdict",
+    "constants_over_time",
+    "energies",
+    "judge",
+]
 
 LARGEST = 1e8
 """What is larger (m, rad, m/s, rad/s) has diverged: a double has no micrometres left there."""
@@ -34,6 +43,12 @@ OVER_LIMIT = 1e-3
 """How far (rad, m) a joint may pass its limits."""
 MISS = 1e-2
 """The miss of Coulomb's law (m/s) above which contact is not solved."""
+SLIP = 1e-3
+"""The miss of the law of joint friction that holds (rad/s, m/s) above which it is not solved."""
+UNSETTLED = 1e-6
+"""The share of the velocities that the last iteration of an implicit step may change."""
+ROUNDING = 1e3
+"""How many units of rounding that share may always be."""
 DEPTH = 1e-3
 """How deep (m) bodies may always overlap; springs may give twice what they are meant to."""
 GAIN = 0.1
@@ -47,8 +62,8 @@ LABELS = {
     "nan_input": "an input is NaN or infinite: look for its source, or leave that rollout out",
     "diverged": "the state left all bounds: take a shorter step, an integrator of higher order, "
     "or implicit_damping where damping or contact is stiff; look for huge inputs and tiny masses",
-    "not_converged": "the solver of contact stopped early: more sweeps, a shorter step, or contact "
-    "by penalty",
+    "not_converged": "an iteration within the step ended early: take a shorter step; for contact "
+    "also more sweeps, or contact by penalty",
     "penetration": "bodies overlap: start apart, stiffer contact with a shorter step, or contact "
     "by complementarity",
     "limit_violated": "a joint passed its limit: add stops, hold it by torques or feedback, or "
@@ -88,6 +103,10 @@ class Flight(Protocol):
     @property
     def inputs(self) -> tuple[np.ndarray, ...]:
         """Torques, references, constants."""
+
+    @property
+    def misses(self) -> np.ndarray | None:
+        """By how much each iteration of the steps was missed, the most up to each sample."""
 
     @property
     def history(self) -> tuple[np.ndarray, ...]:
@@ -184,9 +203,8 @@ def judge(found: Flight) -> Status:
             subjects.append(what)
             first = np.where(earlier, at, first)
             code[earlier], subject[earlier] = _CODES[label], len(subjects) - 1
-    every = round(float(found.time[1]) / found.dt) if samples > 1 else 1
-    step = np.where(first == samples, -1, first * every)
-    return Status(code, step, subject, tuple(subjects), found.dt)
+    steps = np.append(np.rint(found.time / found.dt), -1).astype(np.int64)
+    return Status(code, steps[first], subject, tuple(subjects), found.dt)
 
 
 Fault = tuple[str, str, np.ndarray]
@@ -198,6 +216,7 @@ def _faults(found: Flight) -> Iterator[Fault]:
     size = np.maximum(np.abs(found.q).max(-1, initial=0.0), np.abs(found.v).max(-1, initial=0.0))
     yield "diverged", "", ~(size <= LARGEST)
     if found.plan is not None:
+        yield from _unsettled(found)
         yield from _contact_faults(found)
         yield from _limits(found)
         yield from _gain(found)
@@ -212,6 +231,7 @@ def _bad_inputs(found: Flight) -> Iterator[Fault]:
     shapes, (references, gains) = found.plan.shapes, found.plan.law
     torques = len(shapes.sampled) - len(references)
     names = [*["tau"] * torques, *references, "dt", "every", *found.plan.parameters, *gains]
+    names += ["figures of effects"] * found.plan.figures
     cores = [*(1 for _ in shapes.sampled), *(len(s) for s in shapes.constants)]
     for k, (name, x, core) in enumerate(zip(names, found.inputs, cores, strict=True)):
         bad = ~np.isfinite(x)
@@ -221,12 +241,23 @@ def _bad_inputs(found: Flight) -> Iterator[Fault]:
             yield "nan_input", name, over if k < len(shapes.sampled) else over[..., None]
 
 
+def _unsettled(found: Flight) -> Iterator[Fault]:
+    """Iterations of the steps that ended too early."""
+    if found.misses is None:
+        return
+    rounding = ROUNDING * float(np.finfo(found.misses.dtype).eps)
+    for k, name in enumerate(found.plan.iterations):
+        most = SLIP if name == "friction" else UNSETTLED
+        yield "not_converged", name, found.misses[..., k] > max(most, rounding)
+
+
 def _contact_faults(found: Flight) -> Iterator[Fault]:
     """Contact that is not solved, and bodies that overlap."""
     plan, q = found.plan, columns(found.q)
     if isinstance(plan.contact, ComplementarityContact) and found.history:
         yield "not_converged", "contact", ~(found.history[-1][..., -2] <= MISS)
-    for law in (plan.contact, *plan.effects):
+    effects, _, contact = plan.filled(constants_over_time(found))
+    for law in (contact, *effects):
         if not isinstance(law, ComplementarityContact | PenaltyContact):
             continue
         poses = world_poses(plan.model, joint_kinematics(plan.model, q)[0])
@@ -235,12 +266,13 @@ def _contact_faults(found: Flight) -> Iterator[Fault]:
             yield "penetration", " and ".join(site.names), gap < -_depth(law)
 
 
-def _depth(law: ComplementarityContact | PenaltyContact) -> float:
+def _depth(law: ComplementarityContact | PenaltyContact) -> np.ndarray | float:
     """How deep a contact may be: twice what its kind is meant to give."""
     if isinstance(law, ComplementarityContact):
         return DEPTH
-    meant = min(PRESETS.values(), key=lambda p: abs(np.log(p.stiffness / law.stiffness)))
-    return max(2.0 * meant.tolerance, DEPTH)
+    far = [np.abs(np.log(preset.stiffness / law.stiffness)) for preset in PRESETS.values()]
+    meant = np.array([preset.tolerance for preset in PRESETS.values()])[np.argmin(far, axis=0)]
+    return np.maximum(2.0 * meant, DEPTH)
 
 
 def _limits(found: Flight) -> Iterator[Fault]:
@@ -278,14 +310,19 @@ def _gain(found: Flight) -> Iterator[Fault]:
 def energies(found: Flight) -> tuple[np.ndarray, np.ndarray]:
     """Kinetic and potential energy by batch and time, with the inertias that were used."""
     plan, shape = found.plan, found.q.shape[:-1]
-    first = len(plan.shapes.sampled) + 2
-    given = zip(found.inputs[first:], plan.shapes.constants[2:], strict=True)
-    constants = [over_time(x, len(core)) for x, core in given]
-    model = plan.with_parameters(plan.model, constants)
+    model = plan.with_parameters(plan.model, constants_over_time(found))
     q, v = columns(found.q), columns(found.v)
     found_by = kinetic_energy(model, q, v), potential_energy(model, q)
     T, V = (np.broadcast_to(np.asarray(x, float), shape) for x in found_by)
     return T, V
+
+
+def constants_over_time(found: Flight) -> list[Any]:
+    """Parameters, gains and figures of a rollout as lists of arrays by batch and time."""
+    shapes = found.plan.shapes
+    first = len(shapes.sampled) + 2
+    given = zip(found.inputs[first:], shapes.constants[2:], strict=True)
+    return [over_time(x, len(core)) for x, core in given]
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,15 @@ from qddot.manifold import cot_rest
 from qddot.model import Model
 from qddot.scalar import Scalar, cos, less, sin, sqrt, where
 from qddot.simulate.implicit import ITERATIONS, step_matrix
-from qddot.simulate.motion import Loaded, State, advance, align, turning_parts, unalign
+from qddot.simulate.motion import (
+    Loaded,
+    Solved,
+    advance,
+    align,
+    share_of_speed,
+    turning_parts,
+    unalign,
+)
 from qddot.spatial import Force, Vec3
 
 __all__ = ["variational_step"]
@@ -26,8 +34,8 @@ __all__ = ["variational_step"]
 _NEAR_ZERO = 1e-6
 
 
-def variational_step(plant: Loaded, q: Vector, w: Vector, dt: Scalar) -> State:
-    """Configuration and chart velocities after a time dt.
+def variational_step(plant: Loaded, q: Vector, w: Vector, dt: Scalar) -> Solved:
+    """Configuration and chart velocities after a time dt, and how far they are from settled.
 
     Effects of the plant act at an explicit guess of the midpoint.
     """
@@ -46,7 +54,7 @@ def variational_step(plant: Loaded, q: Vector, w: Vector, dt: Scalar) -> State:
     _, right = _ends(model, q, u, dt, tau, pushes)
     q1 = advance(model, q, u)
     v1 = solve(factorise(mass_matrix(model, q1)), unalign(model, q1, right))
-    return q1, align(model, q1, v1)
+    return q1, align(model, q1, v1), share_of_speed(change, [d / dt for d in u])
 
 
 def _halfway(model: Model, q: Vector, u: Vector) -> list[Scalar]:

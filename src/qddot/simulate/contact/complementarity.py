@@ -29,12 +29,13 @@ from qddot.simulate.contact.cone import (
     make_stop,
     sweep,
 )
-from qddot.simulate.contact.gaps import Site, Touch, contact_rows, find_sites, largest
+from qddot.simulate.contact.gaps import Site, Touch, contact_rows, find_sites
 from qddot.simulate.contact.penalty import stopped_bodies
 from qddot.simulate.contact.scene import Scene
+from qddot.simulate.lifted import present
 from qddot.simulate.motion import advance, align, chart_rate, unalign
 from qddot.simulate.plant import RobotPlant
-from qddot.simulate.resistance import Drag, Grip
+from qddot.simulate.resistance import Drag, Grip, largest
 from qddot.spatial import Subspace, Transform, Vec3
 
 __all__ = ["ComplementarityContact", "Impulses"]
@@ -159,17 +160,17 @@ class ComplementarityContact:
         )
 
     def _contact(self, at: _Free, site: Site, touch: Touch) -> Contact:
-        directions = touch.axes if site.pair.friction else touch.axes[:1]
+        directions = touch.axes if present(site.pair.friction) else touch.axes[:1]
         J = contact_rows(at.model, at.X, at.S, touch, directions)
         rows = [at.row(row) for row in J]
         bound = self._bound(at, site, touch, rows[0].free, dot(J[0], at.before))
-        return make_contact(rows, bound, site.pair.friction or 0.0)
+        return make_contact(rows, bound, site.pair.friction)
 
     def _bound(self, at: _Free, site: Site, touch: Touch, free: Scalar, before: Scalar) -> Scalar:
         """The least velocity along the normal: that which closes the gap, or the rebound."""
         closing = -largest(touch.gap, 0.0) / at.dt
-        bounce = site.pair.restitution
-        if not bounce:
+        bounce: Scalar = site.pair.restitution
+        if not present(bounce):
             return closing
         rebound = where(less(before, -self.threshold), -bounce * before, closing)
         return where(less(touch.gap + free * at.dt, 0.0), rebound, closing)

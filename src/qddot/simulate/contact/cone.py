@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from qddot.algorithms.linear import Factor, dot, solve_upper
 from qddot.scalar import Scalar, less, sqrt, where
-from qddot.simulate.contact.gaps import largest, on_disc
-from qddot.simulate.resistance import Grip, clip
+from qddot.simulate.contact.gaps import on_disc
+from qddot.simulate.resistance import Grip, clip, largest
 
 __all__ = [
     "Contact",
@@ -71,7 +71,7 @@ class Contact:
 
     rows: tuple[Row, ...]
     bound: Scalar
-    friction: float
+    friction: Scalar
     W: list[list[Scalar]]
     inverse: list[list[Scalar]]
     sticks: Scalar
@@ -81,6 +81,11 @@ class Contact:
     def weights(self) -> list[Scalar]:
         """Mobility along each row."""
         return [self.W[k][k] for k in range(len(self.rows))]
+
+    @property
+    def rough(self) -> bool:
+        """Whether there is friction."""
+        return len(self.rows) > 1
 
     def update(self, y: list[Scalar], impulse: list[Scalar]) -> tuple[list[Scalar], list[Scalar]]:
         """The impulse that obeys Coulomb's law with all other impulses as they are.
@@ -92,7 +97,7 @@ class Contact:
         u = [row.velocity(y) for row in self.rows]
         u[0] = u[0] - self.bound
         found = self._sliding(u, impulse)
-        if self.friction:
+        if self.rough:
             still = [x - dot(row, u) for x, row in zip(impulse, self.inverse, strict=True)]
             reach = where(less(0.5, self.sticks), self.friction * still[0], -1.0)
             holds = less(sqrt(still[1] * still[1] + still[2] * still[2]), reach)
@@ -103,7 +108,7 @@ class Contact:
 
     def _sliding(self, u: Sequence[Scalar], impulse: Sequence[Scalar]) -> list[Scalar]:
         normal = largest(impulse[0] - u[0] / self.W[0][0], 0.0)
-        if not self.friction:
+        if not self.rough:
             return [normal]
         change = normal - impulse[0]
         step = 1.0 / self.steepest
@@ -117,7 +122,7 @@ class Contact:
         gap = u[0] - self.bound
         least = where(less(gap, pull), gap, pull)
         wrong = least * least
-        if self.friction:
+        if self.rough:
             step = 1.0 / self.steepest
             trial = [impulse[k] - u[k] * step for k in (1, 2)]
             moved = on_disc(trial, self.friction * impulse[0])
@@ -126,7 +131,7 @@ class Contact:
         return sqrt(wrong)
 
 
-def make_contact(rows: Sequence[Row], bound: Scalar, friction: float) -> Contact:
+def make_contact(rows: Sequence[Row], bound: Scalar, friction: Scalar) -> Contact:
     """A contact of a normal row and, where there is friction, two tangential ones."""
     W = [[a.mobility(b) for b in rows] for a in rows]
     for k in range(len(rows)):
@@ -135,7 +140,7 @@ def make_contact(rows: Sequence[Row], bound: Scalar, friction: float) -> Contact
     trace = sum((W[k][k] for k in range(len(rows))), 0.0)
     for k in range(len(rows)):
         W[k][k] = W[k][k] + (_NEGLIGIBLE * trace + _TINY)
-    if not friction:
+    if len(rows) == 1:
         return Contact(tuple(rows), bound, 0.0, W, [], 0.0, 0.0)
     a, b, c = W[1][1], W[1][2], W[2][2]
     half = 0.5 * (a - c)

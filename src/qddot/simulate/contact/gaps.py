@@ -17,6 +17,7 @@ from qddot.joints import plane_basis
 from qddot.model import WORLD, Model
 from qddot.scalar import Scalar, less, sqrt, where
 from qddot.simulate.contact.scene import Box, Capsule, Pair, Plane, Scene, Solid
+from qddot.simulate.resistance import largest
 from qddot.spatial import Force, Motion, Subspace, Transform, Vec3
 
 __all__ = [
@@ -24,7 +25,6 @@ __all__ = [
     "Touch",
     "contact_rows",
     "find_sites",
-    "largest",
     "on_disc",
     "push_apart",
     "slide_velocity",
@@ -63,11 +63,6 @@ class Site:
     first: int
     second: int
     find: Callable[[Sequence[Transform]], Touch]
-
-
-def largest(a: Scalar, b: Scalar) -> Scalar:
-    """The larger of two numbers."""
-    return where(less(a, b), b, a)
 
 
 def on_disc(x: Sequence[Scalar], radius: Scalar) -> list[Scalar]:

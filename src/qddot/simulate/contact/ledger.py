@@ -208,14 +208,14 @@ def _read(
 ) -> _Reading:
     """The contacts of the steps that start at given states."""
     model, damped = plant.model, plan.integrator == "implicit_damping"
-    if isinstance(plan.contact, ComplementarityContact):
-        return _solved(plan.contact, plant, q, v, memories[-1], damped)
+    if isinstance(plant.contact, ComplementarityContact):
+        return _solved(plant.contact, plant, q, v, memories[-1], damped)
     plant = plant.resisted(q, v, damped)
     tau, pushes = plant.loads(q, v, 0.0)
     a, _ = accelerate(model, q, v, zeros(model.nv), tau, pushes)
     at = Moment(model, q, v, tau, plant.dt)
     reading = _Reading([], [], [], [], a, {})
-    for effect, memory in zip(plan.effects, memories, strict=False):
+    for effect, memory in zip(plant.effects, memories, strict=False):
         if isinstance(effect, PenaltyContact):
             found = effect.pressed(at, memory)
             reading.sites.extend(find_sites(effect.scene, model))
@@ -276,7 +276,7 @@ def _written(
         tuple(site.names for site in reading.sites),
         tuple((names[t.first], names[t.second]) for t in reading.touches),
         tuple(site.frames[0] or "world" for site in reading.sites),
-        np.array([site.pair.friction for site in reading.sites], float),
+        stacked([site.pair.friction for site in reading.sites]),
         table[..., 0],
         table[..., 1:4],
         table[..., 4:7],

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.recursion import Vector, joint_kinematics, velocities
 from qddot.errors import NotUnderstood
@@ -15,13 +17,13 @@ from qddot.scalar import Scalar, less, where
 from qddot.simulate.contact.gaps import (
     Touch,
     find_sites,
-    largest,
     on_disc,
     push_apart,
     slide_velocity,
 )
 from qddot.simulate.contact.scene import Scene
 from qddot.simulate.plant import Moment
+from qddot.simulate.resistance import largest
 from qddot.spatial import Force, Vec3
 
 __all__ = ["PRESETS", "PenaltyContact", "PenaltyStops", "Preset", "Pressed", "stopped_bodies"]
@@ -47,10 +49,10 @@ def _set_number(target: Any, what: str, zero: bool) -> None:
     """Make a field a finite number, above zero or (with `zero`) from it."""
     name = what.split()[0]
     x = getattr(target, name)
-    fits = isinstance(x, int | float) and not isinstance(x, bool) and 0.0 <= x < math.inf
-    if not fits or not (zero or x):
+    fits = isinstance(x, int | float | np.ndarray) and not isinstance(x, bool)
+    if not fits or not np.all((x >= 0.0) & (x < math.inf) & (zero | (x != 0.0))):
         raise NotUnderstood(what, x, f"it is a number {'from' if zero else 'above'} 0")
-    object.__setattr__(target, name, float(x))
+    object.__setattr__(target, name, x if isinstance(x, np.ndarray) else float(x))
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,8 @@ class PenaltyContact:
     """
 
     scene: Scene
-    stiffness: float = PRESETS["soft"].stiffness
-    damping: float = PRESETS["soft"].damping
+    stiffness: Scalar = PRESETS["soft"].stiffness
+    damping: Scalar = PRESETS["soft"].damping
     recorded: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -159,14 +161,14 @@ class PenaltyContact:
             total = total + 0.5 * self.stiffness * (depth * depth + along)
         return total
 
-    def _meetings(self, at: Moment, v: Vector) -> list[tuple[float, Touch, Vec3]]:
+    def _meetings(self, at: Moment, v: Vector) -> list[tuple[Scalar, Touch, Vec3]]:
         """Friction, touch, and velocity of the first body against the second, of all sites."""
         X, S = joint_kinematics(at.model, at.q)
         poses, V = world_poses(at.model, X), velocities(at.model, X, S, v)
         sites = find_sites(self.scene, at.model)
         touches = [site.find(poses) for site in sites]
         return [
-            (site.pair.friction or 0.0, touch, slide_velocity(touch, V))
+            (site.pair.friction, touch, slide_velocity(touch, V))
             for site, touch in zip(sites, touches, strict=True)
         ]
 
@@ -209,10 +211,10 @@ class PenaltyStops:
     `slide_margin` (m) for joints that slide. `dissipation` is b (s/rad, s/m).
     """
 
-    torque: float | None = None
-    margin: float = 0.05
-    slide_margin: float = 0.005
-    dissipation: float = 1.0
+    torque: Scalar | None = None
+    margin: Scalar = 0.05
+    slide_margin: Scalar = 0.005
+    dissipation: Scalar = 1.0
 
     def __post_init__(self) -> None:
         if self.torque is not None:
@@ -233,7 +235,7 @@ class PenaltyStops:
         """Nothing is kept."""
         return []
 
-    def _torque(self, body: Body) -> float:
+    def _torque(self, body: Body) -> Scalar:
         effort = body.joint.limits.effort
         if self.torque is None and not 0.0 < effort < math.inf:
             accepted = "the joint has no effort limit; give torque=… at the stop"

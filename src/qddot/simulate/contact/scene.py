@@ -12,10 +12,13 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from qddot.errors import InvalidModel, NotUnderstood, UnknownName
 from qddot.loaders.shapes import Shape as FileShape
 from qddot.model import WORLD, Model
 from qddot.parts import check_numbers, check_unique
+from qddot.scalar import Scalar
 from qddot.spatial import Transform, Vec3
 from qddot.writers.source import open_source
 
@@ -45,6 +48,15 @@ def _number(what: str, given: Any, least: float, most: float = math.inf) -> floa
         bounds = f"from {least:g} to {most:g}" if most < math.inf else f"from {least:g} up"
         raise NotUnderstood(what, given, f"it is a number {bounds}")
     return x
+
+
+def _coefficient(what: str, given: Any, most: float = math.inf) -> Scalar:
+    """A number from zero, or an array of them with one for each motion of a batch."""
+    if not isinstance(given, np.ndarray):
+        return _number(what, given, 0.0, most)
+    for x in given.ravel():
+        _number(what, x, 0.0, most)
+    return given.astype(float)
 
 
 def _set(target: Any, **values: Any) -> None:
@@ -179,15 +191,16 @@ class Pair:
 
     first: str
     second: str
-    friction: float | None = None
-    restitution: float | None = None
+    friction: Scalar | None = None
+    restitution: Scalar | None = None
 
     def __post_init__(self) -> None:
         what = f"pair ({self.first!r}, {self.second!r})"
         if self.friction is not None:
-            _set(self, friction=_number(f"friction of {what}", self.friction, 0.0))
+            _set(self, friction=_coefficient(f"friction of {what}", self.friction))
         if self.restitution is not None:
-            _set(self, restitution=_number(f"restitution of {what}", self.restitution, 0.0, 1.0))
+            bounce = _coefficient(f"restitution of {what}", self.restitution, 1.0)
+            _set(self, restitution=bounce)
 
 
 @dataclass(frozen=True)
@@ -207,8 +220,8 @@ class Scene:
     boxes: Sequence[Box] = ()
     points: Sequence[Point] = ()
     pairs: Literal["ground", "all"] | Sequence[Pair | tuple[str, str]] = "ground"
-    friction: float = 0.8
-    restitution: float = 0.0
+    friction: Scalar = 0.8
+    restitution: Scalar = 0.0
     omitted: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -225,8 +238,8 @@ class Scene:
             raise UnknownName("choice of pairs", self.pairs, ("ground", "all"))
         if not isinstance(self.pairs, str):
             _set(self, pairs=tuple(map(_pair, self.pairs)))
-        _set(self, friction=_number("friction of a scene", self.friction, 0.0))
-        restitution = _number("restitution of a scene", self.restitution, 0.0, 1.0)
+        _set(self, friction=_coefficient("friction of a scene", self.friction))
+        restitution = _coefficient("restitution of a scene", self.restitution, 1.0)
         _set(self, restitution=restitution)
         check_unique("shape", (x.name for x in (*self.planes, *self.solids)))
 
@@ -274,7 +287,9 @@ class Scene:
         names = (pair.second, pair.first) if i == WORLD else (pair.first, pair.second)
         friction = self.friction if pair.friction is None else pair.friction
         bounce = self.restitution if pair.restitution is None else pair.restitution
-        return Pair(*names, friction, bounce)
+        settled = Pair(*names)
+        _set(settled, friction=friction, restitution=bounce)
+        return settled
 
     @staticmethod
     def from_file(

@@ -10,6 +10,7 @@ from qddot.algorithms.recursion import Vector
 from qddot.errors import NotUnderstood, UnknownName
 from qddot.flexible import spong_map
 from qddot.model import Body, Model
+from qddot.scalar import Scalar
 from qddot.simulate.drivetrain.figures import Figures, Memoryless, not_negative, positive
 from qddot.simulate.plant import Moment
 from qddot.simulate.resistance import Drag, Grip
@@ -70,6 +71,6 @@ class Backlash(Memoryless):
         return {name: model.body_of_joint(f"{name}.spring") for name in wanted}
 
 
-def _of(name: str, given: Figures, default: float = 0.0) -> float:
+def _of(name: str, given: Figures, default: Scalar = 0.0) -> Scalar:
     """The figure of a joint."""
     return given.get(name, default) if isinstance(given, Mapping) else given

@@ -26,7 +26,8 @@ __all__ = [
 ]
 
 _T = TypeVar("_T")
-Figures = float | Mapping[str, float]
+Figures = Scalar | Mapping[str, Scalar]
+"""A number, or an array with one for each motion of a batch; or such by the names of joints."""
 
 
 class Memoryless:
@@ -79,8 +80,8 @@ def check_numbers(what: str, given: Any, accepted: str, holds: Callable[[Any], b
         raise NotUnderstood(what, given, f"it names no joint; {accepted}, or {{joint: number}}")
     named = given.items() if isinstance(given, Mapping) else (("", given),)
     for name, x in named:
-        number = isinstance(x, float | int | np.number) and not isinstance(x, bool)
-        if not (number and holds(x)):
+        number = isinstance(x, float | int | np.number | np.ndarray) and not isinstance(x, bool)
+        if not (number and all(map(holds, np.ravel(x) if isinstance(x, np.ndarray) else [x]))):
             label = f"{what} of joint {name!r}" if name else what
             raise NotUnderstood(label, x, accepted)
 
@@ -103,3 +104,6 @@ def check_whole(what: str, given: Any) -> None:
         "it is a whole number of steps, 0 or more",
         lambda x: isinstance(x, int | np.integer) and bool(x >= 0),
     )
+    for x in given.values() if isinstance(given, Mapping) else (given,):
+        if isinstance(x, np.ndarray):
+            raise NotUnderstood(what, x, "it is one number of steps for all motions of a batch")

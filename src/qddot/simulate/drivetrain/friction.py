@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
+
+import numpy as np
 
 from qddot.algorithms.friction import friction as losses
 from qddot.algorithms.recursion import Vector, zeros
@@ -20,6 +22,7 @@ from qddot.simulate.drivetrain.figures import (
     positive,
     share,
 )
+from qddot.simulate.lifted import present
 from qddot.simulate.plant import Moment
 from qddot.simulate.resistance import Drag, Grip
 
@@ -38,7 +41,7 @@ class Friction(Memoryless):
     """
 
     law: Laws
-    smoothing: float | None = None
+    smoothing: Scalar | None = None
 
     def __post_init__(self) -> None:
         _check_law(self.law)
@@ -56,7 +59,7 @@ class Friction(Memoryless):
             if self.smoothing is None:
                 parts.append(Grip(dof, -ahead, back))
             else:
-                softened = sqrt(v * v + self.smoothing**2)
+                softened = sqrt(v * v + self.smoothing * self.smoothing)
                 slope = slope + _of_way(v, ahead, back) / softened
             parts.append(Drag(dof, 0.0, slope))
         return parts
@@ -78,8 +81,8 @@ class LuGre:
 
     def __post_init__(self) -> None:
         for label, law in _check_law(self.law):
-            if min(law.forward.coulomb, law.backward.coulomb) == 0.0:
-                raise NotUnderstood(label, str(law), "bristles need a Coulomb level above 0")
+            if not np.all(np.minimum(law.forward.coulomb, law.backward.coulomb)):
+                raise NotUnderstood(label, law, "bristles need a Coulomb level above 0")
         positive("stiffness", self.stiffness)
         not_negative("damping", self.damping)
 
@@ -102,7 +105,7 @@ class LuGre:
             stiffness, v = self._stiffness(at.model, dof), at.v[dof] + change
             micro: Scalar = share(at.model, self.damping, dof, 0.0)
             level, kept = self._bristles(at, dof, law, change)
-            if micro != 0.0:
+            if present(micro):
                 fast = less(level * 4.0, _size(v) * micro)
                 micro = where(fast, level * 4.0 / where(fast, _size(v), 1.0), micro)
             offset = kept * z * stiffness - (1.0 - kept) * z * micro / at.dt
@@ -142,9 +145,9 @@ class LuGre:
         level = _of_way(v, law.forward.level(speed), law.backward.level(speed))
         return level, level / (level + speed * (at.dt * self._stiffness(at.model, dof)))
 
-    def _stiffness(self, model: Model, dof: int) -> float:
+    def _stiffness(self, model: Model, dof: int) -> Scalar:
         found = share(model, self.stiffness, dof, 0.0)
-        if found == 0.0:
+        if not present(found):
             name = model.velocity_names[dof]
             accepted = f"joint {name!r} has a law, so it needs a stiffness"
             raise NotUnderstood("stiffness", self.stiffness, accepted)
@@ -180,16 +183,12 @@ class ModelLosses(Memoryless):
         for body in at.model.bodies:
             drive, ratio = body.joint.drivetrain, abs(body.joint.ratio)
             for dof in body.dofs:
-                if self.damping and _present(drive.damping):
+                if self.damping and present(drive.damping):
                     parts.append(Drag(dof, 0.0, drive.damping * ratio**2))
-                if _present(drive.friction):
+                if present(drive.friction):
                     bound = drive.friction * ratio
                     parts.append(Grip(dof, -bound, bound))
         return parts
-
-
-def _present(x: Any) -> bool:
-    return not (isinstance(x, float | int) and x == 0.0)
 
 
 def _size(v: Scalar) -> Scalar:
@@ -211,4 +210,8 @@ def _check_law(laws: Any) -> list[tuple[str, FrictionModel]]:
     for label, law in found:
         if not isinstance(law, FrictionModel):
             raise NotUnderstood(label, law, accepted)
+        for way in (law.forward, law.backward):
+            for x in (getattr(way, f.name) for f in fields(way)):
+                if isinstance(x, np.ndarray):
+                    not_negative(f"figure of {label}", x)
     return found

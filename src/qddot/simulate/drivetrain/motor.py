@@ -23,6 +23,7 @@ from qddot.simulate.drivetrain.figures import (
     positive,
     share,
 )
+from qddot.simulate.lifted import present
 from qddot.simulate.plant import Effect, Moment, Resisting
 from qddot.simulate.resistance import Drag, Grip, clip
 
@@ -63,7 +64,7 @@ class Limit(Memoryless):
         """What is asked for, as far as it goes."""
         tau = list(at.tau)
         for dof, most in driven(at.model, self._limits(at.model)).items():
-            if most < math.inf:
+            if not isinstance(most, float | int) or most < math.inf:
                 tau[dof] = clip(tau[dof], -most, most)
         return tau, None
 
@@ -201,7 +202,7 @@ class Gear:
         for dof in driven(model, self.ratio):
             ahead = 1.0 - share(model, self.efficiency, dof, 1.0)
             back = 1.0 / share(model, backdriving, dof, 1.0) - 1.0
-            if ahead or back:
+            if present(ahead) or present(back):
                 pushes = less(0.0, tau[dof])
                 lower = where(pushes, -ahead * tau[dof], back * tau[dof])
                 upper = where(pushes, back * tau[dof], -ahead * tau[dof])
@@ -234,12 +235,13 @@ class Gear:
         return dataclasses.replace(at, q=q, v=v, v_end=v_end)
 
 
-def _reflected(part: Drag | Grip, ratio: float) -> Drag | Grip:
+def _reflected(part: Drag | Grip, ratio: Scalar) -> Drag | Grip:
     """What resists at a motor, as it is felt at the joint."""
     if isinstance(part, Drag):
-        return Drag(part.dof, part.offset * ratio, part.slope * ratio**2)
-    low, high = (part.lower, part.upper) if ratio > 0 else (part.upper, part.lower)
-    give = part.compliance if part.rigid else part.compliance / ratio**2
+        return Drag(part.dof, part.offset * ratio, part.slope * (ratio * ratio))
+    forward = less(0.0, ratio)
+    low, high = where(forward, part.lower, part.upper), where(forward, part.upper, part.lower)
+    give = part.compliance if part.rigid else part.compliance / (ratio * ratio)
     return Grip(part.dof, low * ratio, high * ratio, give, part.speed / ratio)
 
 

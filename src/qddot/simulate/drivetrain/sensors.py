@@ -118,7 +118,7 @@ class DifferencedVelocity:
     The first reading has no change: it gives the velocity as it is.
     """
 
-    cutoff: float | None = None
+    cutoff: Scalar | None = None
 
     def __post_init__(self) -> None:
         if self.cutoff is not None:
@@ -182,7 +182,7 @@ def _places(model: Model) -> dict[int, int]:
     return {b.iv.start: b.iq.start for b in model.independent if b.joint.kind.nv == 1}
 
 
-def _rounded(x: Scalar, step: float) -> Scalar:
+def _rounded(x: Scalar, step: Scalar) -> Scalar:
     return floor(x / step + 0.5) * step
 
 

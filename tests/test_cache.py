@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import hashlib
 import json
@@ -20,6 +21,9 @@ from qddot.compile import cache as module
 from qddot.compile import kernel as kernel_module
 from qddot.compile.cache import Cache, Entry, cache_folder
 from qddot.compile.kernel import compile_kernel
+from qddot.errors import SingularInertia
+from qddot.robot import Robot
+from qddot.spatial import Inertia
 
 TESTS = Path(__file__).parent
 ARRAYS = mover_inputs((5,))
@@ -69,6 +73,22 @@ def test_second_use_comes_from_the_file(cache, good):
     assert cache.size() == Path(first.facts["file"]).stat().st_size
     assert cache.clear() == 1
     assert cache.entries() == []
+
+
+def test_code_of_the_cache_has_passed_its_check(tmp_path, monkeypatch):
+    """Whether a mass matrix can be inverted is asked when a function is recorded, and only then."""
+    monkeypatch.setenv("QDDOT_CACHE_DIR", str(tmp_path / "objects"))
+    model = robots("planar_2r")[0].model
+    first, again = Robot(model, native=True), Robot(model, native=True)
+    for robot in (first, again):
+        robot.explain("forward_dynamics")
+    assert "singular_joints" in vars(first)
+    assert "singular_joints" not in vars(again)
+    light = [dataclasses.replace(b, inertia=Inertia.zero()) for b in model.bodies]
+    for _ in range(2):
+        robot = Robot(dataclasses.replace(model, bodies=tuple(light)), native=True)
+        with pytest.raises(SingularInertia):
+            robot.forward_dynamics(np.zeros(2), np.zeros(2), np.zeros(2))
 
 
 def test_folder_and_files_are_private(cache):

@@ -70,9 +70,16 @@ def parameter_names(row: Function, options: Mapping[str, Any], given: Any) -> tu
 
 
 def source_of(
-    row: Function, model: Model, options: Mapping[str, Any], parameters: Sequence[str] = ()
+    row: Function,
+    model: Model,
+    options: Mapping[str, Any],
+    parameters: Sequence[str] = (),
+    check: Callable[[], None] = lambda: None,
 ) -> Source:
-    """What the compiler needs of a catalogue function; `parameters` become further inputs."""
+    """What the compiler needs of a catalogue function; `parameters` become further inputs.
+
+    `check` is called when the function is recorded: what lies in the cache has passed it.
+    """
     dims = sizes(model, options)
     arguments = [a for a in row.inputs if a.shape[:1] != ("nw",) or dims["nw"]]
     shapes = [a.shape_in(dims) for a in arguments]
@@ -81,6 +88,7 @@ def source_of(
     ]
 
     def function(*values: Any) -> list[Any]:
+        check()
         # inertias that are inputs belong to the bodies as they are
         shorter = row.joint_space and "inertia" not in parameters
         robot = condensed(model) if shorter else model
@@ -95,7 +103,11 @@ def source_of(
 
 
 def kernel_of(
-    row: Function, model: Model, options: Mapping[str, Any], parameters: Sequence[str] = ()
+    row: Function,
+    model: Model,
+    options: Mapping[str, Any],
+    parameters: Sequence[str] = (),
+    check: Callable[[], None] = lambda: None,
 ) -> Kernel:
     """The compiled form of a catalogue function of a model."""
-    return compile_kernel(source_of(row, model, options, parameters))
+    return compile_kernel(source_of(row, model, options, parameters, check))

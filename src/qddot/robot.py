@@ -190,11 +190,10 @@ class Robot:
             consistency=_largest(Cv + g - h, 1),
         )
 
-    def _row(
-        self, name: str, options: Mapping[str, Any], parameters: Sequence[str] = ()
-    ) -> Function:
-        """The row of a function that this robot has; inertias that are inputs may be regular."""
-        row = function(name)
+    def _check(
+        self, row: Function, options: Mapping[str, Any], parameters: Sequence[str] = ()
+    ) -> None:
+        """Refuse what this robot does not have; inertias that are inputs may be regular."""
         open_inertia = {"inertia", "armature"} & set(parameters)
         if row.needs_inverse and not open_inertia:
             refuse_singular(self.name, self.singular_joints, options)
@@ -202,13 +201,13 @@ class Robot:
         if row.inverts_constraints and constraints not in self._independent:
             refuse_redundant(self.model, constraints)
             self._independent.add(constraints)
-        return row
 
     def call(self, name: str, *arrays: Any, out: Any = None, **options: Any) -> Any:
         """A catalogue function by name: compiled on real numbers, interpreted on all others."""
-        options = settled(function(name), options)
-        row = self._row(name, options)
+        row = function(name)
+        options = settled(row, options)
         if any(is_lazy(x) for x in arrays):
+            self._check(row, options)
             source = source_of(row, self.model, options)
             again = partial(self.call, name, **options)
             return apply_lazily(again, arrays, source.inputs, source.outputs)
@@ -217,6 +216,7 @@ class Robot:
         real = all(x.dtype.kind == "f" and x.dtype.itemsize <= 8 for x in checked_arrays)
         sized = all(0 not in o.shape_in(dims) for o in row.outputs)
         if not (self.native and self.nv and real and sized):
+            self._check(row, options)
             value = interpret(row, self.model, checked_arrays, options)
             return value if out is None else _copied(value, out)
         kernel = self._kernel(row, options)
@@ -240,7 +240,8 @@ class Robot:
         key = (row.name, tuple(sorted(given.items())))
         kernel = self._kernels.get(key)
         if kernel is None:
-            kernel = self._kernels[key] = kernel_of(row, self.model, given)
+            check = partial(self._check, row, given)
+            kernel = self._kernels[key] = kernel_of(row, self.model, given, check=check)
             if "forces" not in given and "friction" not in given:
                 settings = [given.get(o.name, o.default) for o in _settings(row)]
                 place = (row.name, *settings) if settings else row.name
@@ -263,8 +264,8 @@ class Robot:
 
     def explain(self, name: str, **options: Any) -> Kernel:
         """The compiled form of a function: print it for operations, vector width, code, cache."""
-        given = settled(function(name), options)
-        return self._kernel(self._row(name, given), given)
+        row = function(name)
+        return self._kernel(row, settled(row, options))
 
     def compile(self, name: str, parameters: str | Sequence[str] = (), **options: Any) -> np.ufunc:
         """A function as a gufunc, with constants of the robot as further inputs.
@@ -273,9 +274,11 @@ class Robot:
         "armature" (nb, 1), in the order in which they follow the inputs of the function. Armature
         stands for rotors too; friction needs `friction=True` where the function has that option.
         """
-        given = settled(function(name), options)
-        names = parameter_names(function(name), given, parameters)
-        return kernel_of(self._row(name, given, names), self.model, given, names).gufunc
+        row = function(name)
+        given = settled(row, options)
+        names = parameter_names(row, given, parameters)
+        check = partial(self._check, row, given, names)
+        return kernel_of(row, self.model, given, names, check).gufunc
 
     def casadi(self, name: str, **options: Any) -> casadi.Function:
         """A catalogue function as a casadi.Function of the same text.
@@ -283,8 +286,10 @@ class Robot:
         Options are those of the method (frame, reference, friction); external wrenches are asked
         for by `forces=[(frame, reference), …]` and become an input of one row a wrench.
         """
-        given = settled(function(name), options)
-        return symbolic(self._row(name, given), self.model, given)
+        row = function(name)
+        given = settled(row, options)
+        self._check(row, given)
+        return symbolic(row, self.model, given)
 
     def export_c(
         self, functions: Any, folder: str | os.PathLike[str], dtype: Any = "float64"

@@ -44,7 +44,7 @@ class Settings:
     sample: float = 0.004
     bytes: int = 768 * 1024
     states: int = 4096
-    threaded_bytes: int = 96 * 2**20
+    threaded_bytes: int = 512 * 2**20
     chains: tuple[int, ...] = (5, 10, 20, 40, 80)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import copy_context
 from functools import cache
@@ -100,9 +100,15 @@ def run_split(
         gufunc(*pieces, out=targets)
 
     # what np.errstate says holds in the threads too
-    contexts = [copy_context() for _ in range(parts)]
-    slices = [slice(a, b) for a, b in pairwise(bounds)]
-    list(_pool(parts).map(lambda c, part: c.run(work, part), contexts, slices))
+    first, *others = (slice(a, b) for a, b in pairwise(bounds))
+    running = [_pool(parts - 1).submit(copy_context().run, work, part) for part in others]
+    try:
+        work(first)
+    finally:
+        # nothing may write to the results any more when this one has failed
+        wait(running)
+    for one in running:
+        one.result()
     return results[0] if len(results) == 1 else tuple(results)
 
 

@@ -140,14 +140,21 @@ def test_what_an_engine_cannot_do_is_said(monkeypatch):
 
 
 def test_contenders_take_turns_and_the_best_counts(monkeypatch):
-    heard, seconds = [], {"a": iter([5.0, 3.0, 4.0]), "b": iter([8.0, 2.0, 9.0])}
+    heard = []
+    seconds = {"a": iter([5.0, 3.0, 4.0, 7.0, 1.0]), "b": iter([8.0, 2.0, 9.0, 7.0, 6.0])}
     monkeypatch.setattr(measure, "_repeats", lambda c, sample: 1)
     monkeypatch.setattr(
         measure, "_timed", lambda c, n: heard.append(c.engine) or next(seconds[c.engine])
     )
     pair = [Contender(n, "", 2, lambda: None, lambda: ()) for n in "ab"]
-    assert measure.interleaved(pair, dataclasses.replace(TINY, rounds=3)) == [3.0, 2.0]
+    clock = measure.Clock(dataclasses.replace(TINY, rounds=3))
+    assert clock.interleaved("row", pair) == [3.0, 2.0]
     assert heard == ["a", "b"] * 3
+    # what another row or an earlier pass has seen
+    clock.settings = dataclasses.replace(TINY, rounds=1)
+    assert clock.interleaved("other", pair) == [7.0, 7.0]
+    assert clock.interleaved("row", pair) == [1.0, 2.0]
+    assert clock.first("row", lambda: 1) == clock.first("row", lambda: 2) == 1
 
 
 def test_batch_and_single_call_give_the_same():

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -20,11 +21,11 @@ __all__ = [
     "FULL",
     "QUICK",
     "TOLERANCE",
+    "Clock",
     "Settings",
     "compile_seconds",
     "difference",
     "fresh_cache",
-    "interleaved",
     "one_core",
 ]
 
@@ -37,10 +38,13 @@ class Settings:
     """How long is measured.
 
     `sample` is the least time of one measurement in seconds; `rounds` how often each contender has
-    its turn; `bytes` what a batch may take up, inputs and outputs; `states` the most it may have.
+    its turn in each of the `passes` through all rows, so that no row has a slow minute of the
+    machine to itself; `bytes` what a batch may take up, inputs and outputs; `states` the most it
+    may have.
     """
 
-    rounds: int = 25
+    rounds: int = 20
+    passes: int = 2
     sample: float = 0.004
     bytes: int = 768 * 1024
     states: int = 4096
@@ -49,18 +53,32 @@ class Settings:
 
 
 FULL = Settings()
-QUICK = Settings(rounds=5, sample=0.003, threaded_bytes=32 * 2**20)
+QUICK = Settings(rounds=5, passes=1, sample=0.003, threaded_bytes=32 * 2**20)
 
 
-def interleaved(contenders: Sequence[Contender], settings: Settings) -> list[float]:
-    """Seconds a state of each, the best of rounds in which each has its turn."""
-    repeats = [_repeats(c, settings.sample) for c in contenders]
-    best = [float("inf")] * len(contenders)
-    with _no_collection():
-        for _ in range(settings.rounds):
-            for k, c in enumerate(contenders):
-                best[k] = min(best[k], _timed(c, repeats[k]))
-    return best
+class Clock:
+    """Times contenders, and remembers the best of each from pass to pass."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._best: dict[tuple[str, str, str], float] = {}
+        self._first: dict[str, Any] = {}
+
+    def interleaved(self, row: str, contenders: Sequence[Contender]) -> list[float]:
+        """Seconds a state of each, the best of rounds in which each has its turn."""
+        repeats = [_repeats(c, self.settings.sample) for c in contenders]
+        keys = [(row, c.engine, c.call) for c in contenders]
+        with _no_collection():
+            for _ in range(self.settings.rounds):
+                for key, c, n in zip(keys, contenders, repeats, strict=True):
+                    self._best[key] = min(self._best.get(key, math.inf), _timed(c, n))
+        return [self._best[key] for key in keys]
+
+    def first(self, row: str, measure: Callable[[], Any]) -> Any:
+        """What is measured in the first pass only."""
+        if row not in self._first:
+            self._first[row] = measure()
+        return self._first[row]
 
 
 def _timed(c: Contender, repeats: int) -> float:

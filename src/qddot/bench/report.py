@@ -61,10 +61,11 @@ def page(data: dict[str, Any]) -> str:
         f"Measured {m['date']} on {m['cpu']} ({m['cores']} cores, {m['llvm_cpu']}, vectors of "
         f"{m['vector_bytes']} bytes), Python {m['python']}, {versions}."
     )
+    passes, rounds = data["settings"].get("passes", 1), data["settings"]["rounds"]
     method = (
         "All contenders of a row run in one process on one core, in turns, and the best of "
-        f"{data['settings']['rounds']} rounds counts. Before a pair is timed, its results must "
-        "agree to 1e-8 of the largest entry. Mimic joints are independent, so that all engines "
+        f"{passes} × {rounds} rounds counts. Before a pair is timed, its results must agree to "
+        "1e-8 of the largest entry. Mimic joints are independent, so that all engines "
         "have the same degrees of freedom. A ratio is the peer's time over ours."
     )
     origin = "Written by `qddot bench --page`. Repeat it with `make bench`."

@@ -14,7 +14,7 @@ import numpy as np
 
 from qddot import adapt
 from qddot.bench.contender import Contender
-from qddot.bench.measure import TOLERANCE, Settings, difference, interleaved, one_core
+from qddot.bench.measure import TOLERANCE, Clock, difference, one_core
 from qddot.compile.threads import threads
 from qddot.errors import QddotError
 from qddot.loaders import locate_source
@@ -66,7 +66,7 @@ class _Case:
         return rollout(self.robot, q, v, dt=_STEP, steps=_STEPS, integrator=_SAME)
 
 
-def measure_rollout(title: str, settings: Settings) -> dict[str, Any]:
+def measure_rollout(clock: Clock, title: str) -> dict[str, Any]:
     """The row of a robot: µs a step on one core and on two threads, and those of mujoco.rollout."""
     row: dict[str, Any] = {"robot": title, "status": "ok", "reason": "", "steps": _STEPS}
     try:
@@ -82,8 +82,8 @@ def measure_rollout(title: str, settings: Settings) -> dict[str, Any]:
             reason = f"mujoco.rollout differs by {apart:.1e}"
             return {**row, "status": "DISAGREES", "reason": reason}
         with one_core():
-            mine, theirs = _timed(case, case.ours, engine, settings=settings)
-    first, second = _two_threads(case, settings)
+            mine, theirs = _timed(clock, title, case, qddot=case.ours, mujoco=engine)
+    first, second = _two_threads(clock, title, case)
     return {
         **row,
         "apart": apart,
@@ -93,10 +93,11 @@ def measure_rollout(title: str, settings: Settings) -> dict[str, Any]:
     }
 
 
-def _timed(case: _Case, *runs: Callable[[], Any], settings: Settings) -> list[float]:
+def _timed(clock: Clock, row: str, case: _Case, **runs: Callable[[], Any]) -> list[float]:
     """Seconds a step of each run from the states of a case."""
     n = len(case.q) * _STEPS
-    return interleaved([Contender("", "", n, run, lambda: ()) for run in runs], settings)
+    turns = [Contender(name, "", n, run, lambda: ()) for name, run in runs.items()]
+    return clock.interleaved(f"{row}: rollout", turns)
 
 
 def _beside(mine: float, theirs: float) -> dict[str, float]:
@@ -109,7 +110,7 @@ def _beside(mine: float, theirs: float) -> dict[str, float]:
     }
 
 
-def _two_threads(case: _Case, settings: Settings) -> list[float]:
+def _two_threads(clock: Clock, title: str, case: _Case) -> list[float]:
     """Seconds a step on one thread and on two, of a batch eight times as large."""
     large = replace(case, q=np.tile(case.q, (8, 1)), v=np.tile(case.v, (8, 1)))
 
@@ -117,7 +118,7 @@ def _two_threads(case: _Case, settings: Settings) -> list[float]:
         with threads(n):
             large.ours()
 
-    return _timed(large, partial(run, 1), partial(run, 2), settings=settings)
+    return _timed(clock, f"{title}, large", large, one=partial(run, 1), two=partial(run, 2))
 
 
 def _file(title: str) -> Path:
@@ -175,7 +176,7 @@ def _one_thread(case: _Case, **inputs: np.ndarray) -> Iterator[Any]:
         yield run
 
 
-def measure_contact(kind: str, settings: Settings) -> dict[str, Any]:
+def measure_contact(clock: Clock, kind: str) -> dict[str, Any]:
     """The row of a way of contact: the quadruped on its four feet, its posture held.
 
     MuJoCo holds it by position servos of the same gains, with its own contact as it is by default.
@@ -197,7 +198,7 @@ def measure_contact(kind: str, settings: Settings) -> dict[str, Any]:
     controls = np.tile(home[7:], (len(q), _STEPS, 1))
     with _one_thread(case, control=controls) as engine, one_core():
         found, stands = ours(), engine()
-        mine, theirs = _timed(case, ours, engine, settings=settings)
+        mine, theirs = _timed(clock, kind, case, qddot=ours, mujoco=engine)
     return {
         "contact": kind,
         "states": len(q),

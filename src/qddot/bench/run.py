@@ -26,11 +26,11 @@ from qddot.bench.contender import (
 )
 from qddot.bench.measure import (
     TOLERANCE,
+    Clock,
     Settings,
     compile_seconds,
     difference,
     fresh_cache,
-    interleaved,
     one_core,
 )
 from qddot.bench.peak import multiply_add_peak
@@ -107,27 +107,25 @@ def benchmark(plan: Plan, on_step: Callable[[str, int, int], None]) -> dict[str,
 
 def _steps(plan: Plan, subjects: Sequence[Subject], data: dict[str, Any]) -> Iterator[Step]:
     """The steps in order; each adds its figures to the data."""
-    settings = plan.settings
+    clock, scaled = Clock(plan.settings), "inverse_dynamics" in plan.functions
     yield "multiply-add peak", lambda: data["peak"].update(_peak())
-    for subject in subjects:
-        for name in plan.functions:
-            if not _measurable(subject, name):
-                continue
-            step = partial(_add, data, "rows", _row, subject, name, settings)
-            yield f"{subject.title}: {name}", partial(step, data["peak"])
-    if "inverse_dynamics" in plan.functions:
-        for subject in subjects:
-            step = partial(_add, data, "threads", _threads, subject, settings)
-            yield f"{subject.title}: two threads", step
-        for joints in settings.chains:
-            step = partial(_add, data, "scaling", _scaling, joints, settings)
-            yield f"chain of {joints} joints", step
-    for title in plan.rollouts:
-        step = partial(_add, data, "rollouts", measure_rollout, title, settings)
-        yield f"{title}: rollout", step
-    for kind in CONTACTS if plan.rollouts else ():
-        step = partial(_add, data, "contacts", measure_contact, kind, settings)
-        yield f"quadruped: {kind}", step
+    jobs = [(s, name) for s in subjects for name in plan.functions if _measurable(s, name)]
+    tables: tuple[tuple[str, str, Callable[..., Any], Sequence[Any]], ...] = (
+        ("rows", "{0.title}: {1}", partial(_row, data["peak"]), jobs),
+        ("threads", "{0.title}: two threads", _threads, [(s,) for s in subjects if scaled]),
+        (
+            "scaling",
+            "chain of {0} joints",
+            _scaling,
+            [(n,) for n in plan.settings.chains if scaled],
+        ),
+        ("rollouts", "{0}: rollout", measure_rollout, [(title,) for title in plan.rollouts]),
+        ("contacts", "quadruped: {0}", measure_contact, [(k,) for k in CONTACTS if plan.rollouts]),
+    )
+    for _ in range(plan.settings.passes):
+        for table, title, measure, each in tables:
+            for place, given in enumerate(each):
+                yield title.format(*given), partial(_put, data[table], place, measure, clock, given)
 
 
 def _measurable(subject: Subject, name: str) -> bool:
@@ -137,8 +135,11 @@ def _measurable(subject: Subject, name: str) -> bool:
     return name != "torque_regressor" or subject.robot.nv <= _LARGEST_REGRESSOR
 
 
-def _add(data: dict[str, Any], key: str, measure: Callable[..., Any], *args: Any) -> None:
-    data[key].append(measure(*args))
+def _put(
+    rows: list[Any], place: int, measure: Callable[..., Any], clock: Clock, given: Sequence[Any]
+) -> None:
+    """Put a row into its place, instead of that of an earlier pass."""
+    rows[place : place + 1] = [measure(clock, *given)]
 
 
 @one_core()
@@ -148,13 +149,14 @@ def _peak() -> dict[str, float]:
 
 
 @one_core()
-def _row(subject: Subject, name: str, settings: Settings, peak: dict[str, float]) -> dict[str, Any]:
+def _row(peak: dict[str, float], clock: Clock, subject: Subject, name: str) -> dict[str, Any]:
     """The figures of one function of one robot."""
+    settings, title = clock.settings, f"{subject.title} {name}"
     job = make_job(subject, name, settings.states, settings.bytes)
-    compiled = compile_seconds(job)
+    compiled = clock.first(title, partial(compile_seconds, job))
     mine = [ours(job), ours(job, "float32"), ours_single(job)]
     entered, others = _entered(job, mine[0])
-    batch, narrow, single, *times = interleaved([*mine, *entered], settings)
+    batch, narrow, single, *times = clock.interleaved(title, [*mine, *entered])
     peers = [
         _peer(c.engine, "ok", call=c.call, us=1e6 * t, ratio=t / batch)
         for c, t in zip(entered, times, strict=True)
@@ -225,13 +227,13 @@ def _fastest(peers: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [best[e.name] for e in ENGINES if e.name in best]
 
 
-def _threads(subject: Subject, settings: Settings) -> dict[str, Any]:
+def _threads(clock: Clock, subject: Subject) -> dict[str, Any]:
     """Inverse dynamics of a large batch on one thread and on two."""
     row: dict[str, Any] = {"robot": subject.title, "status": "ok", "reason": ""}
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     if (available or 1) < 2:
         return {**row, "status": "NOT MEASURED", "reason": "one core is available to this process"}
-    job = make_job(subject, "inverse_dynamics", 10**6, settings.threaded_bytes)
+    job = make_job(subject, "inverse_dynamics", 10**6, clock.settings.threaded_bytes)
     method, out = subject.robot.inverse_dynamics, np.empty((job.states, subject.robot.nv))
 
     def split(n: int) -> None:
@@ -242,18 +244,18 @@ def _threads(subject: Subject, settings: Settings) -> dict[str, Any]:
         Contender("qddot", f"{n} threads", job.states, partial(split, n), lambda: (out,))
         for n in (1, 2)
     ]
-    first, second = (1e6 * t for t in interleaved(turns, settings))
+    first, second = (1e6 * t for t in clock.interleaved(f"{subject.title}: threads", turns))
     return {**row, "states": job.states, "us": first, "two_us": second, "ratio": first / second}
 
 
 @one_core()
-def _scaling(joints: int, settings: Settings) -> dict[str, Any]:
+def _scaling(clock: Clock, joints: int) -> dict[str, Any]:
     """Inverse dynamics of a chain of so many joints."""
-    robot = chain(joints)
+    robot, settings = chain(joints), clock.settings
     subject = Subject(robot.name, "robot", robot, None, None)
     job = make_job(subject, "inverse_dynamics", settings.states, settings.bytes)
     operations = compile_seconds(job)["operations"]
-    (seconds,) = interleaved([ours(job)], settings)
+    (seconds,) = clock.interleaved(robot.name, [ours(job)])
     return {
         "joints": joints,
         "states": job.states,

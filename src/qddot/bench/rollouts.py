@@ -47,7 +47,7 @@ CONTACTS: dict[str, dict[str, Any]] = {
 _KP, _KD = 100.0, 3.0
 _STEP, _STEPS = 1e-3, 100
 _SAME = "implicit_damping"
-_STATES = {True: 256, False: 64}
+_STATES = 256
 
 
 @dataclass(frozen=True)
@@ -140,8 +140,7 @@ def _case(title: str) -> _Case:
     model.opt.disableflags |= off.mjDSBL_CONSTRAINT | off.mjDSBL_ACTUATION
     model.opt.integrator, model.opt.timestep = mujoco.mjtIntegrator.mjINT_EULER, _STEP
     rng = np.random.default_rng(0)
-    states = _STATES[robot.nv <= 12]
-    q, v = robot.random(rng, states), 0.1 * rng.normal(size=(states, robot.nv))
+    q, v = robot.random(rng, _STATES), 0.1 * rng.normal(size=(_STATES, robot.nv))
     return _Case(robot, model, adapt.mujoco(robot, model, check=False), q, v)
 
 
@@ -184,7 +183,7 @@ def measure_contact(clock: Clock, kind: str) -> dict[str, Any]:
     robot = load("quadruped")
     home, posture = robot.configurations["home"], np.arange(robot.nv) >= 6
     rng = np.random.default_rng(0)
-    q = np.tile(home, (_STATES[False], 1))
+    q = np.tile(home, (_STATES, 1))
     q[:, 7:] += 0.05 * rng.normal(size=(len(q), robot.nq - 7))
     v = np.zeros((len(q), robot.nv))
     law = {"q_ref": home, "v_ref": v[0], "kp": _KP * posture, "kd": _KD * posture}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -202,6 +203,18 @@ class Robot:
             refuse_redundant(self.model, constraints)
             self._independent.add(constraints)
 
+    def _check_later(
+        self, row: Function, options: Mapping[str, Any], parameters: Sequence[str] = ()
+    ) -> Callable[[], None]:
+        """The check for when a function is recorded; compiled code keeps no robot alive."""
+        robot = weakref.ref(self)
+
+        def check() -> None:
+            if (alive := robot()) is not None:
+                alive._check(row, options, parameters)
+
+        return check
+
     def call(self, name: str, *arrays: Any, out: Any = None, **options: Any) -> Any:
         """A catalogue function by name: compiled on real numbers, interpreted on all others."""
         row = function(name)
@@ -240,7 +253,7 @@ class Robot:
         key = (row.name, tuple(sorted(given.items())))
         kernel = self._kernels.get(key)
         if kernel is None:
-            check = partial(self._check, row, given)
+            check = self._check_later(row, given)
             kernel = self._kernels[key] = kernel_of(row, self.model, given, check=check)
             if "forces" not in given and "friction" not in given:
                 settings = [given.get(o.name, o.default) for o in _settings(row)]
@@ -277,7 +290,7 @@ class Robot:
         row = function(name)
         given = settled(row, options)
         names = parameter_names(row, given, parameters)
-        check = partial(self._check, row, given, names)
+        check = self._check_later(row, given, names)
         return kernel_of(row, self.model, given, names, check).gufunc
 
     def casadi(self, name: str, **options: Any) -> casadi.Function:

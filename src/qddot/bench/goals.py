@@ -154,8 +154,8 @@ GOALS = (
         10.0,
         _ratio("Pinocchio", ["operational_space"], ["Panda"]),
     ),
-    Goal("arms, MuJoCo", 30.0, _ratio("MuJoCo", [], ["arm"])),
-    Goal("humanoids, MuJoCo", 15.0, _ratio("MuJoCo", [], ["humanoid"])),
+    Goal("dynamics of arms, MuJoCo", 30.0, _ratio("MuJoCo", _DYNAMICS, ["arm"])),
+    Goal("dynamics of humanoids, MuJoCo", 15.0, _ratio("MuJoCo", _DYNAMICS, ["humanoid"])),
     Goal("single call, Pinocchio's Python call", 1.0, _field("single", "ratio")),
     Goal(
         "share of the multiply-add bound, inverse dynamics of UR5 and Talos",

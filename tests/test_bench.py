@@ -142,7 +142,7 @@ def test_what_an_engine_cannot_do_is_said(monkeypatch):
 def test_contenders_take_turns_and_the_best_counts(monkeypatch):
     heard = []
     seconds = {"a": iter([5.0, 3.0, 4.0, 7.0, 1.0]), "b": iter([8.0, 2.0, 9.0, 7.0, 6.0])}
-    monkeypatch.setattr(measure, "_repeats", lambda c, sample: 1)
+    monkeypatch.setattr(measure, "_seconds", lambda c: 1.0)
     monkeypatch.setattr(
         measure, "_timed", lambda c, n: heard.append(c.engine) or next(seconds[c.engine])
     )

@@ -31,6 +31,8 @@ __all__ = [
 
 TOLERANCE = 1e-8
 """How far two engines may differ, relative to the largest entry of a result."""
+# runs of fewer samples than this feel a cold start
+_COLD = 10
 
 
 @dataclass(frozen=True)
@@ -66,11 +68,15 @@ class Clock:
 
     def interleaved(self, row: str, contenders: Sequence[Contender]) -> list[float]:
         """Seconds a state of each, the best of rounds in which each has its turn."""
-        repeats = [_repeats(c, self.settings.sample) for c in contenders]
+        once = [_seconds(c) for c in contenders]
+        repeats = [max(1, round(self.settings.sample / max(s, 1e-9))) for s in once]
         keys = [(row, c.engine, c.call) for c in contenders]
         with _no_collection():
             for _ in range(self.settings.rounds):
-                for key, c, n in zip(keys, contenders, repeats, strict=True):
+                for key, c, n, s in zip(keys, contenders, repeats, once, strict=True):
+                    if s < _COLD * self.settings.sample:
+                        # what ran before has the caches
+                        c.run()
                     self._best[key] = min(self._best.get(key, math.inf), _timed(c, n))
         return [self._best[key] for key in keys]
 
@@ -90,11 +96,10 @@ def _timed(c: Contender, repeats: int) -> float:
     return (time.perf_counter() - start) / (repeats * c.states)
 
 
-def _repeats(c: Contender, sample: float) -> int:
-    """How many runs take about so long, after one to warm up."""
+def _seconds(c: Contender) -> float:
+    """How long a run takes, after one to warm up."""
     c.run()
-    once = _timed(c, 1) * c.states
-    return max(1, round(sample / max(once, 1e-9)))
+    return _timed(c, 1) * c.states
 
 
 @contextmanager

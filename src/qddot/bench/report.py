@@ -64,9 +64,10 @@ def page(data: dict[str, Any]) -> str:
     passes, rounds = data["settings"].get("passes", 1), data["settings"]["rounds"]
     method = (
         "All contenders of a row run in one process on one core, in turns, and the best of "
-        f"{passes} × {rounds} rounds counts. Before a pair is timed, its results must agree to "
-        "1e-8 of the largest entry. Mimic joints are independent, so that all engines "
-        "have the same degrees of freedom. A ratio is the peer's time over ours."
+        f"{passes} × {rounds} rounds counts; a short run has one before it to warm the caches. "
+        "Before a pair is timed, its results must agree to 1e-8 of the largest entry. Mimic "
+        "joints are independent, so that all engines have the same degrees of freedom. A ratio is "
+        "the peer's time over ours."
     )
     origin = "Written by `qddot bench --page`. Repeat it with `make bench`."
     head = "\n\n".join(["# Performance", origin, facts, method]) + "\n"

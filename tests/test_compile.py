@@ -23,9 +23,11 @@ import qddot
 from qddot import scalar
 from qddot.algorithms.catalogue import CATALOGUE
 from qddot.compile.kernel import Source, compile_kernel
+from qddot.compile.loop import loop_ir
 from qddot.compile.rows import split, writes_after
 from qddot.compile.schedule import schedule
 from qddot.compile.tape import record
+from qddot.compile.types import vector_type
 
 EPS = np.finfo(float).eps
 STEP = 1e-30
@@ -324,6 +326,14 @@ def test_schedule_keeps_every_value_that_crosses(lanes):
     for k in range(len(plan.pieces)):
         alive = [plan.slots[i] for i in last if home[i] <= k <= last[i]]
         assert len(alive) == len(set(alive))
+
+
+def test_functions_of_code_stay_shallow():
+    """LLVM climbs through the loops of a function one in the other: thousands end its stack."""
+    loop = loop_ir(vector_type("float64", 32), [(3,)], [(2,)], 100, 3000, "loop")
+    functions = loop.split("define ")[1:]
+    assert sum(text.count("call void @piece") for text in functions) == 3000
+    assert max(text.count("phi i64") for text in functions) < 100
 
 
 # programs

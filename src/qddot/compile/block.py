@@ -21,6 +21,8 @@ Places = dict[int, int]
 _STACK_BYTES = 1 << 16
 _GANG_BYTES = 1 << 16
 _MOST_BLOCKS = 8
+_PIECES_A_PART = 64
+_GANG = "ptr %frames, i64 %gang, ptr %rows"
 
 
 def output_places(tape: Tape) -> Places:
@@ -57,9 +59,19 @@ def _gang(frame: Frame, pieces: int, outputs: Sequence[Array]) -> int:
 
 def _kernel(frame: Frame, pieces: int, rows: int) -> str:
     """The function @kernel: each piece in turn on every frame of a gang."""
+    parts = [range(k, min(k + _PIECES_A_PART, pieces)) for k in range(0, pieces, _PIECES_A_PART)]
+    calls = [f"  call void @part{k}({_GANG})" for k in range(len(parts))]
+    lines = [_part(frame, k, part, rows) for k, part in enumerate(parts)]
+    return "\n".join(
+        [*lines, f"define internal void @kernel({_GANG}) {{", *calls, "  ret void", "}"]
+    )
+
+
+def _part(frame: Frame, number: int, pieces: range, rows: int) -> str:
+    """A function that runs some of the pieces; compilers climb through all loops of a function."""
     t, lines, before = frame.vector.type, [], "entry"
-    lines += ["define internal void @kernel(ptr %frames, i64 %gang, ptr %rows) {", "entry:"]
-    for k in range(pieces):
+    lines += [f"define internal void @part{number}({_GANG}) noinline {{", "entry:"]
+    for k in pieces:
         lines += [
             f"  br label %test{k}",
             f"test{k}:",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -112,6 +113,11 @@ def test_a_ball_bounces(e):
     found = rollout(ball(), [0, 0, 1.1, 0, 0, 0, 1], np.zeros(6), dt=1e-3, steps=2000, contact=law)
     height, speed = found.q[:, 2] - 0.1, found.v[:, 2]
     assert height.min() > -1e-12
+    scene = dataclasses.replace(law.scene, restitution=np.array([e]))
+    each = dataclasses.replace(law, scene=scene)
+    start = [0, 0, 1.1, 0, 0, 0, 1]
+    listed = rollout(ball(), start, np.zeros(6), dt=1e-3, steps=2000, contact=each)
+    np.testing.assert_allclose(listed.q[0], found.q, atol=1e-12)
     hits = np.flatnonzero((speed[1:] > 0) & (speed[:-1] < 0))
     if e == 0.0:
         assert not hits.size

@@ -18,6 +18,7 @@ import qddot
 from qddot import bench
 from qddot.bench import rollouts as bench_rollouts
 from qddot.bench.goals import judged
+from qddot.bench.measure import Clock
 from qddot.cli import app
 from qddot.errors import DescriptionError, MissingPackage, NotUnderstood
 from qddot.robot import Robot
@@ -177,7 +178,7 @@ def small(monkeypatch):
     if not bench_rollouts._FOLDER.is_dir():
         pytest.skip("no folder of Menagerie robots is beside the repository")
     monkeypatch.setattr(bench_rollouts, "_STEPS", 5)
-    monkeypatch.setattr(bench_rollouts, "_STATES", {True: 8, False: 8})
+    monkeypatch.setattr(bench_rollouts, "_STATES", 8)
 
 
 def test_a_rollout_is_measured_beside_mujoco(small):
@@ -195,7 +196,7 @@ def test_a_rollout_is_measured_beside_mujoco(small):
 
 def test_a_rollout_that_disagrees_is_not_timed(small, monkeypatch):
     monkeypatch.setattr(bench_rollouts, "_SAME", "euler")
-    row = bench_rollouts.measure_rollout("UR5e", TINY)
+    row = bench_rollouts.measure_rollout(Clock(TINY), "UR5e")
     assert row["status"] == "DISAGREES"
     assert "us" not in row
     assert bench.disagreements({"rollouts": [row], "rows": []})
@@ -204,7 +205,7 @@ def test_a_rollout_that_disagrees_is_not_timed(small, monkeypatch):
 def test_a_robot_that_is_not_there_is_said(monkeypatch, tmp_path):
     monkeypatch.setattr(bench_rollouts, "_FOLDER", tmp_path)
     monkeypatch.setitem(bench_rollouts.ROLLOUTS, "UR5e", ("no_such_robot", "x"))
-    row = bench_rollouts.measure_rollout("UR5e", TINY)
+    row = bench_rollouts.measure_rollout(Clock(TINY), "UR5e")
     assert row["status"] == "SKIPPED"
     assert "no_such_robot" in row["reason"]
 

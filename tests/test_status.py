@@ -20,6 +20,7 @@ from qddot.simulate.contact import (
     Sphere,
 )
 from qddot.simulate.drivetrain import Friction, coulomb
+from qddot.simulate.status import MISS
 
 ARM = qddot.load("planar_2r").model
 
@@ -153,6 +154,12 @@ def test_contact_that_is_not_solved():
     assert hard.status.label == "not_converged"
     assert hard.status.step == 1
     assert easy.status.ok
+    # no step between two samples is overlooked, and none from before is told again
+    law = ComplementarityContact(box, 1)
+    sparse = rollout(robot, q, v, dt=2e-3, steps=400, every=400, contact=law)
+    assert sparse.history[-1][-1, -2] < MISS < sparse.history[-1][-1, -1]
+    assert sparse.status.label == "not_converged"
+    assert sparse.continued(steps=1, every=1).status.label != "not_converged"
 
 
 IMPLICIT = ("backward_euler", "implicit_midpoint", "variational")

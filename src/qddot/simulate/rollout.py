@@ -44,9 +44,9 @@ class Rollout:
     """Trajectories of a batch: the last axes of q and v are time and coordinate.
 
     `memories` are what effects, sensors and contact keep at the end, `history` the same at each
-    sample where that is recorded. `misses` has, for each of `plan.iterations`, by how much it was
-    missed at most up to a sample. `plan` and `inputs` (torques, references, constants) are what the
-    steps were made from, natively or not.
+    sample where that is recorded; samples are `every` so many steps. `misses` has, for each of
+    `plan.iterations`, by how much it was missed at most up to a sample. `plan` and `inputs`
+    (torques, references, constants) are what the steps were made from, natively or not.
     """
 
     time: np.ndarray
@@ -61,6 +61,7 @@ class Rollout:
     inputs: tuple[np.ndarray, ...] = ()
     misses: np.ndarray | None = None
     native: bool = False
+    every: int = 1
 
     @property
     def finite(self) -> np.ndarray:
@@ -121,11 +122,6 @@ class Rollout:
             [x for x in memories if x.shape[-1]],
         )
         return _run(plan, arrays, samples, self.dt, often, self.native, before)
-
-    @property
-    def every(self) -> int:
-        """How many steps there are from sample to sample."""
-        return round(float(self.time[1] - self.time[0]) / self.dt) if len(self.time) > 1 else 1
 
     @cached_property
     def status(self) -> Status:
@@ -209,7 +205,7 @@ def _run(
     parts = last[watched:], history[watched:]
     ends, kept = (_of_keepers(plan, part, q.shape[:-2]) for part in parts)
     misses = history[0] if watched else None
-    facts = (inputs[0], dt, plan.integrator, ends, kept, plan, inputs, misses, native)
+    facts = (inputs[0], dt, plan.integrator, ends, kept, plan, inputs, misses, native, every)
     return Rollout(time, q, v, *facts)
 
 

@@ -255,7 +255,10 @@ def _contact_faults(found: Flight) -> Iterator[Fault]:
     """Contact that is not solved, and bodies that overlap."""
     plan, q = found.plan, columns(found.q)
     if isinstance(plan.contact, ComplementarityContact) and found.history:
-        yield "not_converged", "contact", ~(found.history[-1][..., -2] <= MISS)
+        last, worst = np.moveaxis(found.history[-1][..., -2:], -1, 0)
+        # a miss between two samples shows where the worst so far has grown
+        grown = np.diff(worst, axis=-1, prepend=worst[..., :1]) > 0.0
+        yield "not_converged", "contact", ~(last <= MISS) | (~(worst <= MISS) & grown)
     effects, _, contact = plan.filled(constants_over_time(found))
     for law in (contact, *effects):
         if not isinstance(law, ComplementarityContact | PenaltyContact):

@@ -173,7 +173,8 @@ class ComplementarityContact:
         if not present(bounce):
             return closing
         rebound = where(less(before, -self.threshold), -bounce * before, closing)
-        return where(less(touch.gap + free * at.dt, 0.0), rebound, closing)
+        hit = where(less(touch.gap + free * at.dt, 0.0), rebound, closing)
+        return where(less(0.0, bounce), hit, closing)
 
     def _apart(
         self,

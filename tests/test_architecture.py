@@ -23,7 +23,7 @@ LAYERS = [
     {"edit", "condense"},
     {"flexible"},
     {"loaders", "algorithms", "compile"},
-    {"conventions", "evaluate", "kernels", "lazy", "trajectory"},
+    {"conventions", "evaluate", "kernels", "lazy", "trajectory", "wrenches"},
     {"health"},
     {"robot"},
     {"export", "lagrange", "port_hamiltonian", "constraints", "task_space", "balance", "linearise"},

@@ -18,7 +18,8 @@ from scipy.spatial import ConvexHull
 from qddot.algorithms.kinematics import Reference
 from qddot.errors import NoSupport, NotUnderstood, ShapeMismatch, UnknownName
 from qddot.evaluate import floats
-from qddot.robot import Robot, Wrench
+from qddot.robot import Robot
+from qddot.wrenches import Wrench, listed, value_of
 
 __all__ = [
     "Flight",
@@ -189,16 +190,11 @@ def total_wrench(
     robot: Robot, q: ArrayLike, wrenches: Wrench | Sequence[Wrench] | None
 ) -> np.ndarray:
     """Sum of wrenches on a robot, [force; moment] about the world's origin in world axes."""
-    given = () if wrenches is None else (wrenches,) if isinstance(wrenches, Wrench) else wrenches
     total = np.zeros(6)
-    for wrench in given:
-        if not isinstance(wrench, Wrench):
-            raise NotUnderstood("wrench", wrench, "it needs Wrench(frame, reference, value)")
+    for wrench in listed(wrenches):
         if wrench.reference not in get_args(Reference):
             raise UnknownName("reference", wrench.reference, get_args(Reference))
-        value = np.asarray(wrench.value, dtype=float)
-        if value.shape[-1:] != (6,):
-            raise ShapeMismatch("wrench", f"that at {wrench.frame!r}", "(..., 6)", value.shape)
+        value = value_of(wrench).astype(float)
         X = robot.frame_pose(q, wrench.frame)
         force, moment = value[..., :3], value[..., 3:]
         if wrench.reference == "local":

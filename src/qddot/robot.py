@@ -16,11 +16,10 @@ from numpy.typing import ArrayLike
 
 from qddot import edit
 from qddot.algorithms.catalogue import CATALOGUE, Function, function, sizes
-from qddot.algorithms.kinematics import Reference
 from qddot.compile.gufunc import empty
 from qddot.compile.kernel import Kernel
 from qddot.compile.threads import SETTING, run_split
-from qddot.errors import BatchMismatch, NotUnderstood, ShapeMismatch
+from qddot.errors import NotUnderstood
 from qddot.evaluate import checked, interpret, settled, symbolic
 from qddot.flexible import with_flexible_joints
 from qddot.health import (
@@ -37,20 +36,12 @@ from qddot.loaders.description import Base, Couplings
 from qddot.model import Model
 from qddot.parts import Contact, Finding, Loop
 from qddot.spatial import Transform
+from qddot.wrenches import Wrench, stacked
 
 if TYPE_CHECKING:
     import casadi
 
 __all__ = ["Robot", "Terms", "Wrench", "load"]
-
-
-@dataclass(frozen=True)
-class Wrench:
-    """An external wrench on the robot: [force; moment] at a frame, with the axes it is given in."""
-
-    frame: str
-    reference: Reference
-    value: ArrayLike
 
 
 @dataclass(frozen=True)
@@ -244,7 +235,7 @@ class Robot:
     ) -> Any:
         """The way of a method where the fast one does not apply."""
         if "f_ext" in options:
-            options["forces"], wrenches = _wrenches(options.pop("f_ext"))
+            options["forces"], wrenches = stacked(options.pop("f_ext"))
             arrays += tuple(wrenches)
         return self.call(name, *arrays, out=out, **options)
 
@@ -394,36 +385,6 @@ def _rows(parameters: ArrayLike) -> list[list[float]]:
 def _largest(x: np.ndarray, axes: int) -> np.ndarray:
     """Largest magnitude over the last axes, 0 where there is nothing."""
     return np.abs(x).max(axis=tuple(range(-axes, 0)), initial=0.0)
-
-
-def _wrenches(f_ext: Wrench | Sequence[Wrench] | None) -> tuple[tuple[Any, ...], list[np.ndarray]]:
-    """Where external wrenches act, and their values stacked."""
-    given = () if f_ext is None else (f_ext,) if isinstance(f_ext, Wrench) else f_ext
-    accepted = "needs Wrench(frame, reference, value), or a list of them"
-    if not isinstance(given, Sequence):
-        raise NotUnderstood("f_ext", f_ext, accepted)
-    for wrench in given:
-        if not isinstance(wrench, Wrench):
-            raise NotUnderstood("f_ext", wrench, accepted)
-    if not given:
-        return (), []
-    values = [_wrench_value(w) for w in given]
-    try:
-        stacked = np.stack(np.broadcast_arrays(*values), axis=-2)
-    except ValueError:
-        raise BatchMismatch("f_ext", (x.shape[:-1] for x in values)) from None
-    return tuple((w.frame, w.reference) for w in given), [stacked]
-
-
-def _wrench_value(wrench: Wrench) -> np.ndarray:
-    """The six numbers of a wrench, with leading batch axes."""
-    try:
-        value = np.asarray(wrench.value)
-    except ValueError as error:
-        raise NotUnderstood("f_ext", wrench, "its value needs to be an array of numbers") from error
-    if value.shape[-1:] != (6,):
-        raise ShapeMismatch("f_ext", f"the wrench at {wrench.frame!r}", "(..., 6)", value.shape)
-    return value
 
 
 def _copied(value: Any, out: Any) -> Any:

@@ -18,7 +18,7 @@ from qddot.condense import condensed
 from qddot.kernels import source_of
 from qddot.model import Model
 from qddot.robot import Robot
-from qddot.spatial import Mat3, Vec3
+from qddot.spatial import Mat3, Transform, Vec3, rotation_about
 
 SECOND = "inverse_dynamics_second_derivatives"
 CHOSEN = {"axes", "constraints"}  # what a random tree may have no freedom for
@@ -81,6 +81,38 @@ def test_offsets_along_axes_are_gone():
         if body.joint.kind.name == "revolute":
             along = body.placement.R.apply(body.joint.axes[0])
             assert along.dot(body.placement.p) == 0.0
+
+
+@pytest.mark.parametrize("name", ["ur5e", "panda", "quadruped"])
+def test_bodies_turn_about_coordinate_axes_of_their_parents(name):
+    model = condensed(qddot.load(name).model)
+    for body in model.bodies:
+        if body.joint.kind.name != "free":
+            (axis,) = body.joint.axes
+            assert sorted(map(abs, axis)) == [0.0, 0.0, 1.0]
+            assert body.placement.R.apply(axis) == axis
+            assert body.kinematics([0.3] * model.nq)[0].R.fixes() is not None
+
+
+def test_a_tilted_joint_takes_the_angle_of_the_body_that_carries_it():
+    """Two axes at right angles, the second tilted about the first: both become coordinate axes."""
+    tilt = rotation_about(Vec3(0.0, 1.0, 0.0), 0.3)
+    model = qddot.load("planar_3r").model
+    first, second, *_ = model.bodies
+    axes = [Vec3(0.0, 1.0, 0.0), Vec3(1.0, 0.0, 0.0)]
+    placed = [Transform(Mat3.identity(), first.placement.p), Transform(tilt, second.placement.p)]
+    bodies = [
+        dataclasses.replace(b, placement=X, joint=dataclasses.replace(b.joint, axes=(axis,)))
+        for b, X, axis in zip((first, second), placed, axes, strict=True)
+    ]
+    tilted = dataclasses.replace(model, bodies=tuple(bodies), frames=(), configurations={})
+    found = condensed(tilted)
+    assert [body.joint.axes[0] for body in found.bodies] == axes
+    assert found.bodies[0].placement.R.fixes() == 1
+    assert Mat3.identity() == found.bodies[1].placement.R
+    q = np.random.default_rng(0).normal(size=(20, 2))
+    expected = Robot(tilted, native=False).mass_matrix(q)
+    np.testing.assert_allclose(Robot(found, native=False).mass_matrix(q), expected, atol=1e-14)
 
 
 @pytest.mark.parametrize("name", ["ur5e", "panda", "quadruped"])

@@ -1,47 +1,146 @@
 """The same joint-space dynamics with fewer numbers: what no joint can tell apart is made zero.
 
-Two freedoms of every description cost operations and change no torque. The origin of a body may
-stand anywhere on the axis of its joint. And a rod on that axis, of any mass and spread, may belong
-to the body or to its parent, for turning it about itself moves nothing (Khalil & Dombre 2002,
-section 9.4: the base parameters). A condensed model has its origins where the offsets between
-joints have most zeros, and no mass on the axes. It has the same M, C, g and torques; poses of its
-bodies and their parameters are its own.
+Three freedoms of every description cost operations and change no torque. The axes of a body may
+point anywhere: they can be those of its parent at some angle of the joint, so that bodies turn
+against each other about coordinate axes. The origin of a body may stand anywhere on the axis of its
+joint. And a rod on that axis, of any mass and spread, may belong to the body or to its parent, for
+turning it about itself moves nothing (Khalil & Dombre 2002, section 9.4: the base parameters). A
+condensed model has its axes and origins where rotations and offsets between joints have most zeros,
+and no mass on the axes. It has the same M, C, g and torques; poses of its bodies and their
+parameters are its own.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable, Sequence
 
 from qddot.joints import Joint
 from qddot.model import WORLD, Body, Model
-from qddot.spatial import Inertia, Mat3, Sym3, Transform, Vec3
+from qddot.spatial import Inertia, Mat3, Sym3, Transform, Vec3, rotation_about
 
 __all__ = ["condensed"]
 
 _TURNING = ("revolute", "continuous")
 _BITS = 50
 
+Choice = Callable[[int, Transform], tuple[Transform, Joint, Transform]]
+"""Placement and joint of a body that is placed in its parent, and its new frame in the old one."""
+
 
 def condensed(model: Model) -> Model:
-    """The model with origins slid along the axes and mass handed to the parents."""
-    return _lightened(_slid(model))
+    """The model with axes turned, origins slid along them, and mass handed to the parents."""
+    return _lightened(_slid(_turned(model)))
 
 
-def _slid(model: Model) -> Model:
-    """The model with the origin of each body where it is least far from that of its parent."""
+def _reframed(model: Model, choose: Choice) -> Model:
+    """The model with other frames of its bodies."""
     moves = {WORLD: Transform.identity()}
     bodies = []
     for i, body in enumerate(model.bodies):
-        placement = moves[body.parent].inverse() @ body.placement
-        moves[i] = Transform(Mat3.identity(), _slide(body.joint, placement))
+        placement, joint, moves[i] = choose(i, moves[body.parent].inverse() @ body.placement)
         inertia = body.inertia.to_parent(moves[i].inverse())
-        bodies.append(dataclasses.replace(body, placement=placement @ moves[i], inertia=inertia))
+        inertia = dataclasses.replace(inertia, h=_cut(inertia.h))
+        bodies.append(dataclasses.replace(body, placement=placement, joint=joint, inertia=inertia))
     frames = tuple(
         dataclasses.replace(f, placement=moves[f.body].inverse() @ f.placement)
         for f in model.frames
     )
     return dataclasses.replace(model, bodies=tuple(bodies), frames=frames)
+
+
+def _turned(model: Model) -> Model:
+    """The model with bodies turned so that they stand like their parents, their joints apart."""
+    inertias = [body.inertia for body in _lightened(model).bodies]
+    carried: list[list[Body]] = [[] for _ in (*model.bodies, WORLD)]
+    for body in model.bodies:
+        carried[body.parent].append(body)
+
+    def choose(i: int, X: Transform) -> tuple[Transform, Joint, Transform]:
+        joint, p = model.bodies[i].joint, _cut(X.p)
+        if joint.kind.name not in (*_TURNING, "prismatic"):
+            return Transform(X.R, p), joint, Transform.identity()
+        along = _cut(X.R.apply(joint.axes[0]))
+        if joint.kind.name == "prismatic":
+            R, axis = Mat3.identity(), along
+        else:
+            R, axis = _aligned(along)
+            angle = _best_angle(axis, X.R.T @ R, inertias[i], carried[i])
+            R = R @ rotation_about(axis, angle)
+        joint = dataclasses.replace(joint, axes=(axis,))
+        return Transform(R, p), joint, Transform(X.R.T @ R, Vec3.zero())
+
+    return _reframed(model, choose)
+
+
+def _cut(p: Vec3) -> Vec3:
+    """The vector without parts that are noise of rounding."""
+    noise = math.ldexp(max(map(abs, p)), -_BITS)
+    return Vec3(*(0.0 if abs(x) <= noise else x for x in p))
+
+
+def _aligned(along: Vec3) -> tuple[Mat3, Vec3]:
+    """The least turn that brings a coordinate axis to a direction, and that axis."""
+    parts = list(along)
+    k = max(range(3), key=lambda i: abs(parts[i]))
+    axis = Vec3(*(math.copysign(1.0, x) if i == k else 0.0 for i, x in enumerate(parts)))
+    across = axis.cross(along)
+    sine = math.sqrt(across.dot(across))
+    if sine == 0.0:
+        return Mat3.identity(), axis
+    return rotation_about(across * (1.0 / sine), math.atan2(sine, axis.dot(along))), axis
+
+
+def _best_angle(axis: Vec3, turn: Mat3, inertia: Inertia, carried: Sequence[Body]) -> float:
+    """The angle by which a turned body, turned on about its axis, costs least.
+
+    Worth a trial are those at which its inertia, the offset of a joint on it, or the axis of one
+    stands along coordinate axes.
+    """
+    lines = [turn.apply_transpose(b.placement.R.apply(x)) for b in carried for x in b.joint.axes]
+    lines += [turn.apply_transpose(b.placement.p) for b in carried]
+    across = next(e for e in Mat3.identity() if e.dot(axis) == 0.0)
+    third = axis.cross(across)
+    angles = [math.atan2(third.dot(x), across.dot(x)) for x in lines]
+    x, y = (inertia.spread.rotated(turn.T).apply(e) for e in (across, third))
+    angles.append(0.5 * math.atan2(2.0 * third.dot(x), across.dot(x) - third.dot(y)))
+    right = 0.5 * math.pi
+    trials = [0.0, *(angle - right * round(angle / right) for angle in angles)]
+    # sine and cosine of an angle and a constant take six operations more
+    return min(
+        trials,
+        key=lambda a: _cost(turn @ rotation_about(axis, a), inertia, carried) + 6 * (a != 0.0),
+    )
+
+
+def _cost(turn: Mat3, inertia: Inertia, carried: Sequence[Body]) -> int:
+    """About how many operations of inverse dynamics the numbers of a turned body cost."""
+    spread = inertia.spread.rotated(turn.T)
+    cost = 4 * _numbers([*spread]) + 6 * _numbers([*turn.apply_transpose(inertia.h)])
+    for body in carried:
+        X = Transform(turn.T @ body.placement.R, turn.apply_transpose(body.placement.p))
+        for axis in body.joint.axes:
+            cost += 50 * (_numbers([*X.R.apply(axis)]) - 1)
+        cost += 10 * _numbers([*(X.p + X.R.apply(_slide(body.joint, X)))])
+    return cost
+
+
+def _numbers(parts: Sequence[float]) -> int:
+    """How many parts of a vector are not zero, noise of rounding apart."""
+    noise = math.ldexp(max(map(abs, parts)), -_BITS)
+    return sum(abs(x) > noise for x in parts)
+
+
+def _slid(model: Model) -> Model:
+    """The model with the origin of each body where it is least far from that of its parent."""
+
+    def choose(i: int, X: Transform) -> tuple[Transform, Joint, Transform]:
+        joint = model.bodies[i].joint
+        move = Transform(Mat3.identity(), _slide(joint, X))
+        return X @ move, joint, move
+
+    return _reframed(model, choose)
 
 
 def _slide(joint: Joint, placement: Transform) -> Vec3:

@@ -276,7 +276,7 @@ class ArticulatedInertia(Linear):
         """The same map in coordinates of the parent frame of X."""
         p = X.p.skew()
         M, I = self.M.rotated(X.R), self.I.rotated(X.R)
-        rotated = X.R @ self.H @ X.R.T
+        rotated = self.H.conjugated(X.R)
         H = rotated - M.rows @ p
         return ArticulatedInertia(M, H, I + (p @ H - rotated.T @ p).symmetric())
 
@@ -305,7 +305,7 @@ class CoriolisOperator(Linear):
     def to_parent(self, X: Transform) -> CoriolisOperator:
         """The same map in coordinates of the parent frame of X."""
         P = X.R.apply(self.P)
-        return CoriolisOperator(P, X.R @ self.G @ X.R.T + P.outer(X.p))
+        return CoriolisOperator(P, self.G.conjugated(X.R) + P.outer(X.p))
 
 
 _Placed = TypeVar("_Placed", Motion, Force, Inertia, ArticulatedInertia, CoriolisOperator)

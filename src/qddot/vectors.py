@@ -133,6 +133,32 @@ class Mat3(Linear):
         """The vector ∫ r × (M r) of a map M with ∫ r rᵀ taken in: (M_zy − M_yz, …)."""
         return Vec3(self.c.y - self.b.z, self.a.z - self.c.x, self.b.x - self.a.y)
 
+    def fixes(self) -> int | None:
+        """The coordinate axis about which this rotation is known to turn, if it is one."""
+        columns = self.T
+        for k, unit in enumerate(Mat3.identity()):
+            for line in (tuple(self)[k], tuple(columns)[k]):
+                if any(type(x) is not float or x != e for x, e in zip(line, unit, strict=True)):
+                    break
+            else:
+                return k
+        return None
+
+    def conjugated(self, R: Mat3) -> Mat3:
+        """R A Rᵀ; a turn about a coordinate axis takes half the operations of two products."""
+        k = R.fixes()
+        if k is None:
+            return R @ self @ R.T
+        i, j = (k + 1) % 3, (k + 2) % 3
+        A, B, turn = ([list(row) for row in matrix] for matrix in (self, self, R))
+        c, s = turn[i][i], turn[j][i]
+        t = s * (A[i][i] - A[j][j]) + c * (A[i][j] + A[j][i])
+        B[i][i], B[i][j] = A[i][i] - s * t, c * t - A[j][i]
+        B[j][i], B[j][j] = c * t - A[i][j], A[j][j] + s * t
+        B[i][k], B[j][k] = c * A[i][k] - s * A[j][k], s * A[i][k] + c * A[j][k]
+        B[k][i], B[k][j] = c * A[k][i] - s * A[k][j], s * A[k][i] + c * A[k][j]
+        return Mat3(*(Vec3(*row) for row in B))
+
     def symmetric(self) -> Sym3:
         """The lower triangle of a matrix that is symmetric."""
         return Sym3(self.a.x, self.b.x, self.b.y, self.c.x, self.c.y, self.c.z)
@@ -192,6 +218,8 @@ class Sym3(Linear):
 
     def rotated(self, R: Mat3) -> Sym3:
         """R S Rᵀ. Its trace is that of S, so the row of R with most unknowns is not multiplied."""
+        if R.fixes() is not None:
+            return self.rows.conjugated(R).symmetric()
         rows = list(R)
         k = max(range(3), key=lambda row: sum(type(x) is not float for x in rows[row]))
         i, j = (row for row in range(3) if row != k)

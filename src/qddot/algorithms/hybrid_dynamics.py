@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from functools import reduce
 
 from qddot.algorithms.friction import friction as joint_friction
-from qddot.algorithms.inverse_dynamics import newton_euler
+from qddot.algorithms.inverse_dynamics import carried, net_forces
 from qddot.algorithms.kinematics import Reference, external_forces
 from qddot.algorithms.linear import Factor, factorise, solve, solve_upper
 from qddot.algorithms.mass_matrix import mass_matrix
@@ -19,9 +19,9 @@ from qddot.algorithms.recursion import (
     zeros,
 )
 from qddot.errors import InvalidModel
-from qddot.model import WORLD, Model
+from qddot.model import WORLD, Body, Model
 from qddot.scalar import Scalar
-from qddot.spatial import ArticulatedInertia, Force, Motion, Subspace
+from qddot.spatial import ArticulatedInertia, Force, Motion, Subspace, Transform
 
 __all__ = ["accelerate", "hybrid_dynamics"]
 
@@ -68,13 +68,16 @@ def accelerate(
 ) -> Solution:
     """Accelerations, and torques of the held joints, under forces on the bodies.
 
-    The torques h of the motion whose free joints do not accelerate leave τ − h to accelerate them,
-    in a robot at rest without weight: that is linear, and where all velocity terms are done with.
+    The forces of the motion whose free joints do not accelerate leave a rest of τ to accelerate
+    them, in a robot without velocity or weight: that is linear.
     """
-    h = newton_euler(model, q, v, a, pushes)
+    X, S = joint_kinematics(model, q)
+    forces = net_forces(model, X, S, v, a, pushes)
+    if not (model.coupled or _shallow(model, held)):
+        return _articulated_body(model, X, S, forces, a, tau, held)
+    h = carried(model, X, S, a, forces)
     rest = [0.0 if k in held else tau[k] - h[k] for k in range(model.nv)]
-    way = _factorised if model.coupled or _shallow(model, held) else _articulated_body
-    change, reaction = way(model, q, rest, held)
+    change, reaction = _factorised(model, q, rest, held)
     every = range(model.nv)
     return [a[k] + change[k] for k in every], [h[k] + reaction[k] for k in every]
 
@@ -111,15 +114,23 @@ def _factorised(model: Model, q: Vector, tau: Vector, held: Collection[int]) -> 
     return a, [sum((M[k][j] * x for j, x in found.items()), 0.0) for k in range(model.nv)]
 
 
-def _articulated_body(model: Model, q: Vector, tau: Vector, held: Collection[int]) -> Solution:
-    """Accelerations at rest by articulated bodies, and the torques that hold the others.
+def _articulated_body(
+    model: Model,
+    X: Sequence[Transform],
+    S: Sequence[Subspace],
+    forces: Sequence[Force],
+    a: Vector,
+    tau: Vector,
+    held: Collection[int],
+) -> Solution:
+    """Accelerations by articulated bodies, and the torques that hold the others.
 
-    Featherstone 2008, table 7.1 and section 9.2, for any joints, without the velocity terms.
+    Featherstone 2008, table 7.1 and section 9.2, for any joints; `forces` are what the bodies need
+    for the accelerations that are given, velocity terms and weight included.
     """
-    X, S = joint_kinematics(model, q)
     free = [_NO_FREEDOM if b.iv.start in held else (S[i], b.iv) for i, b in enumerate(model.bodies)]
     inertia = [body.inertia.articulated() for body in model.bodies]
-    force, A = per_body(model, Force.zero()), per_body(model, Motion.zero())
+    force, A = list(forces), per_body(model, Motion.zero())
     U: list[list[Force]] = [[]] * model.nb
     D: list[Factor] = [([], [])] * model.nb
     u: list[list[Scalar]] = [[]] * model.nb
@@ -130,25 +141,42 @@ def _articulated_body(model: Model, q: Vector, tau: Vector, held: Collection[int
         D[i] = factorise(_joint_inertia(s.columns, U[i], body.armature))
         u[i] = [t - f for t, f in zip(tau[iv], s.project(force[i]), strict=True)]
         if body.parent != WORLD:
-            L, d = D[i]
-            rigid, push = inertia[i], force[i]
-            for y, e, w in zip(solve_upper(L, U[i]), d, solve_upper(L, u[i]), strict=True):
-                rigid = rigid - ArticulatedInertia.rank_one(y, 1.0 / e)
-                push = push + y * (w / e)
-            if type(body.armature) is float and body.armature == 0.0:
-                rigid = reduce(ArticulatedInertia.blind_to, s, rigid)
+            rigid, push = _given_way(body, s, inertia[i], force[i], U[i], D[i], u[i])
             inertia[body.parent] = inertia[body.parent] + X[i].to_parent(rigid)
             force[body.parent] = force[body.parent] + X[i].to_parent(push)
     # root to leaves: the accelerations, and the torques that hold
-    a, reaction = zeros(model.nv), zeros(model.nv)
+    total, needed = list(a), zeros(model.nv)
     for i, body in enumerate(model.bodies):
         s, iv = free[i]
         A[i] = X[i].to_child(A[body.parent])
-        a[iv] = solve(D[i], [t - A[i].dot(f) for t, f in zip(u[i], U[i], strict=True)])
-        A[i] = A[i] + s * a[iv]
+        change = solve(D[i], [t - A[i].dot(f) for t, f in zip(u[i], U[i], strict=True)])
+        total[iv] = [x + y for x, y in zip(total[iv], change, strict=True)]
+        A[i] = A[i] + s * change
         if body.iv.start in held:
-            reaction[body.iv] = S[i].project(inertia[i].apply(A[i]) + force[i])
-    return a, reaction
+            torques = S[i].project(inertia[i].apply(A[i]) + force[i])
+            needed[body.iv] = [
+                t + a[k] * body.armature for t, k in zip(torques, body.dofs, strict=True)
+            ]
+    return total, needed
+
+
+def _given_way(
+    body: Body,
+    S: Subspace,
+    inertia: ArticulatedInertia,
+    force: Force,
+    U: Sequence[Force],
+    D: Factor,
+    u: Sequence[Scalar],
+) -> tuple[ArticulatedInertia, Force]:
+    """Inertia and force of a body as felt before its joint, which gives way to its torques u."""
+    L, d = D
+    for y, e, w in zip(solve_upper(L, U), d, solve_upper(L, u), strict=True):
+        inertia = inertia - ArticulatedInertia.rank_one(y, 1.0 / e)
+        force = force + y * (w / e)
+    if type(body.armature) is float and body.armature == 0.0:
+        inertia = reduce(ArticulatedInertia.blind_to, S, inertia)
+    return inertia, force
 
 
 _NO_FREEDOM = Subspace(()), slice(0)

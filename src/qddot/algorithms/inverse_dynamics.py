@@ -16,9 +16,9 @@ from qddot.algorithms.recursion import (
 )
 from qddot.model import Model
 from qddot.scalar import Scalar
-from qddot.spatial import Force
+from qddot.spatial import Force, Subspace, Transform
 
-__all__ = ["bias", "gravity", "inverse_dynamics", "newton_euler"]
+__all__ = ["bias", "carried", "gravity", "inverse_dynamics", "net_forces", "newton_euler"]
 
 
 def inverse_dynamics(
@@ -46,15 +46,33 @@ def newton_euler(
 ) -> list[Scalar]:
     """Joint torques of a motion under forces on the bodies, each in body coordinates.
 
-    Luh, Walker & Paul 1980, in body coordinates: each body's acceleration field from the root to
-    the leaves, then forces from the leaves to the root.
+    Luh, Walker & Paul 1980, in body coordinates: the force that each body needs, from the root to
+    the leaves, then what the joints carry, from the leaves to the root.
     """
     X, S = joint_kinematics(model, q)
-    F, tau = per_body(model, Force.zero()), zeros(model.nv)
-    # root to leaves: the net force that each body needs
+    return carried(model, X, S, a, net_forces(model, X, S, v, a, pushes))
+
+
+def net_forces(
+    model: Model,
+    X: Sequence[Transform],
+    S: Sequence[Subspace],
+    v: Vector,
+    a: Vector,
+    pushes: Sequence[Force],
+) -> list[Force]:
+    """What each body needs from the joints around it, in body coordinates; the world nothing."""
+    F = per_body(model, Force.zero())
     for i, field in enumerate(acceleration_fields(model, X, S, v, a, -model.gravity)):
         F[i] = model.bodies[i].inertia.newton_euler(field) - pushes[i]
-    # leaves to root: project on the joint, hand the rest to the parent
+    return F
+
+
+def carried(
+    model: Model, X: Sequence[Transform], S: Sequence[Subspace], a: Vector, forces: Sequence[Force]
+) -> list[Scalar]:
+    """Torques of the joints that give the bodies their forces, and the rotors their turn."""
+    F, tau = list(forces), zeros(model.nv)
     for i, body in inward(model):
         for dof, torque in zip(body.dofs, S[i].project(F[i]), strict=True):
             tau[dof] = tau[dof] + torque + body.armature * a[dof]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.recursion import (
     Matrix,
@@ -36,14 +38,14 @@ def coriolis_matrix(model: Model, q: Vector, v: Vector) -> Matrix:
         forces = [inertia[i].apply(ds) + B[i].apply(s) for s, ds in zip(S[i], dS[i], strict=True)]
         momenta = [inertia[i].apply(s) for s in S[i]]
         mirrored = [B[i].apply_transpose(s) for s in S[i]]
-        for j, F, P, N in climb(model, X, i, forces, momenta, mirrored):
+        for j, F in climb(model, X, i, forces):
             add_block(model, C, j, i, [[s.dot(f) for f in F] for s in S[j]])
-            if j != i:
-                block: Matrix = [
-                    [ds.dot(p) + s.dot(n) for s, ds in zip(S[j], dS[j], strict=True)]
-                    for p, n in zip(P, N, strict=True)
-                ]
-                add_block(model, C, i, j, block)
+        for j, P, N in islice(climb(model, X, i, momenta, mirrored), 1, None):
+            block: Matrix = [
+                [ds.dot(p) + s.dot(n) for s, ds in zip(S[j], dS[j], strict=True)]
+                for p, n in zip(P, N, strict=True)
+            ]
+            add_block(model, C, i, j, block)
         if body.parent != WORLD:
             inertia[body.parent] = inertia[body.parent] + X[i].to_parent(inertia[i])
             B[body.parent] = B[body.parent] + X[i].to_parent(B[i])

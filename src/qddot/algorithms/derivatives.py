@@ -9,6 +9,7 @@ F beyond it (Singh, Russell & Wensing 2022).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 from qddot.algorithms.inverse_dynamics import bias
 from qddot.algorithms.kinematics import Reference, seen_from
@@ -17,7 +18,6 @@ from qddot.algorithms.mass_matrix import mass_matrix
 from qddot.algorithms.recursion import (
     Matrix,
     Vector,
-    acceleration_fields,
     accelerations,
     add_block,
     assembled,
@@ -69,8 +69,8 @@ def inverse_dynamics_derivatives(
     d1, d2 = _steps(model, X, S, V, A)
     I = [body.inertia for body in model.bodies]
     B = [body.inertia.coriolis(V[i]) for i, body in enumerate(model.bodies)]
-    fields = acceleration_fields(model, X, S, v, a, -model.gravity)
-    F = [b.inertia.newton_euler(f) for b, f in zip(model.bodies, fields, strict=True)]
+    # particles accelerate by the spatial acceleration, and by turning with their velocity
+    F = [I[i].apply(A[i]) + B[i].apply(V[i]) for i in range(model.nb)]
     turns = [[d + V[i].cross(s) for s, d in zip(S[i], d1[i], strict=True)] for i in range(model.nb)]
     by_q, by_v, M = (zeros(model.nv, model.nv) for _ in range(3))
     for i, body in inward(model):
@@ -79,7 +79,7 @@ def inverse_dynamics_derivatives(
         N = [B[i].apply_transpose(s) * 2.0 for s in S[i]]
         Q = [I[i].apply(b) + B[i].apply(a) * 2.0 + s.cross_force(F[i]) for s, a, b, _ in own]
         R = [I[i].apply(r) + B[i].apply(s) * 2.0 for s, _, _, r in own]
-        for j, p, n, moved, driven in climb(model, X, i, P, N, Q, R):
+        for j, p, n in climb(model, X, i, P, N):
             at = list(zip(S[j], d1[j], d2[j], turns[j], strict=True))
             pairs = list(zip(p, n, strict=True))
             rows = [[b.dot(f) + a.dot(g) for _, a, b, _ in at] for f, g in pairs]
@@ -87,9 +87,9 @@ def inverse_dynamics_derivatives(
             rows = [[r.dot(f) + s.dot(g) for s, _, _, r in at] for f, g in pairs]
             add_block(model, by_v, i, j, rows)
             add_block(model, M, i, j, [[s.dot(f) for s in S[j]] for f in p])
-            if j != i:
-                for matrix, forces in ((by_q, moved), (by_v, driven), (M, p)):
-                    add_block(model, matrix, j, i, [[s.dot(f) for f in forces] for s in S[j]])
+        for matrix, own_forces in ((by_q, Q), (by_v, R), (M, P)):
+            for j, forces in islice(climb(model, X, i, own_forces), 1, None):
+                add_block(model, matrix, j, i, [[s.dot(f) for f in forces] for s in S[j]])
         for dof in body.dofs:
             M[dof][dof] = M[dof][dof] + body.armature
         if body.parent != WORLD:

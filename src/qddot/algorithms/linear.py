@@ -24,6 +24,7 @@ __all__ = [
 
 Factor = tuple[list[list[Scalar]], list[Scalar]]
 Rows = Sequence[Sequence[Scalar]]
+_COLUMNS = 8
 
 
 def dot(a: Sequence[Scalar], b: Sequence[Scalar]) -> Scalar:
@@ -92,14 +93,22 @@ def inverse(factor: Factor) -> list[list[Scalar]]:
 
 
 def responses(factor: Factor, B: Rows) -> list[list[Scalar]]:
-    """A⁻¹ B for a matrix B of many columns: L⁻¹ keeps what a column has no part in out of it."""
+    """A⁻¹ B for a matrix B of many columns: L⁻¹ keeps what a column has no part in out of it.
+
+    Some columns at a time, row by row: what they share is at hand, and rows fill from the left.
+    """
     L, d = factor
     W = unit_inverse(L)
-    up, columns = list(zip(*W, strict=True)), []
-    for b in zip(*B, strict=True):
-        y = [dot(row, b) / e for row, e in zip(up, d, strict=True)]
-        columns.append([dot(row, y) for row in W])
-    return [list(row) for row in zip(*columns, strict=True)]
+    up, columns = list(zip(*W, strict=True)), list(zip(*B, strict=True))
+    found: list[list[Scalar]] = [[] for _ in W]
+    for first in range(0, len(columns), _COLUMNS):
+        Y = [
+            [dot(row, b) / e for row, e in zip(up, d, strict=True)]
+            for b in columns[first : first + _COLUMNS]
+        ]
+        for row, entries in zip(W, found, strict=True):
+            entries += [dot(row, y) for y in Y]
+    return found
 
 
 def mobility(factor: Factor, J: Rows) -> list[list[Scalar]]:

@@ -22,6 +22,7 @@ import numpy as np
 from qddot.compile import native
 from qddot.compile.block import output_places
 from qddot.compile.cache import Cache, Entry
+from qddot.compile.fuse import fused
 from qddot.compile.gufunc import Loops, make_gufunc
 from qddot.compile.loop import loop_ir
 from qddot.compile.lower import lower
@@ -170,7 +171,8 @@ def _object_code(source: Source, dtype: str, cache: Cache) -> tuple[Entry, bool]
     if kept is not None:
         return kept, True
     start = time.perf_counter()
-    tape = source.tape()
+    recorded = source.tape()
+    tape = fused(recorded) if native.host().fuses else recorded
     vector = vector_type(dtype, native.host().register_bytes)
     # a step hands its outputs to the next, any other function writes them
     parts = [] if source.scan else split(tape.outputs, source.outputs)
@@ -183,7 +185,7 @@ def _object_code(source: Source, dtype: str, cache: Cache) -> tuple[Entry, bool]
     facts = {
         "name": source.name,
         "dtype": dtype,
-        "operations": tape.counts(),
+        "operations": recorded.counts(),
         "lanes": vector.lanes,
         "cpu": native.host().cpu,
         "pieces": len(plan.pieces),

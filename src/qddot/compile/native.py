@@ -11,12 +11,13 @@ __all__ = ["Target", "assemble", "host", "link"]
 
 @dataclass(frozen=True)
 class Target:
-    """What code is made for: triple, CPU, features, bytes of a vector register."""
+    """What code is made for: triple, CPU, features, bytes of a vector register, multiply-adds."""
 
     triple: str
     cpu: str
     features: str
     register_bytes: int
+    fuses: bool
 
 
 @cache
@@ -35,7 +36,8 @@ def host() -> Target:
     features = llvm.get_host_cpu_features()
     register = 64 if features.get("avx512f") else 32 if features.get("avx2") else 16
     flags = features.flatten() + (",-prefer-256-bit" if register == 64 else "")
-    return Target(llvm.get_process_triple(), llvm.get_host_cpu_name(), flags, register)
+    fuses = bool(features.get("fma") or features.get("neon"))
+    return Target(llvm.get_process_triple(), llvm.get_host_cpu_name(), flags, register, fuses)
 
 
 @cache

@@ -160,3 +160,22 @@ def test_sine_and_cosine_alone_and_together_are_the_same_bits():
     for k, f in enumerate((scalar.sin, scalar.cos)):
         one = Source(f"f{k}", "One.", lambda t, f=f: [f(t)], ((),), ((),), f"one {k}")
         assert same_bits(compile_kernel(one).gufunc(x), sincos()(x)[k])
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("angles", [2, 3])
+def test_several_angles_at_once_are_the_same_bits(angles, dtype):
+    several = Source(
+        *("several", "Sines and cosines of several angles."),
+        lambda *x: [f(t) for t in x for f in (scalar.sin, scalar.cos)],
+        ((),) * angles,
+        ((),) * (2 * angles),
+        f"several {angles}",
+    )
+    rng = np.random.default_rng(4)
+    x = rng.uniform(-50, 50, (angles, 203)).astype(dtype)
+    x[0, 7], x[1, 100], x[1, 101] = 1e22, np.inf, -0.0
+    with np.errstate(all="ignore"):
+        found = compile_kernel(several).gufunc(*x)
+        expected = [y for t in x for y in sincos()(t)]
+    assert all(same_bits(a, b) for a, b in zip(found, expected, strict=True))

@@ -5,7 +5,8 @@ The module has a function a piece, and the inner loop of a NumPy gufunc that run
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from qddot.compile.block import Places
 from qddot.compile.rows import RowWriter
@@ -19,6 +20,9 @@ __all__ = ["lower"]
 
 
 _POINTERS = "ptr noalias %in, ptr noalias %out, ptr noalias %ws, ptr noalias %rows"
+_KEPT = 12
+"""For how many entries a value that is in memory also stays in a register."""
+_NEGATED = {"fma": None, "fms": 2, "fnma": 0}
 _BINARY = {"add": "fadd contract", "sub": "fsub contract", "mul": "fmul contract", "div": "fdiv"}
 
 
@@ -62,7 +66,8 @@ class _Piece:
         self.rows = RowWriter(v)
         self.lines: list[str] = []
         self.values: dict[int, str] = {}
-        self.count = 0
+        self.last_use: dict[int, int] = {}
+        self.count = self.now = 0
 
     def text(self) -> str:
         """The function."""
@@ -85,24 +90,34 @@ class _Piece:
 
     def _load(self, base: str, index: int) -> str:
         at = self._fresh(f"getelementptr {self.v.type}, ptr {base}, i64 {index}")
-        return self._fresh(f"load {self.v.type}, ptr {at}, align {self.v.bytes}")
+        # volatile: else compilers join loads, and keep what was loaded on the stack
+        return self._fresh(f"load volatile {self.v.type}, ptr {at}, align {self.v.bytes}")
 
     def _store(self, base: str, index: int, value: str) -> None:
         at = self._fresh(f"getelementptr {self.v.type}, ptr {base}, i64 {index}")
         self.lines.append(f"  store {self.v.type} {value}, ptr {at}, align {self.v.bytes}")
 
     def _value(self, x: int | float) -> str:
-        """The IR name of an operand, loaded at its first use in this piece."""
+        """The IR name of an operand, loaded again if it was not used for a while."""
         if type(x) is float:
             return self.v.constant(x)
         x = int(x)
-        if x not in self.values:
-            name, *args = self.tape.code[x]
-            where = ("%in", args[0]) if name == "input" else ("%ws", self.plan.slots[x])
-            self.values[x] = self._load(*where)
+        home = self._home(x)
+        if x not in self.values or (home and self.now - self.last_use[x] > _KEPT):
+            assert home is not None
+            self.values[x] = self._load(*home)
+        self.last_use[x] = self.now
         return self.values[x]
 
+    def _home(self, x: int) -> tuple[str, int] | None:
+        """Where an entry is in memory, if it is."""
+        name, *args = self.tape.code[x]
+        if name == "input":
+            return "%in", args[0]
+        return ("%ws", self.plan.slots[x]) if x in self.plan.slots else None
+
     def _entry(self, i: int) -> None:
+        self.now = i
         name, *args = self.tape.code[i]
         if name == "input":
             if i not in self.places:
@@ -112,6 +127,7 @@ class _Piece:
             value = self.values[i]
         else:
             value = self.values[i] = self._operation(name, args)
+        self.last_use[i] = i
         if i in self.plan.slots:
             self._store("%ws", self.plan.slots[i], value)
         if i in self.places:
@@ -121,6 +137,8 @@ class _Piece:
         t, v = self.v.type, [self._value(x) for x in args]
         if name in _BINARY:
             return self._fresh(f"{_BINARY[name]} {t} {v[0]}, {v[1]}")
+        if name in _NEGATED:
+            return self._fused(name, v)
         if name == "neg":
             return self._fresh(f"fneg {t} {v[0]}")
         if name in ("sqrt", "floor"):
@@ -130,20 +148,41 @@ class _Piece:
             return self._fresh(f"select <{self.v.lanes} x i1> {test}, {t} {v[2]}, {t} {v[3]}")
         if name == "atan2":
             return self._lane_by_lane("atan2", v)
-        pair = self._fresh(f"call {{ {t}, {t} }} @sincos({t} {v[0]})")
-        both = {
-            f: self._fresh(f"extractvalue {{ {t}, {t} }} {pair}, {k}")
-            for k, f in enumerate(("sin", "cos"))
-        }
-        self._share_partner(name, args[0], both)
-        return both[name]
+        self._sines_and_cosines(args[0])
+        return self.values[self.now]
 
-    def _share_partner(self, name: str, x: int | float, both: dict[str, str]) -> None:
-        """Let the cosine of the same angle, if it comes in this piece, use the same call."""
-        other = "cos" if name == "sin" else "sin"
-        for i in self.plan.pieces[self.number]:
-            if self.tape.code[i] == (other, x) and i not in self.values:
-                self.values[i] = both[other]
+    def _fused(self, name: str, operands: Sequence[str]) -> str:
+        """A multiply-add; the compiler knows instructions for those with a sign."""
+        t, v = self.v.type, list(operands)
+        k = _NEGATED[name]
+        if k is not None:
+            v[k] = self._fresh(f"fneg {t} {v[k]}")
+        given = ", ".join(f"{t} {x}" for x in v)
+        return self._fresh(f"call {t} @llvm.fma.{self.v.suffix}({given})")
+
+    def _sines_and_cosines(self, x: int | float) -> None:
+        """Those of an angle, together with those of the next angle of the piece that is known."""
+        asked = [
+            (i, name, args[0])
+            for i, (name, *args) in self._entries_from(self.now)
+            if name in ("sin", "cos") and i not in self.values
+        ]
+        angles = list(dict.fromkeys(y for _, _, y in asked if y == x or self._is_known(y)))[:2]
+        result = f"{{ {', '.join([self.v.type] * 2 * len(angles))} }}"
+        given = ", ".join(f"{self.v.type} {self._value(y)}" for y in angles)
+        found = self._fresh(f"call {result} @sincos{len(angles)}({given})")
+        places = [(name, y) for y in angles for name in ("sin", "cos")]
+        for i, name, y in asked:
+            if y in angles:
+                k = places.index((name, y))
+                self.values[i] = self._fresh(f"extractvalue {result} {found}, {k}")
+
+    def _entries_from(self, first: int) -> Iterator[tuple[int, tuple[Any, ...]]]:
+        return ((i, self.tape.code[i]) for i in range(first, self.plan.pieces[self.number].stop))
+
+    def _is_known(self, x: int | float) -> bool:
+        """Whether an operand has its value before the entry that is written now."""
+        return type(x) is float or self.tape.code[int(x)][0] == "input" or x < self.now
 
     def _lane_by_lane(self, name: str, operands: Sequence[str]) -> str:
         """A function of the C library on each lane."""

@@ -8,12 +8,14 @@ those of fdlibm (double) and Cephes (single).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from qddot.compile.types import Vector
 
 __all__ = ["sincos_ir"]
 
 _LARGEST = 1e5
+_SHIFT = {"double": 1.5 * 2.0**52, "float": 1.5 * 2.0**23}
 _HALF_PI = {
     "double": (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591833e-33),
     "float": (1.5707963705062866, -4.371139000186241e-08, -1.7151245100059516e-15),
@@ -35,116 +37,156 @@ _COS = {
 
 
 def sincos_ir(v: Vector) -> str:
-    """The function @sincos from a vector to the pair of its sines and cosines."""
-    t, w = v.type, v.lanes
-    pair = f"{{ {t}, {t} }}"
-    body = "\n".join([*_reduction(v), *_quadrants(v)])
-    return f"""
-define internal {pair} @sincos({t} %x) noinline {{
-{body}
-  %mask = bitcast <{w} x i1> %inside to i{w}
-  %all = icmp eq i{w} %mask, -1
-  br i1 %all, label %done, label %slow
-done:
-  %p0 = insertvalue {pair} undef, {t} %sine, 0
-  %p1 = insertvalue {pair} %p0, {t} %cosine, 1
-  ret {pair} %p1
-slow:
-{_slow_lanes(v)}
-}}
-"""
+    """The functions @sincos1, from a vector to its sines and cosines, and @sincos2, from two.
+
+    Two at a time share the constants, and one computes while the other waits.
+    """
+    slow_pair = [
+        f"  %{a} = call {_results(v, 1)} @sincos1({v.type} %{x})"
+        for a, x in (("a", "x"), ("b", "y"))
+    ]
+    slow_pair += [
+        f"  %{a}{k} = extractvalue {_results(v, 1)} %{a}, {k}" for a in ("a", "b") for k in (0, 1)
+    ]
+    return "\n".join(
+        [
+            _function("sincos1", v, ["x"], _slow_lanes(v), ["%slow_sine", "%slow_cosine"]),
+            _function("sincos2", v, ["x", "y"], slow_pair, ["%a0", "%a1", "%b0", "%b1"]),
+        ]
+    )
 
 
-def _reduction(v: Vector) -> list[str]:
-    """%inside, the lanes that are reduced here; %n, the nearest multiple of π/2 of those, and
-    %s, %c, the sine and cosine of what is left.
+def _results(v: Vector, angles: int) -> str:
+    """The type of the sines and cosines of some angles."""
+    return f"{{ {', '.join([v.type] * 2 * angles)} }}"
+
+
+def _function(
+    name: str, v: Vector, angles: Sequence[str], slow: Sequence[str], found: Sequence[str]
+) -> str:
+    """A function of angles; where a lane is out of range, `slow` finds the results instead."""
+    mask, given = f"<{v.lanes} x i1>", ", ".join(f"{v.type} %{x}" for x in angles)
+    lines = [f"define internal {_results(v, len(angles))} @{name}({given}) noinline {{"]
+    for x in angles:
+        lines += [*_reduction(v, x), *_quadrants(v, x)]
+    lines += [
+        f"  %all = and {mask} %inside_{angles[0]}, %inside_{angles[-1]}",
+        f"  %bits = bitcast {mask} %all to i{v.lanes}",
+        f"  %fast = icmp eq i{v.lanes} %bits, -1",
+        "  br i1 %fast, label %done, label %slow",
+        "done:",
+        *_returned(v, [f"%{f}_{x}" for x in angles for f in ("sine", "cosine")], "p"),
+        "slow:",
+        *slow,
+        *_returned(v, found, "q"),
+        "}",
+    ]
+    return "\n".join(lines)
+
+
+def _returned(v: Vector, values: Sequence[str], tag: str) -> list[str]:
+    """Return sines and cosines."""
+    result, so_far, lines = _results(v, len(values) // 2), "undef", []
+    for k, value in enumerate(values):
+        lines.append(f"  %{tag}{k} = insertvalue {result} {so_far}, {v.type} {value}, {k}")
+        so_far = f"%{tag}{k}"
+    return [*lines, f"  ret {result} {so_far}"]
+
+
+def _reduction(v: Vector, x: str) -> list[str]:
+    """Of an angle: %inside, the lanes that are reduced here, and of those %shifted, the nearest
+    multiple of π/2 in its last bits, and %s, %c, the sine and cosine of what is left.
     """  # noqa: D205
     t, w, i = v.type, v.lanes, f"<{v.lanes} x {v.integer}>"
     lines: list[str] = []
 
     def fma(name: str, a: str, b: str, c: str) -> str:
-        lines.append(f"  %{name} = call {t} @llvm.fma.{v.suffix}({t} {a}, {t} {b}, {t} {c})")
-        return f"%{name}"
+        lines.append(f"  %{name}_{x} = call {t} @llvm.fma.{v.suffix}({t} {a}, {t} {b}, {t} {c})")
+        return f"%{name}_{x}"
+
+    def product(name: str, a: str, b: str) -> str:
+        lines.append(f"  %{name}_{x} = fmul {t} {a}, {b}")
+        return f"%{name}_{x}"
 
     def polynomial(name: str, coefficients: tuple[float, ...]) -> str:
         value = v.constant(coefficients[-1])
         for k, c in enumerate(reversed(coefficients[:-1])):
-            value = fma(f"{name}{k}", value, "%r2", v.constant(c))
+            value = fma(f"{name}{k}", value, r2, v.constant(c))
         return value
 
     lines += [
-        f"  %magnitude = call {t} @llvm.fabs.{v.suffix}({t} %x)",
+        f"  %magnitude_{x} = call {t} @llvm.fabs.{v.suffix}({t} %{x})",
         # compared as integers, NaN raises no flag; the other lanes reduce 0 and raise none either
-        f"  %bits = bitcast {t} %magnitude to {i}",
-        f"  %largest = bitcast {t} {v.constant(_LARGEST)} to {i}",
-        f"  %inside = icmp sle {i} %bits, %largest",
-        f"  %safe = select <{w} x i1> %inside, {t} %x, {t} zeroinitializer",
-        f"  %scaled = fmul {t} %safe, {v.constant(2 / math.pi)}",
-        f"  %n = call {t} @llvm.rint.{v.suffix}({t} %scaled)",
-        f"  %minus = fneg {t} %n",
+        f"  %bits_{x} = bitcast {t} %magnitude_{x} to {i}",
+        f"  %largest_{x} = bitcast {t} {v.constant(_LARGEST)} to {i}",
+        f"  %inside_{x} = icmp sle {i} %bits_{x}, %largest_{x}",
+        f"  %safe_{x} = select <{w} x i1> %inside_{x}, {t} %{x}, {t} zeroinitializer",
     ]
-    r = "%safe"
+    # a sum this large has no bits for fractions
+    shift = v.constant(_SHIFT[v.scalar])
+    shifted = fma("shifted", f"%safe_{x}", v.constant(2 / math.pi), shift)
+    lines += [f"  %n_{x} = fsub {t} {shift}, {shifted}"]
+    r = f"%safe_{x}"
     for k, part in enumerate(_HALF_PI[v.scalar]):
-        r = fma(f"r_{k}", "%minus", v.constant(part), r)
-    lines += [
-        f"  %r2 = fmul {t} {r}, {r}",
-        f"  %r3 = fmul {t} %r2, {r}",
-        f"  %r4 = fmul {t} %r2, %r2",
-    ]
-    fma("s", polynomial("sp", _SIN[v.scalar]), "%r3", r)
-    half = fma("half", v.constant(-0.5), "%r2", v.constant(1.0))
-    fma("c", polynomial("cp", _COS[v.scalar]), "%r4", half)
+        r = fma(f"r{k}", f"%n_{x}", v.constant(part), r)
+    r2 = product("square", r, r)
+    r3, r4 = product("cube", r2, r), product("fourth", r2, r2)
+    fma("s", polynomial("sp", _SIN[v.scalar]), r3, r)
+    half = fma("half", v.constant(-0.5), r2, v.constant(1.0))
+    fma("c", polynomial("cp", _COS[v.scalar]), r4, half)
     return lines
 
 
-def _quadrants(v: Vector) -> list[str]:
-    """%sine and %cosine of x from those of the rest."""
+def _quadrants(v: Vector, x: str) -> list[str]:
+    """%sine and %cosine of an angle from those of the rest."""
     t, w, i = v.type, v.lanes, f"<{v.lanes} x {v.integer}>"
-    one, two = (v.integers(k) for k in (1, 2))
+    top = v.integers(8 * v.size - 1)
+    second = v.integers(8 * v.size - 2)
+    sign = f"bitcast ({t} {v.constant(-0.0)} to {i})"
+
+    def signed(name: str, number: str, quadrant: str) -> list[str]:
+        return [
+            f"  %{name}_up_{x} = shl {i} {quadrant}, {second}",
+            f"  %{name}_sign_{x} = and {i} %{name}_up_{x}, {sign}",
+            f"  %{name}_bits_{x} = bitcast {t} {number} to {i}",
+            f"  %{name}_flip_{x} = xor {i} %{name}_bits_{x}, %{name}_sign_{x}",
+            f"  %{name}_{x} = bitcast {i} %{name}_flip_{x} to {t}",
+        ]
+
     return [
-        f"  %quadrant = fptosi {t} %n to {i}",
-        f"  %odd = and {i} %quadrant, {one}",
-        f"  %swap = icmp ne {i} %odd, zeroinitializer",
-        f"  %sbit = and {i} %quadrant, {two}",
-        f"  %sneg = icmp ne {i} %sbit, zeroinitializer",
-        f"  %next = add {i} %quadrant, {one}",
-        f"  %cbit = and {i} %next, {two}",
-        f"  %cneg = icmp ne {i} %cbit, zeroinitializer",
-        f"  %s1 = select <{w} x i1> %swap, {t} %c, {t} %s",
-        f"  %c1 = select <{w} x i1> %swap, {t} %s, {t} %c",
-        f"  %s2 = fneg {t} %s1",
-        f"  %c2 = fneg {t} %c1",
-        f"  %signed = select <{w} x i1> %sneg, {t} %s2, {t} %s1",
+        f"  %quadrant_{x} = bitcast {t} %shifted_{x} to {i}",
+        f"  %odd_{x} = shl {i} %quadrant_{x}, {top}",
+        f"  %swap_{x} = icmp slt {i} %odd_{x}, zeroinitializer",
+        f"  %next_{x} = add {i} %quadrant_{x}, {v.integers(1)}",
+        f"  %s1_{x} = select <{w} x i1> %swap_{x}, {t} %c_{x}, {t} %s_{x}",
+        f"  %c1_{x} = select <{w} x i1> %swap_{x}, {t} %s_{x}, {t} %c_{x}",
+        *signed("signed", f"%s1_{x}", f"%quadrant_{x}"),
+        *signed("cosine", f"%c1_{x}", f"%next_{x}"),
         # the multiples of π/2, though zero, would take the sign of -0
-        f"  %zero = fcmp oeq {t} %x, zeroinitializer",
-        f"  %sine = select <{w} x i1> %zero, {t} %x, {t} %signed",
-        f"  %cosine = select <{w} x i1> %cneg, {t} %c2, {t} %c1",
+        f"  %zero_{x} = fcmp oeq {t} %{x}, zeroinitializer",
+        f"  %sine_{x} = select <{w} x i1> %zero_{x}, {t} %{x}, {t} %signed_{x}",
     ]
 
 
-def _slow_lanes(v: Vector) -> str:
+def _slow_lanes(v: Vector) -> list[str]:
     """Replace the lanes outside the range by what the C library says."""
     t, lines = v.type, []
-    sine, cosine = "%sine", "%cosine"
+    sine, cosine = "%sine_x", "%cosine_x"
     letter = "f" if v.scalar == "float" else ""
     for k in range(v.lanes):
+        last = k == v.lanes - 1
+        names = ("%slow_sine", "%slow_cosine") if last else (f"%vs{k}", f"%vc{k}")
         lines += [
             f"  %x{k} = extractelement {t} %x, i32 {k}",
-            f"  %in{k} = extractelement <{v.lanes} x i1> %inside, i32 {k}",
+            f"  %in{k} = extractelement <{v.lanes} x i1> %inside_x, i32 {k}",
             f"  %ls{k} = call {v.scalar} @sin{letter}({v.scalar} %x{k})",
             f"  %lc{k} = call {v.scalar} @cos{letter}({v.scalar} %x{k})",
-            f"  %fs{k} = extractelement {t} %sine, i32 {k}",
-            f"  %fc{k} = extractelement {t} %cosine, i32 {k}",
+            f"  %fs{k} = extractelement {t} %sine_x, i32 {k}",
+            f"  %fc{k} = extractelement {t} %cosine_x, i32 {k}",
             f"  %ps{k} = select i1 %in{k}, {v.scalar} %fs{k}, {v.scalar} %ls{k}",
             f"  %pc{k} = select i1 %in{k}, {v.scalar} %fc{k}, {v.scalar} %lc{k}",
-            f"  %vs{k} = insertelement {t} {sine}, {v.scalar} %ps{k}, i32 {k}",
-            f"  %vc{k} = insertelement {t} {cosine}, {v.scalar} %pc{k}, i32 {k}",
+            f"  {names[0]} = insertelement {t} {sine}, {v.scalar} %ps{k}, i32 {k}",
+            f"  {names[1]} = insertelement {t} {cosine}, {v.scalar} %pc{k}, i32 {k}",
         ]
-        sine, cosine = f"%vs{k}", f"%vc{k}"
-    pair = f"{{ {t}, {t} }}"
-    lines += [
-        f"  %q0 = insertvalue {pair} undef, {t} {sine}, 0",
-        f"  %q1 = insertvalue {pair} %q0, {t} {cosine}, 1",
-        f"  ret {pair} %q1",
-    ]
-    return "\n".join(lines)
+        sine, cosine = names
+    return lines

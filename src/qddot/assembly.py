@@ -115,8 +115,8 @@ def _check_coupled(links: Sequence[Link], couplings: Sequence[Coupling]) -> None
             raise InvalidModel(element, f"a {chains[c.follower]} joint cannot be coupled")
         if c.leader in chains:
             raise InvalidModel(element, f"is coupled to {c.leader!r}, a {chains[c.leader]} joint")
-        for name in filter(None, (c.follower, c.leader)):
-            if name not in names:
+        for name in (c.follower, c.leader):
+            if name is not None and name not in names:
                 raise InvalidModel(
                     element,
                     f"is coupled with joint {name!r}, which does not exist; "

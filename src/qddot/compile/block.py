@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from qddot.compile.rows import Shape
-from qddot.compile.tape import Tape
 from qddot.compile.types import Vector
 
-__all__ = ["Array", "Frame", "Places", "each_block", "gangs_ir", "output_places"]
+__all__ = ["Array", "Frame", "Places", "each_block", "gangs_ir"]
 
 Places = dict[int, int]
 
@@ -23,11 +22,6 @@ _GANG_BYTES = 1 << 16
 _MOST_BLOCKS = 8
 _PIECES_A_PART = 64
 _GANG = "ptr %frames, i64 %gang, ptr %rows"
-
-
-def output_places(tape: Tape) -> Places:
-    """A place in the output buffer for each different output that is not constant."""
-    return {x: k for k, x in enumerate(dict.fromkeys(x for x in tape.outputs if type(x) is int))}
 
 
 @dataclass(frozen=True)
@@ -81,11 +75,10 @@ def _part(frame: Frame, number: int, pieces: range, rows: int) -> str:
             f"run{k}:",
             f"  %at{k} = mul i64 %b{k}, {frame.vectors}",
             f"  %in{k} = getelementptr {t}, ptr %frames, i64 %at{k}",
-            f"  %out{k} = getelementptr {t}, ptr %in{k}, i64 {frame.inputs}",
-            f"  %ws{k} = getelementptr {t}, ptr %out{k}, i64 {frame.outputs}",
+            f"  %ws{k} = getelementptr {t}, ptr %in{k}, i64 {frame.inputs + frame.outputs}",
             f"  %first{k} = mul i64 %b{k}, {rows}",
             f"  %rows{k} = getelementptr ptr, ptr %rows, i64 %first{k}",
-            f"  call void @piece{k}(ptr %in{k}, ptr %out{k}, ptr %ws{k}, ptr %rows{k})",
+            f"  call void @piece{k}(ptr %in{k}, ptr %ws{k}, ptr %rows{k})",
             f"  %next{k} = add i64 %b{k}, 1",
             f"  br label %test{k}",
             f"after{k}:",
@@ -216,6 +209,18 @@ class Array:
                 f"  %rt{at} = getelementptr ptr, ptr %rows_{way}, i64 {first + lane}",
                 f"  store ptr %ra{at}, ptr %rt{at}",
             ]
+        return lines
+
+    def fetch(self, way: str) -> list[str]:
+        """Bring the rows of a block, whose addresses are known, near: they are written soon."""
+        lines = []
+        for lane in range(self.vector.lanes):
+            at = f"{self.number}_{way}_{lane}"
+            for k, byte in enumerate(range(0, self.count * self.vector.size + 63, 64)):
+                lines += [
+                    f"  %pf{at}_{k} = getelementptr i8, ptr %ra{at}, i64 {byte}",
+                    f"  call void @llvm.prefetch.p0(ptr %pf{at}_{k}, i32 1, i32 3, i32 1)",
+                ]
         return lines
 
     def unstage(self, way: str) -> list[str]:

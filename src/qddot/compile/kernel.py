@@ -20,14 +20,13 @@ from typing import Any
 import numpy as np
 
 from qddot.compile import native
-from qddot.compile.block import output_places
 from qddot.compile.cache import Cache, Entry
 from qddot.compile.fuse import fused
 from qddot.compile.gufunc import Loops, make_gufunc
 from qddot.compile.loop import loop_ir
 from qddot.compile.lower import lower
 from qddot.compile.rows import split, writes_after
-from qddot.compile.scan import ScanShapes, scan_ir
+from qddot.compile.scan import ScanShapes, scan_ir, step_places
 from qddot.compile.schedule import Schedule, schedule
 from qddot.compile.single import SINGLE, make_single, single_ir
 from qddot.compile.tape import Symbol, Tape, record
@@ -176,7 +175,7 @@ def _object_code(source: Source, dtype: str, cache: Cache) -> tuple[Entry, bool]
     vector = vector_type(dtype, native.host().register_bytes)
     # a step hands its outputs to the next, any other function writes them
     parts = [] if source.scan else split(tape.outputs, source.outputs)
-    places = output_places(tape) if source.scan else {}
+    places = step_places(tape, source.scan) if source.scan else {}
     plan = schedule(tape, writes_after(tape, parts, vector.lanes))
     ir = lower(tape, plan, vector, source.loop(tape, plan, vector), places)
     if dtype == "float64" and source.has_single:

@@ -19,7 +19,7 @@ from qddot.compile.types import Vector
 __all__ = ["lower"]
 
 
-_POINTERS = "ptr noalias %in, ptr noalias %out, ptr noalias %ws, ptr noalias %rows"
+_POINTERS = "ptr noalias %in, ptr noalias %ws, ptr noalias %rows"
 _KEPT = 12
 """For how many entries a value that is in memory also stays in a register."""
 _NEGATED = {"fma": None, "fms": 2, "fnma": 0}
@@ -27,7 +27,7 @@ _BINARY = {"add": "fadd contract", "sub": "fsub contract", "mul": "fmul contract
 
 
 def lower(tape: Tape, plan: Schedule, v: Vector, loop: str, places: Places) -> str:
-    """The IR of a tape, with the loop that runs it; what has a place goes to the output buffer."""
+    """The IR of a tape, with the loop that runs it; what has a place goes there in the frame."""
     pieces = [_Piece(tape, plan, v, k, places).text() for k in range(len(plan.pieces))]
     return "\n".join(
         [
@@ -52,6 +52,7 @@ def _declarations(v: Vector) -> str:
             f"declare {v.scalar} @atan2{letter}({v.scalar}, {v.scalar})",
             "declare i64 @llvm.umin.i64(i64, i64)",
             "declare i64 @llvm.smin.i64(i64, i64)",
+            "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)",
             "declare ptr @malloc(i64)",
             "declare void @free(ptr)",
         ]
@@ -120,7 +121,7 @@ class _Piece:
         self.now = i
         name, *args = self.tape.code[i]
         if name == "input":
-            if i not in self.places:
+            if self.places.get(i, args[0]) == args[0]:
                 return
             value = self._value(i)
         elif i in self.values:
@@ -131,7 +132,7 @@ class _Piece:
         if i in self.plan.slots:
             self._store("%ws", self.plan.slots[i], value)
         if i in self.places:
-            self._store("%out", self.places[i], value)
+            self._store("%in", self.places[i], value)
 
     def _operation(self, name: str, args: Sequence[int | float]) -> str:
         t, v = self.v.type, [self._value(x) for x in args]

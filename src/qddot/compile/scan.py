@@ -12,12 +12,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from qddot.compile.block import Array, Frame, each_block, gangs_ir, output_places
+from qddot.compile.block import Array, Frame, Places, each_block, gangs_ir
 from qddot.compile.rows import Shape, split, writer_ir, writes_of
 from qddot.compile.tape import Tape
 from qddot.compile.types import Vector
 
-__all__ = ["ScanShapes", "scan_ir"]
+__all__ = ["ScanShapes", "scan_ir", "step_places"]
 
 
 Axes = tuple[int | str, ...]
@@ -62,8 +62,9 @@ def scan_ir(
     tape: Tape, v: Vector, shapes: ScanShapes, workspace: int, pieces: int, name: str
 ) -> str:
     """The function (args, dimensions, steps, data) that runs @kernel again and again."""
-    places, every = output_places(tape), len(shapes.arguments) - 1
-    frame = Frame(sum(math.prod(s) for s in shapes.inputs), len(places), workspace, v)
+    places, every = step_places(tape, shapes), len(shapes.arguments) - 1
+    inputs = _count(shapes.inputs)
+    frame = Frame(inputs, max(inputs - 1, *places.values(), 0) + 1 - inputs, workspace, v)
     moves = _Moves(shapes, frame)
     time_axis = list(dict.fromkeys(itertools.chain(*shapes.arguments))).index("t") + 1
     setup = [
@@ -85,13 +86,46 @@ def scan_ir(
     return "\n".join([*_writers(tape, shapes, v), loop])
 
 
+def _count(shapes: Sequence[Shape]) -> int:
+    """How many numbers arrays of these shapes have."""
+    return sum(map(math.prod, shapes))
+
+
+def step_places(tape: Tape, shapes: ScanShapes) -> Places:
+    """Where in a frame the outputs of a step go.
+
+    What is carried goes at once to where the next step reads it, if this step does not read that
+    place any more; the rest goes behind the inputs.
+    """
+    inputs = {number[0]: i for i, (name, *number) in enumerate(tape.code) if name == "input"}
+    last = {
+        x: i
+        for i, (name, *args) in enumerate(tape.code)
+        for x in args
+        if name != "input" and type(x) is int
+    }
+    # an input that is handed on is read at the end
+    ends = [x for x in tape.outputs if type(x) is int]
+    last |= {x: len(tape.code) for x in ends if tape.code[x][0] == "input"}
+    places: Places = {}
+    behind = itertools.count(_count(shapes.inputs))
+    for k, x in enumerate(tape.outputs):
+        if type(x) is int and x not in places:
+            own = inputs[k] if k < _count(shapes.carry) else -1
+            at_once = x == own or (
+                own >= 0 and last.get(own, -1) <= x and tape.code[x][0] != "input"
+            )
+            places[x] = k if at_once else next(behind)
+    return places
+
+
 def _writers(tape: Tape, shapes: ScanShapes, v: Vector) -> list[str]:
     """The functions @say, from the outputs of a step, and @finish, from the carry."""
     said = split(tape.outputs, shapes.outputs)[len(shapes.carry) :]
-    carried = range(sum(math.prod(s) for s in shapes.carry))
+    carried = range(_count(shapes.carry))
     parts = [*([()] * len(said)), *split(carried, shapes.carry)]
     return [
-        writer_ir("say", v, writes_of(said, v.lanes), output_places(tape)),
+        writer_ir("say", v, writes_of(said, v.lanes), step_places(tape, shapes)),
         writer_ir("finish", v, writes_of(parts, v.lanes), {k: k for k in carried}),
     ]
 
@@ -145,15 +179,32 @@ class _Moves:
             core += arrays[-1].axes
             self.setup += arrays[-1].setup()
         for k, array in enumerate(arrays[: first - 1]):
-            moves, way = (self.sampled, "xs") if k in timed else (self.before, "in")
-            moves += array.gather(way, offset)
+            if k in timed:
+                self.sampled += _unless_still(array, array.gather("xs", offset))
+            else:
+                self.before += array.gather("in", offset)
             offset += array.count
         self.written = arrays[first:]
-        self.after = [
-            f"  %outputs = getelementptr {v.type}, ptr %buffer_out, i64 {frame.inputs}",
-            *_written("out", self.written[:said], 0, "say", "%outputs"),
-        ]
+        # the rows of a sample come from far away while its steps are computed
+        for k, array in enumerate(self.written[:said]):
+            self.sampled += [*array.rows("xs", k * v.lanes), *array.fetch("xs")]
+        self.after = _written("out", self.written[:said], 0, "say", "%buffer_out")
         self.last = _written("end", self.written[said:], said * v.lanes, "finish", "%buffer_end")
+
+
+def _unless_still(array: Array, moves: Sequence[str]) -> list[str]:
+    """Moves that are needed once if an array is the same at all times."""
+    k = array.number
+    return [
+        f"  %moves{k} = icmp ne i64 %c{k}_t, 0",
+        f"  %new{k} = icmp eq i64 %t, 0",
+        f"  %read{k} = or i1 %moves{k}, %new{k}",
+        f"  br i1 %read{k}, label %take{k}, label %taken{k}",
+        f"take{k}:",
+        *moves,
+        f"  br label %taken{k}",
+        f"taken{k}:",
+    ]
 
 
 def _written(way: str, arrays: Sequence[Array], first: int, writer: str, buffer: str) -> list[str]:
@@ -166,14 +217,16 @@ def _written(way: str, arrays: Sequence[Array], first: int, writer: str, buffer:
 
 
 def _copies(tape: Tape, frame: Frame, shapes: ScanShapes) -> Sequence[str]:
-    """The carry of a frame from its outputs to its inputs, for the next step."""
-    t, size, places = frame.vector.type, frame.vector.bytes, output_places(tape)
+    """What is carried from its place in a frame to its inputs, if it is not there already."""
+    t, size, places = frame.vector.type, frame.vector.bytes, step_places(tape, shapes)
     lines = []
-    for k, x in enumerate(tape.outputs[: sum(math.prod(s) for s in shapes.carry)]):
+    for k, x in enumerate(tape.outputs[: _count(shapes.carry)]):
         value = f"%cx{k}" if type(x) is int else frame.vector.constant(x)
         if type(x) is int:
+            if places[x] == k:
+                continue
             lines += [
-                f"  %cf{k} = getelementptr {t}, ptr %buffer_copy, i64 {frame.inputs + places[x]}",
+                f"  %cf{k} = getelementptr {t}, ptr %buffer_copy, i64 {places[x]}",
                 f"  {value} = load {t}, ptr %cf{k}, align {size}",
             ]
         lines += [

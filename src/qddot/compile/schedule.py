@@ -26,7 +26,7 @@ class Schedule:
     writes: Writes
 
 
-def schedule(tape: Tape, writes: Writes | None = None, piece: int = 250) -> Schedule:
+def schedule(tape: Tape, writes: Writes | None = None, piece: int = 200) -> Schedule:
     """Equal pieces of about this many entries, with workspace slots assigned by last use."""
     after = writes or {}
     n = len(tape.code)

@@ -24,7 +24,7 @@ __all__ = [
 
 Factor = tuple[list[list[Scalar]], list[Scalar]]
 Rows = Sequence[Sequence[Scalar]]
-_COLUMNS = 8
+_COLUMNS = 16
 
 
 def dot(a: Sequence[Scalar], b: Sequence[Scalar]) -> Scalar:

@@ -41,10 +41,10 @@ def _projected(
     """nv × 10 nb matrix of what each joint feels of the force of each unit parameter."""
     Y: Matrix = zeros(model.nv, 10 * model.nb)
     for i in range(model.nb):
-        for j, F in climb(model, X, i, [payload(i, unit) for unit in _UNITS]):
-            for dof, s in zip(model.bodies[j].dofs, S[j], strict=True):
-                for k, f in enumerate(F):
-                    Y[dof][10 * i + k] = Y[dof][10 * i + k] + s.dot(f)
+        for k, unit in enumerate(_UNITS, start=10 * i):
+            for j, F in climb(model, X, i, [payload(i, unit)]):
+                for dof, s in zip(model.bodies[j].dofs, S[j], strict=True):
+                    Y[dof][k] = Y[dof][k] + s.dot(F[0])
     return Y
 
 

@@ -20,7 +20,7 @@ __all__ = ["lower"]
 
 
 _POINTERS = "ptr noalias %in, ptr noalias %ws, ptr noalias %rows"
-_KEPT = 12
+_KEPT = 16
 """For how many entries a value that is in memory also stays in a register."""
 _NEGATED = {"fma": None, "fms": 2, "fnma": 0}
 _BINARY = {"add": "fadd contract", "sub": "fsub contract", "mul": "fmul contract", "div": "fdiv"}

@@ -10,16 +10,17 @@ import pytest
 import qddot
 from qddot.errors import NotUnderstood, ShapeMismatch, SingularInertia
 from qddot.robot import Robot
-from qddot.simulate import LABELS, Perturbation, rollout
+from qddot.simulate import LABELS, Perturbation, energy_ledger, rollout
 from qddot.simulate.contact import (
     Box,
     ComplementarityContact,
     PenaltyContact,
+    PenaltyStops,
     Plane,
     Scene,
     Sphere,
 )
-from qddot.simulate.drivetrain import Friction, coulomb
+from qddot.simulate.drivetrain import Backlash, Delay, Friction, ModelLosses, coulomb
 from qddot.simulate.status import MISS
 
 ARM = qddot.load("planar_2r").model
@@ -348,3 +349,57 @@ def test_every_label_has_a_remedy():
         "energy_gain",
     }  # fmt: skip
     assert all(len(words) > 10 for words in LABELS.values())
+
+
+# springs: what they give back is no gain
+
+
+def wound(robot: Robot, angle: float) -> np.ndarray:
+    """A flexible robot at rest with its springs wound."""
+    q = np.zeros(robot.nq)
+    q[[k for k, name in enumerate(robot.joint_names) if name.endswith("spring")]] = angle
+    return q
+
+
+@pytest.mark.parametrize("effect", [ModelLosses(), Backlash(gap=0.01, stiffness=300.0)])
+def test_springs_of_joints_give_back_what_they_kept(effect):
+    flexible = qddot.load("planar_3r").with_flexible_joints(300.0, motor_inertia=0.05)
+    robot = Robot(flexible.model, native=True)
+    found = rollout(
+        robot, wound(robot, 0.3), np.zeros(robot.nv), dt=1e-4, steps=2000, effects=[effect]
+    )
+    assert found.status.ok, str(found.status)
+    ledger = energy_ledger(found)
+    assert ledger.spring[0] == pytest.approx(
+        3 * 0.5 * 300.0 * (0.3 - (0.005 if isinstance(effect, Backlash) else 0.0)) ** 2
+    )
+    assert np.ptp(ledger.kinetic) > 0.2 * ledger.spring[0]
+
+
+def test_stops_give_back_what_they_kept():
+    """A joint thrown against its stop comes back; the spring holds the energy at the turn."""
+    robot = Robot(qddot.load("ur5e").with_gravity((0.0, 0.0, 0.0)).model, native=True)
+    upper = robot.model.bodies[0].joint.limits.upper
+    q, v = np.zeros(6), np.zeros(6)
+    q[0], v[0] = upper - 0.1, 0.6
+    stops = PenaltyStops(margin=0.05, dissipation=0.0)
+    found = rollout(robot, q, v, dt=1e-5, steps=40000, integrator="rk4", effects=[stops])
+    assert found.v[-1, 0] < -0.55
+    ledger = energy_ledger(found)
+    turn = np.argmin(ledger.kinetic)
+    assert ledger.spring[turn] > 0.5 * ledger.kinetic[0]
+    np.testing.assert_allclose(ledger.total, ledger.total[0], rtol=1e-4)
+    # begun at the stop, the spring throws the joint back
+    again = rollout(robot, found.q[turn], found.v[turn], dt=1e-4, steps=2000, effects=[stops])
+    assert again.status.ok, str(again.status)
+
+
+def test_torques_under_way_are_no_gain():
+    robot = qddot.load("planar_2r")
+    delay = [Delay(50)]
+    first = rollout(
+        robot, np.zeros(2), np.zeros(2), np.full(2, 30.0), dt=1e-3, steps=60, effects=delay
+    )
+    later = first.continued(np.zeros(2), steps=40)
+    assert np.abs(later.v[-1]).max() > np.abs(later.v[0]).max()
+    assert later.status.ok, str(later.status)

@@ -21,8 +21,7 @@ from qddot.algorithms.recursion import Vector, per_body, zeros
 from qddot.drawing import PALETTE, new_figure, save_figure
 from qddot.errors import NotUnderstood
 from qddot.model import Model
-from qddot.simulate.contact.penalty import PenaltyContact, PenaltyStops
-from qddot.simulate.drivetrain.friction import ModelLosses
+from qddot.simulate.contact.penalty import PenaltyStops
 from qddot.simulate.drivetrain.motor import (
     Delay,
     Gear,
@@ -34,7 +33,7 @@ from qddot.simulate.layout import columns
 from qddot.simulate.motion import align, chart_rate, unalign
 from qddot.simulate.plant import Moment, RobotPlant
 from qddot.simulate.rollout import Rollout
-from qddot.simulate.status import constants_over_time, energies
+from qddot.simulate.status import energies, springs
 from qddot.spatial import Force
 
 __all__ = [
@@ -202,7 +201,7 @@ def energy_ledger(found: Rollout) -> EnergyLedger:
         raise NotUnderstood("rollout", "without a record", "effects with a memory: record=True")
     with np.errstate(all="ignore"):
         kinetic, potential = energies(found)
-        joints, touching = _stored(found)
+        joints, touching = springs(found)
         if found.q.shape[-2] > 1 and plan.model.nv:
             flows = _flows(found)
         else:
@@ -316,30 +315,6 @@ def _generalised(model: Model, q: Vector, pushes: Sequence[Force]) -> list[Any]:
 
 def _sum(x: Vector, y: Vector) -> list[Any]:
     return [a + b for a, b in zip(x, y, strict=True)]
-
-
-def _stored(found: Rollout) -> tuple[np.ndarray, np.ndarray]:
-    """Energy in the springs of joints, and in those of contact."""
-    plan, shape = found.plan, found.q.shape[:-1]
-    joints, contact = np.zeros(shape), np.zeros(shape)
-    effects = plan.filled(constants_over_time(found))[0] if plan else ()
-    for k, effect in enumerate(effects):
-        q = columns(found.q)
-        if isinstance(effect, ModelLosses) and effect.springs and plan:
-            joints = joints + _joint_springs(plan.model, q)
-        if isinstance(effect, PenaltyContact) and plan:
-            memory = columns(found.history[k])
-            contact = contact + effect.stored(plan.model, q, memory)
-    return joints, contact
-
-
-def _joint_springs(model: Model, q: Sequence[Any]) -> Any:
-    total: Any = 0.0
-    for body in model.bodies:
-        joint = body.joint
-        stretch = joint.kind.difference(joint.rest, joint.displacement(q[body.iq]))
-        total = total + 0.5 * joint.drivetrain.stiffness * sum(x * x for x in stretch)
-    return total
 
 
 def plot_energy(ledger: EnergyLedger, file: str | Path, index: Any = ()) -> None:

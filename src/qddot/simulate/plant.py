@@ -23,7 +23,7 @@ from qddot.simulate.motion import chart_rate, unalign
 from qddot.simulate.resistance import Drag, Grip, resistance
 from qddot.spatial import Force
 
-__all__ = ["ContactLaw", "Effect", "Moment", "Resisting", "RobotPlant"]
+__all__ = ["ContactLaw", "Effect", "Moment", "Resisting", "RobotPlant", "Storing"]
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,14 @@ class Resisting(Protocol):
 
     def resist(self, at: Moment, memory: Vector) -> Sequence[Drag | Grip]:
         """What resists during the step that starts at a state."""
+
+
+@runtime_checkable
+class Storing(Protocol):
+    """An effect with springs."""
+
+    def stored(self, model: Model, q: Vector, memory: Vector) -> Scalar:
+        """Energy (J) in its springs."""
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,10 @@ from qddot.model import Model
 from qddot.robot import Robot
 from qddot.simulate.contact.complementarity import ComplementarityContact
 from qddot.simulate.contact.gaps import find_sites
-from qddot.simulate.contact.penalty import PRESETS, PenaltyContact
+from qddot.simulate.contact.penalty import PRESETS, PenaltyContact, PenaltyStops
+from qddot.simulate.drivetrain.motor import Delay
 from qddot.simulate.layout import columns, over_time, stacked
+from qddot.simulate.plant import Storing
 
 __all__ = [
     "LABELS",
@@ -35,6 +37,7 @@ __all__ = [
     "constants_over_time",
     "energies",
     "judge",
+    "springs",
 ]
 
 LARGEST = 1e8
@@ -291,7 +294,7 @@ def _limits(found: Flight) -> Iterator[Fault]:
 
 
 def _gain(found: Flight) -> Iterator[Fault]:
-    """Energy that rises where no motor works; what effects and contact do can only take it."""
+    """Energy that rises where no motor works: effects and contact take it or keep it in springs."""
     plan = found.plan
     few = len(found.time) < _FEWEST
     if (
@@ -301,7 +304,11 @@ def _gain(found: Flight) -> Iterator[Fault]:
         or any(x.any() for x in found.inputs[: plan.torque_rows])
     ):
         return
+    if len(found.time) and found.time[0] > 0.0 and any(isinstance(x, Delay) for x in plan.effects):
+        # torques from before are still under way
+        return
     T, V = energies(found)
+    V = V + sum(springs(found))
     change = np.abs(V - V[..., :1])
     at_play = T + change + 1e-9 * (T + np.abs(V)) + 1e-12
     # what is at play in the first steps from rest is next to nothing, and any error a share of it
@@ -318,6 +325,22 @@ def energies(found: Flight) -> tuple[np.ndarray, np.ndarray]:
     found_by = kinetic_energy(model, q, v), potential_energy(model, q)
     T, V = (np.broadcast_to(np.asarray(x, float), shape) for x in found_by)
     return T, V
+
+
+def springs(found: Flight) -> tuple[np.ndarray, np.ndarray]:
+    """Energy in the springs of joints, and in those of contact and stops, by batch and time."""
+    plan, shape, q = found.plan, found.q.shape[:-1], columns(found.q)
+    constants = constants_over_time(found)
+    model = plan.with_parameters(plan.model, constants)
+    joints, contact = np.zeros(shape), np.zeros(shape)
+    for k, effect in enumerate(plan.filled(constants)[0]):
+        if isinstance(effect, Storing):
+            energy = effect.stored(model, q, columns(found.history[k]) if plan.kept[k] else [])
+            if isinstance(effect, PenaltyContact | PenaltyStops):
+                contact = contact + energy
+            else:
+                joints = joints + energy
+    return joints, contact
 
 
 def constants_over_time(found: Flight) -> list[Any]:

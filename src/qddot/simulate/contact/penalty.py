@@ -246,18 +246,35 @@ class PenaltyStops:
         """Bodies with stops, and the torque of the stops on their joints."""
         found = []
         for body in stopped_bodies(at.model):
-            joint, limits = body.joint, body.joint.limits
-            (x,) = joint.displacement(at.q[body.iq])
-            speed = at.v[body.iv.start] * joint.ratio
-            margin = self.margin if joint.kind.angular[0] else self.slide_margin
+            speed = at.v[body.iv.start] * body.joint.ratio
             total: Scalar = 0.0
-            for stop, side in ((limits.lower, 1.0), (limits.upper, -1.0)):
-                if math.isfinite(stop):
-                    share = largest((side * (stop - x) + margin) * (1.0 / margin), 0.0)
-                    closing = largest(1.0 - side * self.dissipation * speed, 0.0)
-                    total = total + share * share * share * closing * (side * self._torque(body))
+            for side, share in self._shares(body, at.q):
+                closing = largest(1.0 - side * self.dissipation * speed, 0.0)
+                total = total + share * share * share * closing * (side * self._torque(body))
             found.append((body, total))
         return found
+
+    def stored(self, model: Model, q: Vector, memory: Vector) -> Scalar:
+        """Energy (J) in the springs: ¼ T s⁴ of the margin."""
+        total: Scalar = 0.0
+        for body in stopped_bodies(model):
+            for _, share in self._shares(body, q):
+                square = share * share
+                total = total + square * square * (0.25 * self._torque(body) * self._margin(body))
+        return total
+
+    def _margin(self, body: Body) -> Scalar:
+        return self.margin if body.joint.kind.angular[0] else self.slide_margin
+
+    def _shares(self, body: Body, q: Vector) -> list[tuple[float, Scalar]]:
+        """Which way each stop of a joint pushes, and the share of its margin that is used up."""
+        (x,), margin = body.joint.displacement(q[body.iq]), self._margin(body)
+        stops = ((body.joint.limits.lower, 1.0), (body.joint.limits.upper, -1.0))
+        return [
+            (side, largest((side * (stop - x) + margin) * (1.0 / margin), 0.0))
+            for stop, side in stops
+            if math.isfinite(stop)
+        ]
 
     def act(self, at: Moment, memory: Vector) -> tuple[list[Scalar], Sequence[Force] | None]:
         """The torques with those of the stops, and no forces."""

@@ -13,7 +13,7 @@ from qddot.model import Body, Model
 from qddot.scalar import Scalar
 from qddot.simulate.drivetrain.figures import Figures, Memoryless, not_negative, positive
 from qddot.simulate.plant import Moment
-from qddot.simulate.resistance import Drag, Grip
+from qddot.simulate.resistance import Drag, Grip, largest
 
 __all__ = ["Backlash"]
 
@@ -47,14 +47,26 @@ class Backlash(Memoryless):
         """A stop at each end of the gap."""
         parts: list[Drag | Grip] = []
         for name, body in self._springs(at.model).items():
-            own = body.joint.drivetrain.stiffness
             gap, damping = _of(name, self.gap), _of(name, self.damping, 0.0)
-            stiffness = own if self.stiffness is None else _of(name, self.stiffness, own)
+            stiffness = self._stiffness(name, body)
             twist, dof = at.q[body.iq.start], body.iv.start
             give = 1.0 / (at.dt * stiffness + damping)
             for lower, upper, end in ((-math.inf, 0.0, gap / 2), (0.0, math.inf, -gap / 2)):
                 parts.append(Grip(dof, lower, upper, give, (twist - end) * stiffness * give))
         return parts
+
+    def stored(self, model: Model, q: Vector, memory: Vector) -> Scalar:
+        """Energy (J) in teeth that push."""
+        total: Scalar = 0.0
+        for name, body in self._springs(model).items():
+            twist = q[body.iq.start]
+            depth = largest(largest(twist, -twist) - _of(name, self.gap) / 2, 0.0)
+            total = total + depth * depth * self._stiffness(name, body) * 0.5
+        return total
+
+    def _stiffness(self, name: str, body: Body) -> Scalar:
+        own = body.joint.drivetrain.stiffness
+        return own if self.stiffness is None else _of(name, self.stiffness, own)
 
     def _springs(self, model: Model) -> dict[str, Body]:
         """The bodies that move against their motors, by the name of the joint."""

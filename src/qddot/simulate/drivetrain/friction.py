@@ -177,6 +177,15 @@ class ModelLosses(Memoryless):
         pull = losses(at.model, at.q, zeros(at.model.nv))
         return [t - p for t, p in zip(at.tau, pull, strict=True)], None
 
+    def stored(self, model: Model, q: Vector, memory: Vector) -> Scalar:
+        """Energy (J) in the springs of the joints."""
+        total: Scalar = 0.0
+        for body in model.bodies if self.springs else ():
+            joint = body.joint
+            stretch = joint.kind.difference(joint.rest, joint.displacement(q[body.iq]))
+            total = total + sum(x * x for x in stretch) * joint.drivetrain.stiffness * 0.5
+        return total
+
     def resist(self, at: Moment, memory: Vector) -> list[Drag | Grip]:
         """Damping and friction of the joints, at the velocities that drive them."""
         parts: list[Drag | Grip] = []

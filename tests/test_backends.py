@@ -169,7 +169,7 @@ def test_shape_errors_say_what_is_needed():
         qddot.QddotError, match=r"gravity: q must have shape \(\.\.\., nq=19\), got \(3,\)"
     ):
         robot.gravity(np.zeros(3))
-    with pytest.raises(qddot.QddotError, match=r"batch shapes \(2,\), \(3,\) do not broadcast"):
+    with pytest.raises(qddot.QddotError, match=r"batch shapes q \(2,\), v \(3,\) do not broadcast"):
         robot.bias(robot.random(0, 2), np.zeros((3, robot.nv)))
     with pytest.raises(qddot.QddotError, match="it needs an array of numbers"):
         robot.gravity(["a"] * robot.nq)

@@ -9,6 +9,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
+import qddot
 from qddot.cli import app
 
 GOOD = [
@@ -107,3 +108,10 @@ def test_starting_imports_nothing_heavy():
     heavy = {"scipy", "sympy", "mujoco", "casadi", "matplotlib", "trimesh"}
     code = f"import sys, qddot.cli; sys.exit(len({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_package_runs_as_a_module():
+    found = subprocess.run(
+        [sys.executable, "-m", "qddot", "--version"], capture_output=True, text=True, check=True
+    )
+    assert qddot.__version__ in found.stdout

@@ -449,3 +449,10 @@ def test_feedback_and_contact_together():
         column(1.0), [0.05], [0.0], dt=1e-3, steps=5, feedback=PD(), contact=law, **gains
     )
     np.testing.assert_allclose(contact_ledger(found).normal_force, GRAVITY + 30.0, rtol=1e-9)
+
+
+def test_the_largest_step_of_several_springs_is_that_of_the_stiffest():
+    scene = Scene(planes=[Plane()])
+    each = [PenaltyContact(scene, k, 10.0).largest_step(1.0) for k in (1e3, 1e5)]
+    together = PenaltyContact(scene, np.array([1e3, 1e5]), 10.0)
+    assert together.largest_step(1.0) == min(each)

@@ -204,6 +204,8 @@ def test_batches_have_a_ledger_each():
             x, y = getattr(both, field.name), getattr(alone, field.name)
             np.testing.assert_allclose(x[1], y, rtol=1e-10, atol=1e-13)
     assert both.drift(1).kind == alone.drift().kind
+    with pytest.raises(NotUnderstood, match=r"picks one rollout of the batch \(2,\)"):
+        both.drift()
 
 
 def test_effects_with_memory_need_a_record():

@@ -201,6 +201,10 @@ def test_friction_of_a_joint_and_of_a_robot(tmp_path):
         lambda: stribeck(1.0, 2.0, 0.1),
         lambda: stribeck(2.0, 1.0, 0.0),
         lambda: stribeck(2.0, 1.0, -0.1),
+        lambda: stribeck(np.array([3.0, 1.0]), 2.0, 0.1),
+        lambda: stribeck(2.0, 1.0, np.array([0.1, 0.0])),
+        lambda: viscous(np.array([0.1, math.nan])),
+        lambda: coulomb([1.0, 2.0]),
         lambda: translate(STRIBECK, "urdf", (1.0, 1.0)),
         lambda: translate(STRIBECK, "urdf", (-1.0, 1.0)),
         lambda: translate(STRIBECK, "urdf", (0.0, math.inf)),
@@ -210,6 +214,15 @@ def test_friction_of_a_joint_and_of_a_robot(tmp_path):
 def test_what_makes_no_sense_is_refused(make):
     with pytest.raises(NotUnderstood):
         make()
+
+
+def test_a_law_with_arrays_says_its_ranges():
+    law = stribeck(np.array([2.0, 3.0]), 1.0, 0.1, np.full(2, 0.5))
+    assert str(law) == "Coulomb 1, viscous 0.5, static 2 … 3 fading at 0.1"
+    assert law.symmetric
+    other = asymmetric(coulomb(np.ones(2)), coulomb(np.array([1.0, 2.0])))
+    assert not other.symmetric
+    assert str(other) == "forward Coulomb 1; backward Coulomb 1 … 2"
 
 
 def test_unknown_formats_and_attributes():

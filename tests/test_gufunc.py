@@ -25,8 +25,10 @@ from native_cases import (
     same_bits,
 )
 
+import qddot
 from qddot.compile import native
 from qddot.compile.kernel import compile_kernel
+from qddot.errors import NotUnderstood
 
 TYPES = (np.float64, np.float32)
 TESTS = Path(__file__).parent
@@ -318,3 +320,12 @@ def test_nothing_is_read_or_written_out_of_bounds():
     )
     assert run.returncode == 0, run.stderr[-2000:]
     assert run.stdout.strip() == "guarded"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"batch": -1}, {"batch": 3.0}, {"batch": (2, True)}, {"dtype": int}, {"dtype": complex}],
+)
+def test_arrays_that_cannot_be_written_to_are_refused(wrong):
+    with pytest.raises(NotUnderstood):
+        qddot.load("planar_2r").empty("mass_matrix", **wrong)

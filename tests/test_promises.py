@@ -126,7 +126,7 @@ def test_what_is_no_wrench_is_refused(arm, f_ext):
 def test_wrenches_that_clash(arm):
     frame, zero = arm.frame_names[-1], np.zeros(2)
     clash = [Wrench(frame, "world", np.zeros((n, 6))) for n in (2, 3)]
-    with pytest.raises(BatchMismatch, match=r"f_ext: batch shapes \(2,\), \(3,\) do not broad"):
+    with pytest.raises(BatchMismatch, match=r"f_ext: batch shapes at .* \(2,\), at .* \(3,\) do"):
         arm.inverse_dynamics(zero, zero, zero, clash)
     with pytest.raises(ShapeMismatch, match=r"must have shape \(\.\.\., 6\), got \(1,\)"):
         arm.inverse_dynamics(zero, zero, zero, Wrench(frame, "world", [1.0]))
@@ -285,7 +285,7 @@ def test_shape_messages(panda):
     forces = [("panda_hand", "world")]
     with pytest.raises(ShapeMismatch, match=r"f_ext must have shape \(\.\.\., nw=1, 6\), got"):
         panda.call("inverse_dynamics", zero, zero, zero, np.zeros((1, 5)), forces=forces)
-    with pytest.raises(QddotError, match=r"bias: batch shapes \(2,\), \(3,\) do not broadcast"):
+    with pytest.raises(QddotError, match=r"bias: batch shapes q \(2,\), v \(3,\) do not"):
         panda.bias(np.zeros((2, 7)), np.zeros((3, 7)))
 
 

@@ -365,7 +365,16 @@ def test_free_motion_is_that_of_mujoco(file):
         ({"q0": [0.0] * 3}, ShapeMismatch, "q0"),
         ({"v0": "ab"}, NotUnderstood, "numbers"),
         ({"tau": np.zeros((3, 2))}, ShapeMismatch, "tau"),
-        ({"q0": np.zeros((3, 2)), "v0": np.zeros((4, 2))}, BatchMismatch, "broadcast"),
+        (
+            {"q0": np.zeros((3, 2)), "v0": np.zeros((4, 2))},
+            BatchMismatch,
+            r"q0 \(3,\), v0 \(4,\) do",
+        ),
+        (
+            {"q0": np.zeros((3, 2)), "effects": [Friction(coulomb(np.ones(4)))]},
+            BatchMismatch,
+            r"q0 \(3,\), figures of effects \(4,\) do",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_said(changes, error, words):

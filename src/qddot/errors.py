@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 __all__ = [
@@ -166,11 +166,18 @@ class UnknownName(QddotError):
     """A name that does not exist, with the names that do."""
 
     def __init__(
-        self, kind: str, name: object, known: Iterable[str], owner: str = "", hint: str = ""
+        self,
+        kind: str,
+        name: object,
+        known: Iterable[str],
+        owner: str = "",
+        hint: str = "",
+        listing: str = "",
     ) -> None:
         self.kind, self.name, self.known = kind, name, tuple(known)
         where = f" in {owner!r}" if owner else ""
-        super().__init__(f"no {kind} {name!r}{where}; {hint or self._hint()}")
+        more = f"; {listing} lists all" if listing else ""
+        super().__init__(f"no {kind} {name!r}{where}; {hint or self._hint()}{more}")
 
     def _hint(self) -> str:
         """The names that come closest, or those that there are."""
@@ -196,9 +203,13 @@ class ShapeMismatch(QddotError):
 class BatchMismatch(QddotError):
     """Inputs whose leading axes do not broadcast."""
 
-    def __init__(self, function: str, shapes: Iterable[tuple[int, ...]]) -> None:
+    def __init__(
+        self, function: str, shapes: Iterable[tuple[int, ...]], names: Sequence[str] = ()
+    ) -> None:
         self.function, self.shapes = function, tuple(shapes)
-        listed = ", ".join(map(str, self.shapes))
+        self.names = tuple(names) or ("",) * len(self.shapes)
+        given = zip(self.names, self.shapes, strict=True)
+        listed = ", ".join(f"{name} {shape}".strip() for name, shape in given if shape)
         super().__init__(f"{function}: batch shapes {listed} do not broadcast")
 
 

@@ -71,7 +71,7 @@ def checked(
     try:
         return inputs, np.broadcast_shapes(*leading)
     except ValueError:
-        raise BatchMismatch(row.name, leading) from None
+        raise BatchMismatch(row.name, leading, [a.name for a in arguments]) from None
 
 
 def settled(row: Function, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -53,16 +53,18 @@ class OneWay:
     def __post_init__(self) -> None:
         for name in ("coulomb", "viscous", "static", "stribeck_speed"):
             x = getattr(self, name)
-            if isinstance(x, float | int) and not 0.0 <= x < math.inf:
-                raise NotUnderstood(f"friction: {name}", x, "needs a number that is not negative")
+            accepted = "needs a number or an array that is not negative"
+            if isinstance(x, list | tuple | str | bool):
+                raise NotUnderstood(f"friction: {name}", x, accepted)
+            if _is_known(x) and not np.all((np.asarray(x) >= 0.0) & np.isfinite(x)):
+                raise NotUnderstood(f"friction: {name}", x, accepted)
         if self.static is None:
             return
-        levels = (self.coulomb, self.static, self.stribeck_speed)
-        if not all(isinstance(x, float | int) for x in levels):
+        if not all(map(_is_known, (self.coulomb, self.static, self.stribeck_speed))):
             return
-        if self.static < self.coulomb:
+        if np.any(np.asarray(self.static) < self.coulomb):
             raise NotUnderstood("friction: static", self.static, "is at least that of coulomb")
-        if self.stribeck_speed == 0:
+        if np.any(np.asarray(self.stribeck_speed) == 0.0):
             accepted = "a static level needs the speed at which it has fallen half way"
             raise NotUnderstood("friction: stribeck_speed", self.stribeck_speed, accepted)
 
@@ -98,7 +100,8 @@ class FrictionModel:
     @property
     def symmetric(self) -> bool:
         """Whether both directions are alike."""
-        return self.forward == self.backward
+        ways = (vars(way).values() for way in (self.forward, self.backward))
+        return all(a is b or np.array_equal(a, b) for a, b in zip(*ways, strict=True))
 
     def __str__(self) -> str:
         if self.symmetric:
@@ -106,10 +109,24 @@ class FrictionModel:
         return f"forward {_words(self.forward)}; backward {_words(self.backward)}"
 
 
+def _is_known(x: object) -> bool:
+    """Whether a figure is numbers, and not a symbol."""
+    return isinstance(x, float | int | np.number | np.ndarray)
+
+
 def _words(way: OneWay) -> str:
     parts = {"Coulomb": way.coulomb, "viscous": way.viscous, "static": way.static}
-    text = ", ".join(f"{name} {x:g}" for name, x in parts.items() if x)
-    return (text or "none") + (f" fading at {way.stribeck_speed:g}" if way.peak else "")
+    there = {name: x for name, x in parts.items() if x is not None and np.any(x)}
+    text = ", ".join(f"{name} {_number(x)}" for name, x in there.items())
+    return (text or "none") + (
+        f" fading at {_number(way.stribeck_speed)}" if np.any(way.peak) else ""
+    )
+
+
+def _number(x: Scalar) -> str:
+    """A number, or the range of an array."""
+    low, high = np.min(x), np.max(x)
+    return f"{low:g}" if low == high else f"{low:g} … {high:g}"
 
 
 def viscous(damping: Scalar) -> FrictionModel:

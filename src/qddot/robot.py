@@ -262,7 +262,11 @@ class Robot:
         """
         row = function(name)
         dims = sizes(self.model, settled(row, options))
-        axes = (batch,) if isinstance(batch, int | np.integer) else tuple(batch)
+        axes = (batch,) if isinstance(batch, int | np.integer) else batch
+        if not (isinstance(axes, tuple | list) and all(_is_count(n) for n in axes)):
+            raise NotUnderstood("batch", batch, "it is a whole number from 0, or some of them")
+        if np.dtype(dtype) not in (np.float64, np.float32):
+            raise NotUnderstood("dtype", dtype, "float64 and float32 are computed with")
         made = tuple(empty((*axes, *o.shape_in(dims)), dtype) for o in row.outputs)
         return made if len(made) > 1 else made[0]
 
@@ -457,3 +461,7 @@ def _signature(row: Function) -> inspect.Signature:
 
 for _row in CATALOGUE.values():
     setattr(Robot, _row.name, _method(_row))
+
+
+def _is_count(n: object) -> bool:
+    return isinstance(n, int | np.integer) and not isinstance(n, bool) and bool(n >= 0)

@@ -47,7 +47,8 @@ def stacked(
     try:
         together = np.stack(np.broadcast_arrays(*values), axis=-2)
     except ValueError:
-        raise BatchMismatch("f_ext", (x.shape[:-1] for x in values)) from None
+        shapes, names = [x.shape[:-1] for x in values], [f"at {w.frame!r}" for w in given]
+        raise BatchMismatch("f_ext", shapes, names) from None
     return tuple((w.frame, w.reference) for w in given), [together]
 
 

@@ -25,7 +25,7 @@ def locate(name: str) -> Path:
     if name in named_files():
         return named_files()[name]
     if name not in _menagerie_names():
-        raise UnknownName("robot", name, robot_names())
+        raise UnknownName("robot", name, robot_names(), listing="`qddot robots`")
     try:
         robot = importlib.import_module("mujoco_menagerie").get(name)
         return Path(robot.xml(robot.default_model))

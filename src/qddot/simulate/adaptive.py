@@ -268,7 +268,7 @@ def _states(
     if torque.shape[-2] != intervals:
         expected = f"({nv}), or (..., {intervals}, {nv})"
         raise ShapeMismatch(name, "tau", expected, torque.shape)
-    batch = batch_shape(name, (q, v, torque), (1, 1, 2))
+    batch = batch_shape(name, (q, v, torque), (1, 1, 2), ("q0", "v0", "tau"))
     flat = []
     for x, n in ((q, 1), (v, 1), (torque, 2)):
         core = x.shape[x.ndim - n :]

@@ -150,11 +150,11 @@ def _rows(name: str, x: ArrayLike, n: int, rows: int) -> np.ndarray:
 
 
 def batch_shape(
-    function: str, arrays: Sequence[np.ndarray], cores: Sequence[int]
+    function: str, arrays: Sequence[np.ndarray], cores: Sequence[int], names: Sequence[str]
 ) -> tuple[int, ...]:
     """What the axes before the last ones, so many of each array, broadcast to."""
     leading = [x.shape[: x.ndim - n] for x, n in zip(arrays, cores, strict=True)]
     try:
         return np.broadcast_shapes(*leading)
     except ValueError:
-        raise BatchMismatch(function, leading) from None
+        raise BatchMismatch(function, leading, names) from None

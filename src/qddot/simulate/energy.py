@@ -145,7 +145,10 @@ class EnergyLedger:
         return most + 1e-12 * np.abs(self.potential).max(-1) + 1e-300
 
     def drift(self, index: Any = ()) -> Drift:
-        """How the residual of one rollout drifts."""
+        """How the residual of one rollout drifts; of a batch, the one of this index."""
+        if self.residual[index].ndim != 1:
+            shape = self.residual.shape[:-1]
+            raise NotUnderstood("index", index, f"it picks one rollout of the batch {shape}")
         with np.errstate(all="ignore"):
             r, scale = self.residual[index], float(self.scale[index])
             return _classified(self.time, r, float(self.error[index][-1]), scale)

@@ -95,6 +95,17 @@ class StepPlan:
         law, model = self.feedback, self.model
         return (law.references(model), law.gains(model)) if law else ({}, {})
 
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """What the arguments of the loop are called."""
+        kept = [f"memory of {x!r}" for x, n in zip(self.keepers, self.kept, strict=True) if n]
+        references, gains = self.law
+        return (
+            *("q0", "v0", "clock", *(("misses",) if self.iterations else ()), *kept),
+            *(*("tau",) * self.torque_rows, *references, "dt", "every"),
+            *(*self.parameters, *gains, *("figures of effects",) * self.figures, "every"),
+        )
+
     def step(self, *values: Any) -> list[Any]:
         """One step, from the numbers of the shapes to those of the carry and the samples."""
         plant, q, v, clock, memories, seen = self.opened(*values)

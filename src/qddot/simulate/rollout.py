@@ -224,7 +224,7 @@ def _native(plan: StepPlan, arrays: Sequence[np.ndarray], samples: int, every: i
     """By the compiled loop, over threads where the batch is worth it."""
     kernel, shapes = plan.kernel(), plan.shapes
     cores = [len(a) for a in shapes.arguments]
-    batch = batch_shape("rollout", arrays, cores)
+    batch = batch_shape("rollout", arrays, cores, plan.names)
     results = [tuple(samples if axis == "t" else int(axis) for axis in a) for a in shapes.results]
     paths, out = _outputs(plan, arrays, batch, results, samples)
     if SETTING.threads > 1:
@@ -260,7 +260,7 @@ def _interpreted(
     """By the text of the step itself, one array over the batch for each number."""
     shapes = plan.shapes
     cores = [len(a) for a in shapes.arguments]
-    batch = batch_shape("rollout", arrays, cores)
+    batch = batch_shape("rollout", arrays, cores, plan.names)
     results = [tuple(samples if axis == "t" else int(axis) for axis in a) for a in shapes.results]
     paths, out = _outputs(plan, arrays, batch, results, samples)
     carried, read = len(shapes.carry), len(shapes.carry) + len(shapes.sampled)

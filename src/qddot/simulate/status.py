@@ -231,10 +231,8 @@ def _bad_inputs(found: Flight) -> Iterator[Fault]:
         yield "nan_input", name, ~np.isfinite(x[..., :1, :]).all(-1)
     if found.plan is None:
         return
-    shapes, (references, gains) = found.plan.shapes, found.plan.law
-    torques = len(shapes.sampled) - len(references)
-    names = [*["tau"] * torques, *references, "dt", "every", *found.plan.parameters, *gains]
-    names += ["figures of effects"] * found.plan.figures
+    shapes = found.plan.shapes
+    names = found.plan.names[len(shapes.carry) : -1]
     cores = [*(1 for _ in shapes.sampled), *(len(s) for s in shapes.constants)]
     for k, (name, x, core) in enumerate(zip(names, found.inputs, cores, strict=True)):
         bad = ~np.isfinite(x)

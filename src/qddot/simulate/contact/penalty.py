@@ -100,12 +100,12 @@ class PenaltyContact:
         """The step (s) up to which the semi-implicit integrator is stable for a mass (kg) on it.
 
         From Δt² k/m + 2 Δt c/m < 4. What counts is the mass that the contact feels, of a foot
-        rather than of the robot: 1 / (J M⁻¹ Jᵀ).
+        rather than of the robot: 1 / (J M⁻¹ Jᵀ). Of figures that are arrays, the stiffest counts.
         """
         k, c = self.stiffness, self.damping
         if not isinstance(mass, int | float) or not 0.0 < mass < math.inf:
             raise NotUnderstood("mass", mass, "it is a number of kg above zero")
-        return (math.sqrt(c * c + 4.0 * k * mass) - c) / k
+        return float(np.min((np.sqrt(c * c + 4.0 * k * mass) - c) / k))
 
     def memory(self, model: Model) -> int:
         """The stretch along the surface in world axes, three numbers a contact."""

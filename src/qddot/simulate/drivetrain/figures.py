@@ -80,7 +80,8 @@ def check_numbers(what: str, given: Any, accepted: str, holds: Callable[[Any], b
         raise NotUnderstood(what, given, f"it names no joint; {accepted}, or {{joint: number}}")
     named = given.items() if isinstance(given, Mapping) else (("", given),)
     for name, x in named:
-        number = isinstance(x, float | int | np.number | np.ndarray) and not isinstance(x, bool)
+        number = isinstance(x, float | int | np.number | np.ndarray)
+        number = number and np.asarray(x).dtype.kind in "iuf"
         if not (number and all(map(holds, np.ravel(x) if isinstance(x, np.ndarray) else [x]))):
             label = f"{what} of joint {name!r}" if name else what
             raise NotUnderstood(label, x, accepted)

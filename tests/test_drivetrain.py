@@ -780,7 +780,7 @@ def test_backlash_by_motion():
         (lambda: Delay(1.5), NotUnderstood, "whole number of steps"),
         (lambda: Delay(np.array([1, 2])), NotUnderstood, "for all motions of a batch"),
         (lambda: Limit(np.array([1.0, np.nan])), NotUnderstood, "limit"),
-        (lambda: Friction(coulomb(np.array([1.0, -1.0]))), NotUnderstood, "figure of law"),
+        (lambda: Friction(coulomb(np.array([1.0, -1.0]))), NotUnderstood, "not negative"),
         (lambda: LuGre(coulomb(np.array([1.0, 0.0])), 1e5), NotUnderstood, "level above 0"),
         (lambda: Delay({"joint1": -1}), NotUnderstood, "delay of joint 'joint1'"),
         (lambda: Backlash(0.0), NotUnderstood, "gap"),

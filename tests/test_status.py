@@ -20,7 +20,7 @@ from qddot.simulate.contact import (
     Scene,
     Sphere,
 )
-from qddot.simulate.drivetrain import Backlash, Delay, Friction, ModelLosses, coulomb
+from qddot.simulate.drivetrain import Backlash, Delay, Friction, Gear, LuGre, ModelLosses, coulomb
 from qddot.simulate.status import MISS
 
 ARM = qddot.load("planar_2r").model
@@ -394,12 +394,30 @@ def test_stops_give_back_what_they_kept():
     assert again.status.ok, str(again.status)
 
 
-def test_torques_under_way_are_no_gain():
+@pytest.mark.parametrize("line", [Delay(50), Gear(1.0, motor=(Delay(50),))])
+def test_torques_under_way_are_no_gain(line):
     robot = qddot.load("planar_2r")
-    delay = [Delay(50)]
+    delay = [line]
     first = rollout(
         robot, np.zeros(2), np.zeros(2), np.full(2, 30.0), dt=1e-3, steps=60, effects=delay
     )
     later = first.continued(np.zeros(2), steps=40)
     assert np.abs(later.v[-1]).max() > np.abs(later.v[0]).max()
     assert later.status.ok, str(later.status)
+
+
+def test_bent_bristles_are_no_gain():
+    robot = qddot.load("planar_2r").with_gravity((0.0, 0.0, 0.0))
+    still, bristles = np.zeros(2), [LuGre(coulomb(1.0), 1e2)]
+    first = rollout(robot, still, still, np.array([0.5, 0.0]), dt=1e-3, steps=60, effects=bristles)
+    assert first.continued(np.zeros(2), steps=30).status.ok
+
+
+def test_springs_with_a_memory_that_was_not_recorded_are_left_alone():
+    class Keeper(Delay):
+        def stored(self, model, q, memory):
+            return memory[0]
+
+    robot = qddot.load("planar_2r")
+    found = rollout(robot, np.ones(2), np.zeros(2), dt=1e-3, steps=40, effects=[Keeper(1)])
+    assert found.status.ok

@@ -44,3 +44,12 @@ def test_what_only_looks_like_an_axis_is_not_one():
     zero, one = np.zeros(2), np.ones(2)
     batch = Mat3(Vec3(one, zero, zero), Vec3(zero, one, zero), Vec3(zero, zero, one))
     assert batch.fixes() is None
+
+
+def test_no_turn_changes_no_bit():
+    A = matrix(np.array([[1.0, 1e-20, 2.0], [1e-20, 1.0, 3.0], [2.0, 3.0, 5.0]]))
+    assert A.conjugated(Mat3.identity()) == A
+    x, y, z = Mat3.identity()
+    half = Mat3(x, -y, -z)
+    expected = array(half) @ array(A) @ array(half).T
+    assert (array(A.conjugated(half)) == expected).all()

@@ -53,15 +53,16 @@ class OneWay:
     def __post_init__(self) -> None:
         for name in ("coulomb", "viscous", "static", "stribeck_speed"):
             x = getattr(self, name)
-            accepted = "needs a number or an array that is not negative"
-            if isinstance(x, list | tuple | str | bool):
+            if (x is None and name != "static") or not (_is_symbol(x) or _is_level(x)):
+                accepted = "needs a number or an array that is not negative"
                 raise NotUnderstood(f"friction: {name}", x, accepted)
-            if _is_known(x) and not np.all((np.asarray(x) >= 0.0) & np.isfinite(x)):
-                raise NotUnderstood(f"friction: {name}", x, accepted)
-        if self.static is None:
+        levels = (self.coulomb, self.static, self.stribeck_speed)
+        if self.static is None or any(map(_is_symbol, levels)):
             return
-        if not all(map(_is_known, (self.coulomb, self.static, self.stribeck_speed))):
-            return
+        try:
+            np.broadcast_shapes(*map(np.shape, levels))
+        except ValueError:
+            raise NotUnderstood("friction", levels, "needs arrays of one shape") from None
         if np.any(np.asarray(self.static) < self.coulomb):
             raise NotUnderstood("friction: static", self.static, "is at least that of coulomb")
         if np.any(np.asarray(self.stribeck_speed) == 0.0):
@@ -101,7 +102,7 @@ class FrictionModel:
     def symmetric(self) -> bool:
         """Whether both directions are alike."""
         ways = (vars(way).values() for way in (self.forward, self.backward))
-        return all(a is b or np.array_equal(a, b) for a, b in zip(*ways, strict=True))
+        return all(a is b or _are_equal(a, b) for a, b in zip(*ways, strict=True))
 
     def __str__(self) -> str:
         if self.symmetric:
@@ -109,22 +110,39 @@ class FrictionModel:
         return f"forward {_words(self.forward)}; backward {_words(self.backward)}"
 
 
-def _is_known(x: object) -> bool:
-    """Whether a figure is numbers, and not a symbol."""
-    return isinstance(x, float | int | np.number | np.ndarray)
+def _are_equal(a: Scalar, b: Scalar) -> bool:
+    """Whether two figures are known to be the same."""
+    return not (_is_symbol(a) or _is_symbol(b)) and np.array_equal(a, b)
+
+
+def _is_symbol(x: object) -> bool:
+    """Whether a figure is not known in numbers."""
+    return not isinstance(x, float | int | list | tuple | str | np.generic | np.ndarray | None)
+
+
+def _is_level(x: object) -> bool:
+    """Whether a figure is finite and not negative, or not given."""
+    array = np.asarray(0.0 if x is None else x)
+    numeric = array.dtype.kind in "iuf" and not isinstance(x, list | tuple)
+    return bool(numeric and np.all((array >= 0.0) & np.isfinite(array)))
+
+
+def _is_there(x: Scalar) -> bool:
+    """Whether a figure is not zero everywhere."""
+    return _is_symbol(x) or bool(np.any(x))
 
 
 def _words(way: OneWay) -> str:
     parts = {"Coulomb": way.coulomb, "viscous": way.viscous, "static": way.static}
-    there = {name: x for name, x in parts.items() if x is not None and np.any(x)}
-    text = ", ".join(f"{name} {_number(x)}" for name, x in there.items())
-    return (text or "none") + (
-        f" fading at {_number(way.stribeck_speed)}" if np.any(way.peak) else ""
-    )
+    there = {name: x for name, x in parts.items() if x is not None and _is_there(x)}
+    text = ", ".join(f"{name} {_number(x)}" for name, x in there.items()) or "none"
+    return f"{text} fading at {_number(way.stribeck_speed)}" if _is_there(way.peak) else text
 
 
 def _number(x: Scalar) -> str:
-    """A number, or the range of an array."""
+    """A number, the range of an array, or a symbol."""
+    if _is_symbol(x):
+        return str(x)
     low, high = np.min(x), np.max(x)
     return f"{low:g}" if low == high else f"{low:g} … {high:g}"
 
@@ -218,6 +236,9 @@ def translate(
     """
     _names(form)
     low, high = _range(speeds)
+    figures = [x for way in (model.forward, model.backward) for x in vars(way).values()]
+    if any(_is_symbol(x) or np.ndim(x) for x in figures if x is not None):
+        raise NotUnderstood("friction", str(model), "a file has one number for each figure")
     if model.symmetric and not model.forward.peak:
         way = model.forward
         return Translation(form, way.viscous, way.coulomb, (low, high), 0.0, low, 0.0, ())

@@ -152,6 +152,9 @@ class Mat3(Linear):
         i, j = (k + 1) % 3, (k + 2) % 3
         A, B, turn = ([list(row) for row in matrix] for matrix in (self, self, R))
         c, s = turn[i][i], turn[j][i]
+        if type(s) is float and s == 0.0:
+            # nothing or half a turn: products with ones change no bit
+            return R @ self @ R.T
         t = s * (A[i][i] - A[j][j]) + c * (A[i][j] + A[j][i])
         B[i][i], B[i][j] = A[i][i] - s * t, c * t - A[j][i]
         B[j][i], B[j][j] = c * t - A[i][j], A[j][j] + s * t

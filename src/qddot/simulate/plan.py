@@ -98,7 +98,7 @@ class StepPlan:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """What the arguments of the loop are called."""
-        kept = [f"memory of {x!r}" for x, n in zip(self.keepers, self.kept, strict=True) if n]
+        kept = [f"memory of {type(x).__name__}" for x in self.keepers if x.memory(self.model)]
         references, gains = self.law
         return (
             *("q0", "v0", "clock", *(("misses",) if self.iterations else ()), *kept),

@@ -382,3 +382,42 @@ def test_what_cannot_be_done_is_said(changes, error, words):
     given = {"q0": np.zeros(2), "v0": np.zeros(2), "dt": 0.01, "steps": 4} | changes
     with pytest.raises(error, match=words):
         rollout(robot, **given)
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_arrays_are_used_again(native):
+    robot = Robot(qddot.load("planar_2r").model, native=native)
+    rng = np.random.default_rng(0)
+    q0, v0 = rng.normal(size=(2, 37, 2))
+    first = rollout(robot, q0, v0, dt=1e-3, steps=20, every=2)
+    q, v = first.q.copy(), first.v.copy()
+    again = rollout(robot, q0, v0, dt=1e-3, steps=20, every=2, out=(first.q, first.v))
+    assert again.q is first.q
+    assert again.v is first.v
+    assert (again.q == q).all()
+    assert (again.v == v).all()
+    # the next motion may begin where the last one ended, in the same memory
+    ends = q[:, -1].copy(), v[:, -1].copy()
+    expected = rollout(robot, *ends, dt=1e-3, steps=20, every=2)
+    ahead = (again.q[:, -1], again.v[:, -1])
+    further = rollout(robot, *ahead, dt=1e-3, steps=20, every=2, out=(again.q, again.v))
+    assert (further.q == expected.q).all()
+    assert (further.v == expected.v).all()
+    with qddot.threads(2):
+        split = rollout(robot, *ends, dt=1e-3, steps=20, every=2, out=(q, v))
+    assert (split.q == expected.q).all()
+
+
+@pytest.mark.parametrize(
+    ("out", "error", "words"),
+    [
+        (np.zeros((3, 2)), NotUnderstood, "pair of arrays"),
+        ((np.zeros((3, 2)), np.zeros((4, 2))), ShapeMismatch, r"out: v must have shape \(3, 2\)"),
+        ((np.zeros((3, 2), np.float32), np.zeros((3, 2))), NotUnderstood, "float64"),
+        ((np.broadcast_to(0.0, (3, 2)), np.zeros((3, 2))), NotUnderstood, "written to"),
+        (([[0.0]], np.zeros((3, 2))), NotUnderstood, "an array of"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(out, error, words):
+    with pytest.raises(error, match=words):
+        rollout(qddot.load("planar_2r"), [0.0, 0.0], [0.0, 0.0], dt=1e-3, steps=2, out=out)

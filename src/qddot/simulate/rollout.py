@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.compile.threads import SETTING, run_split
-from qddot.errors import NotUnderstood, UnknownName
+from qddot.errors import NotUnderstood, ShapeMismatch, UnknownName
 from qddot.health import refuse_singular
 from qddot.kernels import PARAMETERS
 from qddot.robot import Robot
@@ -149,6 +149,7 @@ def rollout(
     sensors: Sequence[Sensor] = (),
     contact: ContactLaw | None = None,
     record: bool = False,
+    out: tuple[np.ndarray, np.ndarray] | None = None,
     **given: ArrayLike,
 ) -> Rollout:
     """A robot stepped in time from states q0 (..., nq) and v0 (..., nv).
@@ -162,7 +163,8 @@ def rollout(
     (..., steps // every, n) or one row (n) for all times, and gains (..., n). `sensors` stand
     between the state and what the law takes for it. `contact` by complementarity has a step of its
     own, semi-implicit. With `record`, and always with contact of either kind, what effects, sensors
-    and contact keep is given at each sample.
+    and contact keep is given at each sample. q and v are written to the arrays of `out`, such as
+    those of a rollout that is done with; new memory for large ones takes time.
     """
     constants = dict(parameters or {})
     for name in constants:
@@ -182,7 +184,7 @@ def rollout(
     arrays = loop_arguments(plan, q0, v0, tau, samples, length, every, constants, given, figures)
     if not {"inertia", "armature"} & set(constants):
         refuse_singular(robot.name, robot.singular_joints, {})
-    return _run(plan, arrays, samples, length, every, robot.native and robot.nv > 0)
+    return _run(plan, arrays, samples, length, every, robot.native and robot.nv > 0, out=out)
 
 
 def _run(
@@ -193,12 +195,19 @@ def _run(
     every: int,
     native: bool,
     before: int = 0,
+    out: Sequence[np.ndarray] | None = None,
 ) -> Rollout:
     """All steps, after so many before."""
-    run = _native if native else _interpreted
+    cores = [len(a) for a in plan.shapes.arguments]
+    batch = batch_shape("rollout", arrays, cores, plan.names)
+    paths, results = _outputs(plan, arrays, batch, samples, out)
     # the status tells what overflows
     with np.errstate(all="ignore"):
-        (q, v, *history), last = run(plan, arrays, samples, every)
+        if native:
+            _native(plan, arrays, samples * every, results)
+        else:
+            _interpreted(plan, arrays, samples, every, paths, results[len(paths) :])
+    (q, v, *history), last = paths, results[len(paths) + 3 :]
     watched = len(plan.shapes.carry) - 3 - sum(n > 0 for n in plan.kept)
     inputs = tuple(arrays[len(plan.shapes.carry) : -1])
     time = (before + np.arange(samples + 1) * every) * dt
@@ -217,52 +226,67 @@ def _of_keepers(
     return tuple(left.pop(0) if n else np.empty((*batch, 0)) for n in plan.kept) if left else ()
 
 
-Trajectories = tuple[list[np.ndarray], tuple[np.ndarray, ...]]
-
-
-def _native(plan: StepPlan, arrays: Sequence[np.ndarray], samples: int, every: int) -> Trajectories:
+def _native(
+    plan: StepPlan, arrays: Sequence[np.ndarray], steps: int, results: Sequence[np.ndarray]
+) -> None:
     """By the compiled loop, over threads where the batch is worth it."""
-    kernel, shapes = plan.kernel(), plan.shapes
-    cores = [len(a) for a in shapes.arguments]
-    batch = batch_shape("rollout", arrays, cores, plan.names)
-    results = [tuple(samples if axis == "t" else int(axis) for axis in a) for a in shapes.results]
-    paths, out = _outputs(plan, arrays, batch, results, samples)
+    gufunc = plan.kernel().gufunc
     if SETTING.threads > 1:
-        fewest = max(8, _FEWEST_STEPS // max(1, samples * every))
-        run_split(kernel.gufunc, arrays, cores, results, out, fewest)
+        cores = [len(a) for a in plan.shapes.arguments]
+        shapes = [
+            x.shape[x.ndim - len(a) :] for x, a in zip(results, plan.shapes.results, strict=True)
+        ]
+        run_split(gufunc, arrays, cores, shapes, results, max(8, _FEWEST_STEPS // max(1, steps)))
     else:
-        kernel.gufunc(*arrays, out=out)
-    return paths, out[len(paths) + 3 :]
+        gufunc(*arrays, out=tuple(results))
 
 
 def _outputs(
     plan: StepPlan,
     arrays: Sequence[np.ndarray],
     batch: tuple[int, ...],
-    results: Sequence[tuple[int, ...]],
     samples: int,
+    out: Sequence[np.ndarray] | None,
 ) -> tuple[list[np.ndarray], tuple[np.ndarray, ...]]:
     """Trajectories that begin with the initial states, and the outputs of the loop in them."""
     kind = arrays[0].dtype if arrays[0].dtype == arrays[1].dtype else np.dtype(float)
-    paths = []
-    recorded = arrays[3 : len(plan.shapes.samples) + 1]
-    for x in (*arrays[:2], *recorded):
-        path = np.empty((*batch, samples + 1, x.shape[-1]), kind)
+    starts = (*arrays[:2], *arrays[3 : len(plan.shapes.samples) + 1])
+    shapes = [(*batch, samples + 1, x.shape[-1]) for x in starts]
+    paths = _given(out, shapes[:2], kind)
+    paths += [np.empty(shape, kind) for shape in shapes[len(paths) :]]
+    for path, x in zip(paths, starts, strict=True):
         path[..., 0, :] = x
-        paths.append(path)
-    last = [np.empty((*batch, *shape), kind) for shape in results[len(paths) :]]
+    last = [np.empty((*batch, *shape), kind) for shape in plan.shapes.carry]
     return paths, (*(path[..., 1:, :] for path in paths), *last)
 
 
+def _given(
+    out: Sequence[np.ndarray] | None, shapes: Sequence[tuple[int, ...]], kind: np.dtype
+) -> list[np.ndarray]:
+    """The arrays that q and v are to be written to, if they fit."""
+    if out is None:
+        return []
+    if not isinstance(out, tuple | list) or len(out) != len(shapes):
+        raise NotUnderstood("out", type(out).__name__, "it is a pair of arrays, for q and v")
+    for name, x, shape in zip(("q", "v"), out, shapes, strict=True):
+        if not isinstance(x, np.ndarray) or x.dtype != kind or not x.flags.writeable:
+            accepted = f"it is an array of {kind} that can be written to"
+            raise NotUnderstood(f"out: {name}", getattr(x, "dtype", x), accepted)
+        if x.shape != shape:
+            raise ShapeMismatch("rollout", f"out: {name}", str(shape), x.shape)
+    return list(out)
+
+
 def _interpreted(
-    plan: StepPlan, arrays: Sequence[np.ndarray], samples: int, every: int
-) -> Trajectories:
+    plan: StepPlan,
+    arrays: Sequence[np.ndarray],
+    samples: int,
+    every: int,
+    paths: Sequence[np.ndarray],
+    last: Sequence[np.ndarray],
+) -> None:
     """By the text of the step itself, one array over the batch for each number."""
     shapes = plan.shapes
-    cores = [len(a) for a in shapes.arguments]
-    batch = batch_shape("rollout", arrays, cores, plan.names)
-    results = [tuple(samples if axis == "t" else int(axis) for axis in a) for a in shapes.results]
-    paths, out = _outputs(plan, arrays, batch, results, samples)
     carried, read = len(shapes.carry), len(shapes.carry) + len(shapes.sampled)
     # whole copies: sines of strided arrays may differ in the last bit from those of the next step
     starts = zip(arrays, shapes.carry, strict=False)
@@ -278,9 +302,8 @@ def _interpreted(
             carry = _folded(flat, sizes_of, shapes.carry)
         for path, row in zip(paths, (*carry[:2], *carry[3:]), strict=False):
             path[..., k + 1, :] = stacked(row)
-    for target, value in zip(out[len(paths) :], carry, strict=True):
-        target[...] = stacked(value) if target.ndim > len(batch) else value
-    return paths, out[len(paths) + 3 :]
+    for target, value, shape in zip(last, carry, shapes.carry, strict=True):
+        target[...] = stacked(value) if shape else value
 
 
 def _folded(flat: Sequence[Any], counts: Sequence[int], shapes: Sequence[Any]) -> list[Any]:

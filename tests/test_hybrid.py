@@ -12,10 +12,12 @@ from random_models import Part, build, trees
 
 import qddot
 from qddot.algorithms.catalogue import function
+from qddot.assembly import assemble
 from qddot.bench.subjects import chain
 from qddot.errors import InvalidModel, NotUnderstood, SingularInertia, UnknownName
 from qddot.kernels import source_of
 from qddot.model import WORLD
+from qddot.parts import Link
 from qddot.robot import Robot, Wrench
 
 many = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
@@ -143,15 +145,27 @@ def test_agrees_with_pinocchio():
             agree(ours, theirs)
 
 
+def alike(n: int) -> Robot:
+    """A chain of joints and bodies that are all alike."""
+    body = chain(2).model.bodies[1]
+    links = [
+        Link(f"b{i}", f"b{i - 1}" if i else None, body.placement, joint, body.inertia)
+        for i in range(n)
+        for joint in [dataclasses.replace(body.joint, name=f"j{i}")]
+    ]
+    return Robot(assemble(f"{n} alike", links))
+
+
 @pytest.mark.parametrize("every", [2, 5])
 def test_the_cost_grows_with_the_number_of_joints_not_its_square(every):
     def operations(n: int) -> int:
-        robot = chain(n)
+        robot = alike(n)
         options = {"prescribed": robot.joint_names[::every]}
         return source_of(function("hybrid_dynamics"), robot.model, options).tape().operations
 
     first, second, third = (operations(n) for n in (40, 60, 80))
-    assert third - second == pytest.approx(second - first, rel=0.01)
+    # a body that condenses to one zero more or less is no growth
+    assert third - second == pytest.approx(second - first, abs=5)
 
 
 def test_native_code_ignores_what_is_not_given():

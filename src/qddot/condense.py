@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from qddot.joints import Joint
 from qddot.model import WORLD, Body, Model
@@ -76,8 +76,14 @@ def _turned(model: Model) -> Model:
 
 def _cut(p: Vec3) -> Vec3:
     """The vector without parts that are noise of rounding."""
-    noise = math.ldexp(max(map(abs, p)), -_BITS)
-    return Vec3(*(0.0 if abs(x) <= noise else x for x in p))
+    return Vec3(*_without_noise(p))
+
+
+def _without_noise(parts: Iterable[float]) -> list[float]:
+    """Numbers that belong together; those that only rounding has made are zero."""
+    given = list(parts)
+    noise = math.ldexp(max(map(abs, given)), -_BITS)
+    return [0.0 if abs(x) <= noise else x for x in given]
 
 
 def _aligned(along: Vec3) -> tuple[Mat3, Vec3]:
@@ -117,19 +123,18 @@ def _best_angle(axis: Vec3, turn: Mat3, inertia: Inertia, carried: Sequence[Body
 def _cost(turn: Mat3, inertia: Inertia, carried: Sequence[Body]) -> int:
     """About how many operations of inverse dynamics the numbers of a turned body cost."""
     spread = inertia.spread.rotated(turn.T)
-    cost = 4 * _numbers([*spread]) + 6 * _numbers([*turn.apply_transpose(inertia.h)])
+    cost = 4 * _numbers(spread) + 6 * _numbers(turn.apply_transpose(inertia.h))
     for body in carried:
         X = Transform(turn.T @ body.placement.R, turn.apply_transpose(body.placement.p))
         for axis in body.joint.axes:
-            cost += 50 * (_numbers([*X.R.apply(axis)]) - 1)
-        cost += 10 * _numbers([*(X.p + X.R.apply(_slide(body.joint, X)))])
+            cost += 50 * (_numbers(X.R.apply(axis)) - 1)
+        cost += 10 * _numbers(X.p + X.R.apply(_slide(body.joint, X)))
     return cost
 
 
-def _numbers(parts: Sequence[float]) -> int:
-    """How many parts of a vector are not zero, noise of rounding apart."""
-    noise = math.ldexp(max(map(abs, parts)), -_BITS)
-    return sum(abs(x) > noise for x in parts)
+def _numbers(parts: Iterable[float]) -> int:
+    """How many parts of a vector or tensor are not zero."""
+    return sum(x != 0.0 for x in _without_noise(parts))
 
 
 def _slid(model: Model) -> Model:

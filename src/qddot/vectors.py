@@ -135,12 +135,9 @@ class Mat3(Linear):
 
     def fixes(self) -> int | None:
         """The coordinate axis about which this rotation is known to turn, if it is one."""
-        columns = self.T
-        for k, unit in enumerate(Mat3.identity()):
-            for line in (tuple(self)[k], tuple(columns)[k]):
-                if any(type(x) is not float or x != e for x, e in zip(line, unit, strict=True)):
-                    break
-            else:
+        for k, (row, column, unit) in enumerate(zip(self, self.T, Mat3.identity(), strict=True)):
+            pairs = zip((*row, *column), (*unit, *unit), strict=True)
+            if all(type(x) is float and x == e for x, e in pairs):
                 return k
         return None
 

@@ -86,8 +86,11 @@ def inverse_dynamics_derivatives(
             add_block(model, by_q, i, j, rows)
             rows = [[r.dot(f) + s.dot(g) for s, _, _, r in at] for f, g in pairs]
             add_block(model, by_v, i, j, rows)
-            add_block(model, M, i, j, [[s.dot(f) for s in S[j]] for f in p])
-        for matrix, own_forces in ((by_q, Q), (by_v, R), (M, P)):
+            rows = [[s.dot(f) for s in S[j]] for f in p]
+            add_block(model, M, i, j, rows)
+            if j != i:
+                add_block(model, M, j, i, [list(column) for column in zip(*rows, strict=True)])
+        for matrix, own_forces in ((by_q, Q), (by_v, R)):
             for j, forces in islice(climb(model, X, i, own_forces), 1, None):
                 add_block(model, matrix, j, i, [[s.dot(f) for f in forces] for s in S[j]])
         for dof in body.dofs:

@@ -25,6 +25,7 @@ __all__ = [
 Factor = tuple[list[list[Scalar]], list[Scalar]]
 Rows = Sequence[Sequence[Scalar]]
 _COLUMNS = 16
+"""Columns of responses that are found together: what one row of them needs stays near."""
 
 
 def dot(a: Sequence[Scalar], b: Sequence[Scalar]) -> Scalar:

@@ -226,8 +226,9 @@ class Array:
     def unstage(self, way: str) -> list[str]:
         """Move a block of states on from the staging area, if its rows are there."""
         k, label = self.number, f"{self.number}_{way}"
-        _, base = self._base(way)
+        lines, base = self._base(way)
         return [
+            *lines,
             f"  br i1 %whole{k}, label %placed{label}, label %unstage{label}",
             f"unstage{label}:",
             f"  %so{label} = mul i64 %states_{way}, {self.count * self.vector.size}",

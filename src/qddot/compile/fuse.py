@@ -109,8 +109,8 @@ class _Writer:
         """A sum, from the oldest term to the newest; one that is not taken away comes first."""
         ordered = sorted(terms, key=lambda term: term[1] if type(term[1]) is int else -1)
         plain, products = (
-            [term for term in ordered if _is_fused(self.tape, self.kept, term[1]) is fused]
-            for fused in (False, True)
+            [term for term in ordered if _is_fused(self.tape, self.kept, term[1]) is wanted]
+            for wanted in (False, True)
         )
         given, x = plain.pop(_first_positive(plain))
         total = self.moved(x)

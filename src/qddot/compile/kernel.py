@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from qddot.compile import native
+from qddot.compile.block import Places
 from qddot.compile.cache import Cache, Entry
 from qddot.compile.fuse import fused
 from qddot.compile.gufunc import Loops, make_gufunc
@@ -88,11 +89,11 @@ class Source:
         """Whether one state has a way of its own: all inputs and outputs are arrays of one size."""
         return self.scan is None and all(self.inputs) and all(self.outputs)
 
-    def loop(self, tape: Tape, plan: Schedule, vector: Vector) -> str:
+    def loop(self, tape: Tape, plan: Schedule, vector: Vector, places: Places) -> str:
         """The IR of the loop over a batch."""
         workspace, pieces = plan.workspace, len(plan.pieces)
         if self.scan:
-            return scan_ir(tape, vector, self.scan, workspace, pieces, _LOOP)
+            return scan_ir(tape, places, vector, self.scan, workspace, pieces, _LOOP)
         return loop_ir(vector, self.inputs, self.outputs, workspace, pieces, _LOOP)
 
     def tape(self) -> Tape:
@@ -177,7 +178,7 @@ def _object_code(source: Source, dtype: str, cache: Cache) -> tuple[Entry, bool]
     parts = [] if source.scan else split(tape.outputs, source.outputs)
     places = step_places(tape, source.scan) if source.scan else {}
     plan = schedule(tape, writes_after(tape, parts, vector.lanes))
-    ir = lower(tape, plan, vector, source.loop(tape, plan, vector), places)
+    ir = lower(tape, plan, vector, source.loop(tape, plan, vector, places), places)
     if dtype == "float64" and source.has_single:
         ir += "\n" + single_ir(source.inputs, source.outputs, _LOOP)
     code = native.assemble(ir, native.host())

@@ -5,8 +5,7 @@ The module has a function a piece, and the inner loop of a NumPy gufunc that run
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from qddot.compile.block import Places
 from qddot.compile.rows import RowWriter
@@ -42,7 +41,7 @@ def lower(tape: Tape, plan: Schedule, v: Vector, loop: str, places: Places) -> s
 
 def _declarations(v: Vector) -> str:
     letter = "f" if v.scalar == "float" else ""
-    names = ("rint", "fabs", "sqrt", "floor")
+    names = ("fabs", "sqrt", "floor")
     vector = [f"declare {v.type} @llvm.{f}.{v.suffix}({v.type})" for f in names]
     return "\n".join(
         [
@@ -103,19 +102,14 @@ class _Piece:
         if type(x) is float:
             return self.v.constant(x)
         x = int(x)
-        home = self._home(x)
-        if x not in self.values or (home and self.now - self.last_use[x] > _KEPT):
-            assert home is not None
+        name, *args = self.tape.code[x]
+        in_memory = name == "input" or x in self.plan.slots
+        stale = self.now - self.last_use.get(x, self.now) > _KEPT
+        if x not in self.values or (stale and in_memory):
+            home = ("%in", args[0]) if name == "input" else ("%ws", self.plan.slots[x])
             self.values[x] = self._load(*home)
         self.last_use[x] = self.now
         return self.values[x]
-
-    def _home(self, x: int) -> tuple[str, int] | None:
-        """Where an entry is in memory, if it is."""
-        name, *args = self.tape.code[x]
-        if name == "input":
-            return "%in", args[0]
-        return ("%ws", self.plan.slots[x]) if x in self.plan.slots else None
 
     def _entry(self, i: int) -> None:
         self.now = i
@@ -149,7 +143,7 @@ class _Piece:
             return self._fresh(f"select <{self.v.lanes} x i1> {test}, {t} {v[2]}, {t} {v[3]}")
         if name == "atan2":
             return self._lane_by_lane("atan2", v)
-        self._sines_and_cosines(args[0])
+        self._sines_and_cosines()
         return self.values[self.now]
 
     def _fused(self, name: str, operands: Sequence[str]) -> str:
@@ -161,14 +155,15 @@ class _Piece:
         given = ", ".join(f"{t} {x}" for x in v)
         return self._fresh(f"call {t} @llvm.fma.{self.v.suffix}({given})")
 
-    def _sines_and_cosines(self, x: int | float) -> None:
-        """Those of an angle, together with those of the next angle of the piece that is known."""
+    def _sines_and_cosines(self) -> None:
+        """Those of the angle of this entry, and of the next angle of the piece that is known."""
         asked = [
             (i, name, args[0])
-            for i, (name, *args) in self._entries_from(self.now)
+            for i in range(self.now, self.plan.pieces[self.number].stop)
+            for name, *args in [self.tape.code[i]]
             if name in ("sin", "cos") and i not in self.values
         ]
-        angles = list(dict.fromkeys(y for _, _, y in asked if y == x or self._is_known(y)))[:2]
+        angles = list(dict.fromkeys(y for _, _, y in asked if self._is_known(y)))[:2]
         result = f"{{ {', '.join([self.v.type] * 2 * len(angles))} }}"
         given = ", ".join(f"{self.v.type} {self._value(y)}" for y in angles)
         found = self._fresh(f"call {result} @sincos{len(angles)}({given})")
@@ -178,12 +173,9 @@ class _Piece:
                 k = places.index((name, y))
                 self.values[i] = self._fresh(f"extractvalue {result} {found}, {k}")
 
-    def _entries_from(self, first: int) -> Iterator[tuple[int, tuple[Any, ...]]]:
-        return ((i, self.tape.code[i]) for i in range(first, self.plan.pieces[self.number].stop))
-
-    def _is_known(self, x: int | float) -> bool:
-        """Whether an operand has its value before the entry that is written now."""
-        return type(x) is float or self.tape.code[int(x)][0] == "input" or x < self.now
+    def _is_known(self, x: int) -> bool:
+        """Whether an entry has its value before the one that is written now."""
+        return x < self.now or bool(self.tape.code[x][0] == "input")
 
     def _lane_by_lane(self, name: str, operands: Sequence[str]) -> str:
         """A function of the C library on each lane."""

@@ -59,12 +59,17 @@ class ScanShapes:
 
 
 def scan_ir(
-    tape: Tape, v: Vector, shapes: ScanShapes, workspace: int, pieces: int, name: str
+    tape: Tape,
+    places: Places,
+    v: Vector,
+    shapes: ScanShapes,
+    workspace: int,
+    pieces: int,
+    name: str,
 ) -> str:
     """The function (args, dimensions, steps, data) that runs @kernel again and again."""
-    places, every = step_places(tape, shapes), len(shapes.arguments) - 1
-    inputs = _count(shapes.inputs)
-    frame = Frame(inputs, max(inputs - 1, *places.values(), 0) + 1 - inputs, workspace, v)
+    inputs, every = _count(shapes.inputs), len(shapes.arguments) - 1
+    frame = Frame(inputs, sum(place >= inputs for place in places.values()), workspace, v)
     moves = _Moves(shapes, frame)
     time_axis = list(dict.fromkeys(itertools.chain(*shapes.arguments))).index("t") + 1
     setup = [
@@ -79,11 +84,11 @@ def scan_ir(
     rows = len(moves.written) * v.lanes
     body = [
         *each_block("in", "start", "time", frame, moves.before, rows),
-        *_time(tape, frame, shapes, moves),
+        *_time(frame, moves, _copies(tape, places, frame, shapes)),
         *each_block("end", "ended", "next_gang", frame, moves.last, rows),
     ]
     loop = gangs_ir(name, frame, pieces, moves.written, setup, start, body)
-    return "\n".join([*_writers(tape, shapes, v), loop])
+    return "\n".join([*_writers(tape, places, shapes, v), loop])
 
 
 def _count(shapes: Sequence[Shape]) -> int:
@@ -119,18 +124,18 @@ def step_places(tape: Tape, shapes: ScanShapes) -> Places:
     return places
 
 
-def _writers(tape: Tape, shapes: ScanShapes, v: Vector) -> list[str]:
+def _writers(tape: Tape, places: Places, shapes: ScanShapes, v: Vector) -> list[str]:
     """The functions @say, from the outputs of a step, and @finish, from the carry."""
     said = split(tape.outputs, shapes.outputs)[len(shapes.carry) :]
     carried = range(_count(shapes.carry))
     parts = [*([()] * len(said)), *split(carried, shapes.carry)]
     return [
-        writer_ir("say", v, writes_of(said, v.lanes), step_places(tape, shapes)),
+        writer_ir("say", v, writes_of(said, v.lanes), places),
         writer_ir("finish", v, writes_of(parts, v.lanes), {k: k for k in carried}),
     ]
 
 
-def _time(tape: Tape, frame: Frame, shapes: ScanShapes, moves: _Moves) -> list[str]:
+def _time(frame: Frame, moves: _Moves, copies: Sequence[str]) -> list[str]:
     """All samples of a gang: read, step as often as asked, say."""
     rows = len(moves.written) * frame.vector.lanes
     return [
@@ -149,7 +154,7 @@ def _time(tape: Tape, frame: Frame, shapes: ScanShapes, moves: _Moves) -> list[s
         "  call void @kernel(ptr %frames, i64 %gang, ptr %rows)",
         "  %s_next = add i64 %s, 1",
         "  br label %each_copy",
-        *each_block("copy", "run", "repeat", frame, _copies(tape, frame, shapes), rows),
+        *each_block("copy", "run", "repeat", frame, copies, rows),
         "said:",
         "  br label %each_out",
         *each_block("out", "said", "sampled", frame, moves.after, rows),
@@ -185,11 +190,13 @@ class _Moves:
                 self.before += array.gather("in", offset)
             offset += array.count
         self.written = arrays[first:]
+        spoken_arrays, ends = self.written[:said], self.written[said:]
         # the rows of a sample come from far away while its steps are computed
-        for k, array in enumerate(self.written[:said]):
-            self.sampled += [*array.rows("xs", k * v.lanes), *array.fetch("xs")]
-        self.after = _written("out", self.written[:said], 0, "say", "%buffer_out")
-        self.last = _written("end", self.written[said:], said * v.lanes, "finish", "%buffer_end")
+        self.sampled += _rows("xs", spoken_arrays, 0)
+        self.sampled += [line for array in spoken_arrays for line in array.fetch("xs")]
+        self.after = _written("out", spoken_arrays, "say", "%buffer_out")
+        self.last = _rows("end", ends, said * v.lanes)
+        self.last += _written("end", ends, "finish", "%buffer_end")
 
 
 def _unless_still(array: Array, moves: Sequence[str]) -> list[str]:
@@ -207,18 +214,21 @@ def _unless_still(array: Array, moves: Sequence[str]) -> list[str]:
     ]
 
 
-def _written(way: str, arrays: Sequence[Array], first: int, writer: str, buffer: str) -> list[str]:
-    """Write a block to its rows by this function."""
-    lines = []
-    for k, array in enumerate(arrays):
-        lines += array.rows(way, first + k * array.vector.lanes)
-    lines.append(f"  call void @{writer}(ptr {buffer}, ptr %rows_{way})")
-    return [*lines, *(line for array in arrays for line in array.unstage(way))]
+def _rows(way: str, arrays: Sequence[Array], first: int) -> list[str]:
+    """Keep the addresses of the rows of a block, from this entry of their table on."""
+    places = range(first, first + len(arrays) * arrays[0].vector.lanes, arrays[0].vector.lanes)
+    return [line for array, k in zip(arrays, places, strict=True) for line in array.rows(way, k)]
 
 
-def _copies(tape: Tape, frame: Frame, shapes: ScanShapes) -> Sequence[str]:
+def _written(way: str, arrays: Sequence[Array], writer: str, buffer: str) -> list[str]:
+    """Write a block to its rows, whose addresses are kept, by this function."""
+    call = f"  call void @{writer}(ptr {buffer}, ptr %rows_{way})"
+    return [call, *(line for array in arrays for line in array.unstage(way))]
+
+
+def _copies(tape: Tape, places: Places, frame: Frame, shapes: ScanShapes) -> Sequence[str]:
     """What is carried from its place in a frame to its inputs, if it is not there already."""
-    t, size, places = frame.vector.type, frame.vector.bytes, step_places(tape, shapes)
+    t, size = frame.vector.type, frame.vector.bytes
     lines = []
     for k, x in enumerate(tape.outputs[: _count(shapes.carry)]):
         value = f"%cx{k}" if type(x) is int else frame.vector.constant(x)

@@ -98,7 +98,8 @@ class StepPlan:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """What the arguments of the loop are called."""
-        kept = [f"memory of {type(x).__name__}" for x in self.keepers if x.memory(self.model)]
+        keepers = zip(self.keepers, self.kept, strict=True)
+        kept = [f"memory of {type(x).__name__}" for x, n in keepers if n]
         references, gains = self.law
         return (
             *("q0", "v0", "clock", *(("misses",) if self.iterations else ()), *kept),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -219,8 +219,4 @@ def _check_law(laws: Any) -> list[tuple[str, FrictionModel]]:
     for label, law in found:
         if not isinstance(law, FrictionModel):
             raise NotUnderstood(label, law, accepted)
-        for way in (law.forward, law.backward):
-            for x in (getattr(way, f.name) for f in fields(way)):
-                if isinstance(x, np.ndarray):
-                    not_negative(f"figure of {label}", x)
     return found

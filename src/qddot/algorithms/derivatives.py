@@ -8,7 +8,7 @@ F beyond it (Singh, Russell & Wensing 2022).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 
 from qddot.algorithms.inverse_dynamics import bias
@@ -41,6 +41,8 @@ __all__ = [
 ]
 
 Steps = list[tuple[Motion, ...]]
+Place = tuple[int, int]
+"""A column of forward dynamics: by positions (0) or velocities (1), of a freedom."""
 
 
 def _steps(
@@ -64,6 +66,17 @@ def inverse_dynamics_derivatives(
     model: Model, q: Vector, v: Vector, a: Vector
 ) -> tuple[Matrix, Matrix, Matrix]:
     """∂τ/∂q, ∂τ/∂v and ∂τ/∂a = M of inverse dynamics (each nv × nv)."""
+    by_q, by_v, M = (zeros(model.nv, model.nv) for _ in range(3))
+    for _ in _fill(model, q, v, a, by_q, by_v, M):
+        pass
+    return by_q, by_v, M
+
+
+def _fill(
+    model: Model, q: Vector, v: Vector, a: Vector, by_q: Matrix, by_v: Matrix, M: Matrix
+) -> Iterator[int]:
+    """Fill the derivatives from the leaves inward; freedoms, as their columns become whole."""
+    first = {dof: i for i, body in inward(model) for dof in body.dofs}
     X, S = joint_kinematics(model, q)
     V, A = accelerations(model, X, S, v, a, -model.gravity)
     d1, d2 = _steps(model, X, S, V, A)
@@ -72,7 +85,6 @@ def inverse_dynamics_derivatives(
     # particles accelerate by the spatial acceleration, and by turning with their velocity
     F = [I[i].apply(A[i]) + B[i].apply(V[i]) for i in range(model.nb)]
     turns = [[d + V[i].cross(s) for s, d in zip(S[i], d1[i], strict=True)] for i in range(model.nb)]
-    by_q, by_v, M = (zeros(model.nv, model.nv) for _ in range(3))
     for i, body in inward(model):
         own = list(zip(S[i], d1[i], d2[i], turns[i], strict=True))
         P = [I[i].apply(s) for s in S[i]]
@@ -99,7 +111,7 @@ def inverse_dynamics_derivatives(
             I[body.parent] = I[body.parent] + X[i].to_parent(I[i])
             B[body.parent] = B[body.parent] + X[i].to_parent(B[i])
             F[body.parent] = F[body.parent] + X[i].to_parent(F[i])
-    return by_q, by_v, M
+        yield from (dof for dof in body.dofs if first[dof] == i)
 
 
 def gravity_derivatives(model: Model, q: Vector) -> Matrix:
@@ -113,12 +125,42 @@ def forward_dynamics_derivatives(
 ) -> tuple[Matrix, Matrix, Matrix]:
     """∂q̈/∂q, ∂q̈/∂v and ∂q̈/∂τ = M⁻¹ of forward dynamics (each nv × nv)."""
     factor = factorise(mass_matrix(model, q))
+    mobility = inverse(factor)
     a = solve(factor, [t - h for t, h in zip(tau, bias(model, q, v), strict=True)])
-    by_q, by_v, _ = inverse_dynamics_derivatives(model, q, v, a)
-    less = [[-x for x in (*p, *q)] for p, q in zip(by_q, by_v, strict=True)]
-    moved = responses(factor, less)
-    n = model.nv
-    return [row[:n] for row in moved], [row[n:] for row in moved], inverse(factor)
+    found = _of_free_bodies(model, q, v)
+    found.update(responses(factor, _unmet(model, q, v, a, found)))
+    n = range(model.nv)
+    by_q, by_v = ([[found[k, j][i] for j in n] for i in n] for k in range(2))
+    return by_q, by_v, mobility
+
+
+def _of_free_bodies(model: Model, q: Vector, v: Vector) -> dict[Place, list[Scalar]]:
+    """What a free body makes of its own freedoms, all that it carries going along.
+
+    Turned, it sees gravity turned; faster by a uniform motion, only itself turning against that.
+    """
+    found: dict[Place, list[Scalar]] = {}
+    for body in model.bodies:
+        if body.parent == WORLD and body.joint.kind.name == "free":
+            X, S = body.kinematics(q)
+            g, V = X.to_child(Motion(model.gravity, Vec3.zero())), S * v[body.iv]
+            for dof, s, turns in zip(body.dofs, S, body.joint.kind.angular, strict=True):
+                changes = [g.cross(s), *(() if turns else (-V.cross(s),))]
+                for k, change in enumerate(changes):
+                    found[k, dof] = zeros(model.nv)
+                    found[k, dof][body.iv] = change
+    return found
+
+
+def _unmet(
+    model: Model, q: Vector, v: Vector, a: Vector, known: Collection[Place]
+) -> Iterator[tuple[Place, list[Scalar]]]:
+    """Columns of −∂τ/∂q and −∂τ/∂v, but those at known places: torques that are left to answer."""
+    by_q, by_v, M = (zeros(model.nv, model.nv) for _ in range(3))
+    for dof in _fill(model, q, v, a, by_q, by_v, M):
+        for k, matrix in enumerate((by_q, by_v)):
+            if (k, dof) not in known:
+                yield (k, dof), [-row[dof] for row in matrix]
 
 
 def frame_velocity_derivatives(

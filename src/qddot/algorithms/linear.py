@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, TypeVar
 
 from qddot.scalar import Scalar
 
@@ -24,6 +25,7 @@ __all__ = [
 
 Factor = tuple[list[list[Scalar]], list[Scalar]]
 Rows = Sequence[Sequence[Scalar]]
+_K = TypeVar("_K")
 _COLUMNS = 16
 """Columns of responses that are found together: what one row of them needs stays near."""
 
@@ -93,23 +95,22 @@ def inverse(factor: Factor) -> list[list[Scalar]]:
     return _weighed(unit_inverse(L), d)
 
 
-def responses(factor: Factor, B: Rows) -> list[list[Scalar]]:
-    """A⁻¹ B for a matrix B of many columns: L⁻¹ keeps what a column has no part in out of it.
+def responses(
+    factor: Factor, columns: Iterable[tuple[_K, Sequence[Scalar]]]
+) -> Iterator[tuple[_K, list[Scalar]]]:
+    """A⁻¹ b for many named columns b: L⁻¹ keeps what a column has no part in out of it.
 
-    Some columns at a time, row by row: what they share is at hand, and rows fill from the left.
+    Some columns at a time, row by row: what they share is at hand.
     """
     L, d = factor
     W = unit_inverse(L)
-    up, columns = list(zip(*W, strict=True)), list(zip(*B, strict=True))
-    found: list[list[Scalar]] = [[] for _ in W]
-    for first in range(0, len(columns), _COLUMNS):
-        Y = [
-            [dot(row, b) / e for row, e in zip(up, d, strict=True)]
-            for b in columns[first : first + _COLUMNS]
-        ]
-        for row, entries in zip(W, found, strict=True):
-            entries += [dot(row, y) for y in Y]
-    return found
+    up = [[w / e for w in row] for row, e in zip(zip(*W, strict=True), d, strict=True)]
+    waiting = iter(columns)
+    while some := list(islice(waiting, _COLUMNS)):
+        Y = [[dot(row, b) for row in up] for _, b in some]
+        rows = [[dot(row, y) for y in Y] for row in W]
+        for (name, _), answer in zip(some, zip(*rows, strict=True), strict=True):
+            yield name, list(answer)
 
 
 def mobility(factor: Factor, J: Rows) -> list[list[Scalar]]:

@@ -215,9 +215,10 @@ def _rollouts(data: dict[str, Any]) -> Sheet:
         *("ratio", "two threads", "gain"),
     )
     text = (
-        "µs a step of free motion, without contact or actuators, trajectories kept; MuJoCo's Euler "
-        "and our implicit_damping, which take the same steps, on one core and on one thread of "
-        "mujoco.rollout. Two threads have a batch eight times as large."
+        "µs a step of free motion, without contact or actuators; MuJoCo's Euler and our "
+        "implicit_damping, which take the same steps, on one core and on one thread of "
+        "mujoco.rollout. Both write the trajectories to arrays that are used again. Two threads "
+        "have a batch eight times as large."
     )
     return Sheet("Rollouts", text, columns, tuple(rows))
 

@@ -21,6 +21,8 @@ _STACK_BYTES = 1 << 16
 _GANG_BYTES = 1 << 16
 _MOST_BLOCKS = 8
 _PIECES_A_PART = 64
+_PIECES_NEAR = 128
+"""Pieces whose code fits into the second cache."""
 _GANG = "ptr %frames, i64 %gang, ptr %rows"
 
 
@@ -43,12 +45,14 @@ def _gang(frame: Frame, pieces: int, outputs: Sequence[Array]) -> int:
     """How many blocks go through the pieces together.
 
     Code longer than the instruction cache is fetched again for every run; a gang of blocks shares
-    that, as long as its frames and what it writes stay in the nearer caches.
+    that, as long as its frames and what it writes stay in the nearer caches. Code that comes from
+    far away every time is worth two at least.
     """
     if pieces == 1:
         return 1
     vectors = frame.vectors + sum(array.count for array in outputs)
-    return max(1, min(_MOST_BLOCKS, _GANG_BYTES // (vectors * frame.vector.bytes)))
+    least = 1 if pieces <= _PIECES_NEAR else 2
+    return max(least, min(_MOST_BLOCKS, _GANG_BYTES // (vectors * frame.vector.bytes)))
 
 
 def _kernel(frame: Frame, pieces: int, rows: int) -> str:

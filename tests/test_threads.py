@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from native_cases import assert_close, cold_cache, inputs_of, robots, same_bits  # noqa: F401
 
 import qddot
-from qddot.compile.threads import SETTING, set_threads, threads
+from qddot.compile.threads import SETTING, _shares, run_split, set_threads, threads
 from qddot.kernels import PARAMETERS
 from qddot.robot import Robot
 
@@ -69,6 +72,35 @@ def test_threads_are_really_used(monkeypatch):
     assert not seen
 
 
+@given(st.integers(1, 10**6), st.integers(2, 64), st.integers(1, 5000))
+def test_shares_cover_an_axis_once_and_get_smaller(length, parts, least):
+    shares = list(_shares(length, parts, least))
+    assert [x.start for x in shares] == [0, *(x.stop for x in shares[:-1])]
+    assert shares[-1].stop == length
+    sizes = [x.stop - x.start for x in shares]
+    assert sizes == sorted(sizes, reverse=True)
+    assert min(sizes[:-1], default=least) >= least
+    if length >= parts * least:
+        assert len(shares) >= parts
+        assert sizes[-1] <= max(least, 2 * parts)
+
+
+def test_a_failure_stops_the_others():
+    """What fails in one thread leaves the rest of the batch alone."""
+    done = []
+
+    def loop(x, out):
+        done.append(len(x))
+        if threading.current_thread() is threading.main_thread():
+            raise FloatingPointError("overflow")
+        out[0][...] = x
+        time.sleep(0.02)
+
+    with threads(2), pytest.raises(FloatingPointError):
+        run_split(loop, [np.zeros((MANY, 1))], [1], [(1,)], None)
+    assert sum(done) < MANY
+
+
 def test_broadcasting_over_threads():
     robot, (q, v, a) = states(60_000)
     shapes = [
@@ -81,10 +113,10 @@ def test_broadcasting_over_threads():
         (np.asfortranarray(q), v, a),
         (q[:0], v[:0], a[0]),
     ]
-    for given in shapes:
-        expected = robot.inverse_dynamics(*given)
+    for arrays in shapes:
+        expected = robot.inverse_dynamics(*arrays)
         with threads(3):
-            assert same_bits(robot.inverse_dynamics(*given), expected)
+            assert same_bits(robot.inverse_dynamics(*arrays), expected)
 
 
 def test_out_over_threads():

@@ -98,11 +98,13 @@ def measure_rollout(clock: Clock, title: str) -> dict[str, Any]:
     }
 
 
-def _timed(clock: Clock, row: str, case: _Case, **runs: Callable[[], Any]) -> list[float]:
+def _timed(
+    clock: Clock, row: str, case: _Case, threads: int = 1, **runs: Callable[[], Any]
+) -> list[float]:
     """Seconds a step of each run from the states of a case."""
     n = len(case.q) * _STEPS
     turns = [Contender(name, "", n, run, lambda: ()) for name, run in runs.items()]
-    return clock.interleaved(f"{row}: rollout", turns)
+    return clock.interleaved(f"{row}: rollout", turns, threads)
 
 
 def _beside(mine: float, theirs: float) -> dict[str, float]:
@@ -125,7 +127,7 @@ def _two_threads(clock: Clock, title: str, case: _Case) -> list[float]:
         with threads(n):
             again()
 
-    return _timed(clock, f"{title}, large", large, one=partial(run, 1), two=partial(run, 2))
+    return _timed(clock, f"{title}, large", large, 2, one=partial(run, 1), two=partial(run, 2))
 
 
 def _file(title: str) -> Path:

@@ -244,7 +244,7 @@ def _threads(clock: Clock, subject: Subject) -> dict[str, Any]:
         Contender("qddot", f"{n} threads", job.states, partial(split, n), lambda: (out,))
         for n in (1, 2)
     ]
-    first, second = (1e6 * t for t in clock.interleaved(f"{subject.title}: threads", turns))
+    first, second = (1e6 * t for t in clock.interleaved(f"{subject.title}: threads", turns, 2))
     return {**row, "states": job.states, "us": first, "two_us": second, "ratio": first / second}
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import os
+from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import copy_context
 from functools import cache
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -91,25 +92,40 @@ def run_split(
     results = [
         np.empty(batch + s, dtype) if o is None else o for s, o in zip(outputs, given, strict=True)
     ]
-    bounds = np.linspace(0, batch[axis], parts + 1).astype(int)
+    least = fewest * batch[axis] // math.prod(batch)
+    shares = _shares(batch[axis], parts, max(1, least))
     sizes = [len(s) for s in outputs]
 
-    def work(part: slice) -> None:
-        pieces = [_part(x, axis - n, part) for x, n in zip(arrays, cores, strict=True)]
-        targets = tuple(_part(x, axis - n, part) for x, n in zip(results, sizes, strict=True))
-        gufunc(*pieces, out=targets)
+    def work(first: slice) -> None:
+        for part in chain([first], shares):
+            pieces = [_part(x, axis - n, part) for x, n in zip(arrays, cores, strict=True)]
+            targets = tuple(_part(x, axis - n, part) for x, n in zip(results, sizes, strict=True))
+            gufunc(*pieces, out=targets)
 
     # what np.errstate says holds in the threads too
-    first, *others = (slice(a, b) for a, b in pairwise(bounds))
+    first, *others = islice(shares, parts)
     running = [_pool(parts - 1).submit(copy_context().run, work, part) for part in others]
     try:
         work(first)
     finally:
         # nothing may write to the results any more when this one has failed
+        deque(shares, maxlen=0)
         wait(running)
     for one in running:
         one.result()
     return results[0] if len(results) == 1 else tuple(results)
+
+
+def _shares(length: int, parts: int, least: int) -> Iterator[slice]:
+    """Parts of an axis for threads to take when they are done with another: the last are small.
+
+    A core that others use too then does less, and none waits long for it.
+    """
+    bounds = [0]
+    while bounds[-1] < length:
+        left = length - bounds[-1]
+        bounds.append(bounds[-1] + min(left, max(least, left // (2 * parts))))
+    return iter([slice(a, b) for a, b in pairwise(bounds)])
 
 
 def _splittable(

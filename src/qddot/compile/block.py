@@ -24,6 +24,17 @@ _PIECES_A_PART = 64
 _PIECES_NEAR = 128
 """Pieces whose code fits into the second cache."""
 _GANG = "ptr %frames, i64 %gang, ptr %rows"
+_NO_MEMORY = """\
+declare i32 @PyGILState_Ensure()
+declare void @PyGILState_Release(i32)
+declare ptr @PyErr_NoMemory()
+define internal void @no_memory() noinline cold {
+  %state = call i32 @PyGILState_Ensure()
+  %none = call ptr @PyErr_NoMemory()
+  call void @PyGILState_Release(i32 %state)
+  ret void
+}"""
+"""Loops hold no lock of the interpreter, but an error of Python's is raised under it."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +127,7 @@ def each_block(
 
 
 def _memory(v: Vector, vectors: int) -> tuple[list[str], list[str]]:
-    """Buffers on the stack while they are small, else on the heap; without memory, no results."""
+    """Buffers on the stack while they are small, else on the heap."""
     size = vectors * v.bytes
     if size <= _STACK_BYTES:
         return [f"  %frames = alloca [{vectors} x {v.type}], align 64"], []
@@ -293,14 +304,17 @@ def _staging(outputs: Sequence[Array], states: int) -> tuple[list[str], list[str
         "stage:",
         f"  %area = call ptr @malloc(i64 {max(sum(sizes), 1)})",
         "  %no_area = icmp eq ptr %area, null",
-        "  br i1 %no_area, label %done, label %staged",
+        "  br i1 %no_area, label %no_stage, label %staged",
+        "no_stage:",
+        "  call void @no_memory()",
+        "  br label %done",
         "staged:",
         "  %staging = phi ptr [null, %choose], [%area, %stage]",
     ]
     for k, a in enumerate(outputs):
         lines += a.stage(sum(sizes[:k]))
     return lines, [
-        "  %used = phi ptr [null, %stage], [%staging, %test]",
+        "  %used = phi ptr [null, %no_stage], [%staging, %test]",
         "  call void @free(ptr %used)",
     ]
 
@@ -324,6 +338,7 @@ def gangs_ir(
     stage, unstage = _staging(outputs, gang * v.lanes)
     rows = len(outputs) * v.lanes
     lines = [
+        _NO_MEMORY,
         _kernel(frame, pieces, rows),
         f"define void @{name}(ptr %args, ptr %dims, ptr %steps, ptr %data) {{",
         "entry:",
@@ -353,7 +368,7 @@ def gangs_ir(
         *unstage,
         *release,
         "  ret void",
-        *(["failed:", "  ret void"] if release else []),
+        *(["failed:", "  call void @no_memory()", "  ret void"] if release else []),
         "}",
     ]
     return "\n".join(lines)

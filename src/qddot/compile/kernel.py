@@ -254,22 +254,23 @@ def _fill_with_nan(source: Source, args: int, dims: int, steps: int) -> None:
 def _later(source: Source, cache: Cache, loops: Loops) -> tuple[int, Any]:
     """A loop that, when first called, makes the float32 loop, puts it in its place and runs it."""
 
-    def first_call(args: int, dims: int, steps: int, data: int) -> None:
+    def make() -> Callable[..., None]:
         with _lock:
-            try:
-                if not loops.ready:
-                    entry, _ = _object_code(source, "float32", cache)
-                    library, addresses = _linked(entry, source, "float32")
-                    loops.set(1, addresses[_LOOP], library)
-                    loops.ready = True
-                run = _LOOP_TYPE(loops.address(1))
-            except Exception as error:  # nothing may pass through native code
-                _fill_with_nan(source, args, dims, steps)
-                warnings.warn(
-                    f"{source.name}: no float32 loop: {error}", RuntimeWarning, stacklevel=2
-                )
-                return
-        run(args, dims, steps, data)
+            if not loops.ready:
+                entry, _ = _object_code(source, "float32", cache)
+                library, addresses = _linked(entry, source, "float32")
+                loops.set(1, addresses[_LOOP], library)
+                loops.ready = True
+        return _LOOP_TYPE(loops.address(1))
+
+    def first_call(args: int, dims: int, steps: int, data: int) -> None:
+        try:
+            make()(args, dims, steps, data)
+        except Exception as error:  # nothing may pass through native code
+            _fill_with_nan(source, args, dims, steps)
+            why = error.__cause__ or error
+            text = f"{source.name}: no float32 loop: {str(why) or type(why).__name__}"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
 
     callback = _LOOP_TYPE(first_call)
     return ctypes.cast(callback, ctypes.c_void_p).value or 0, callback

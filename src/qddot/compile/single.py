@@ -36,6 +36,7 @@ def single_ir(inputs: Sequence[Shape], outputs: Sequence[Shape], loop: str) -> s
     n_in, n_out = len(inputs), len(outputs)
     arrays, axes = n_in + n_out, sum(map(len, (*inputs, *outputs)))
     lines = [
+        "declare ptr @PyErr_Occurred()",
         "declare ptr @PyObject_CallObject(ptr, ptr)",
         "declare void @Py_IncRef(ptr)",
         "declare void @Py_DecRef(ptr)",
@@ -59,10 +60,13 @@ def single_ir(inputs: Sequence[Shape], outputs: Sequence[Shape], loop: str) -> s
     lines += [
         f"make{n_out}:",
         f"  call void @{loop}(ptr %arrays, ptr %dims, ptr %steps, ptr null)",
+        "  %error = call ptr @PyErr_Occurred()",
+        "  %computed = icmp eq ptr %error, null",
+        f"  br i1 %computed, label %give, label %release{n_out}",
+        "give:",
         *_returned(n_out),
+        *_released(n_out),
         *_handed_on(),
-        "failed:",
-        "  ret ptr null",
         "}",
     ]
     return "\n".join(lines)
@@ -163,7 +167,7 @@ def _made_output(k: int, place: int, shape: Shape) -> list[str]:
         *lines,
         f"  %made{k} = call ptr %new({arguments})",
         f"  %null{k} = icmp eq ptr %made{k}, null",
-        f"  br i1 %null{k}, label %failed, label %have{k}",
+        f"  br i1 %null{k}, label %release{k}, label %have{k}",
         f"have{k}:",
         *_field(f"result{k}", f"%made{k}", _DATA, "ptr"),
         f"  %keep{k} = getelementptr ptr, ptr %arrays, i64 {place}",
@@ -179,12 +183,24 @@ def _returned(outputs: int) -> list[str]:
     lines = [
         f"  %tuple = call ptr @PyTuple_New(i64 {outputs})",
         "  %no_tuple = icmp eq ptr %tuple, null",
-        "  br i1 %no_tuple, label %failed, label %fill",
+        f"  br i1 %no_tuple, label %release{outputs}, label %fill",
         "fill:",
     ]
     for k in range(outputs):
         lines.append(f"  %set{k} = call i32 @PyTuple_SetItem(ptr %tuple, i64 {k}, ptr %made{k})")
     return [*lines, "  ret ptr %tuple"]
+
+
+def _released(outputs: int) -> list[str]:
+    """Give up the outputs that were made, from the last to the first, and fail."""
+    lines = []
+    for k in reversed(range(outputs)):
+        lines += [
+            f"release{k + 1}:",
+            f"  call void @Py_DecRef(ptr %made{k})",
+            f"  br label %release{k}",
+        ]
+    return [*lines, "release0:", "  ret ptr null"]
 
 
 def _handed_on() -> list[str]:
@@ -193,7 +209,7 @@ def _handed_on() -> list[str]:
         "general:",
         "  %all = call ptr @PyTuple_New(i64 %count)",
         "  %no_all = icmp eq ptr %all, null",
-        "  br i1 %no_all, label %failed, label %each",
+        "  br i1 %no_all, label %release0, label %each",
         "each:",
         "  %k = phi i64 [0, %general], [%k1, %pass]",
         "  %left = icmp slt i64 %k, %count",

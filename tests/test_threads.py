@@ -85,13 +85,14 @@ def test_shares_cover_an_axis_once_and_get_smaller(length, parts, least):
         assert sizes[-1] <= max(least, 2 * parts)
 
 
-def test_a_failure_stops_the_others():
+@pytest.mark.parametrize("here", [True, False])
+def test_a_failure_stops_the_others(here):
     """What fails in one thread leaves the rest of the batch alone."""
     done = []
 
     def loop(x, out):
         done.append(len(x))
-        if threading.current_thread() is threading.main_thread():
+        if (threading.current_thread() is threading.main_thread()) is here:
             raise FloatingPointError("overflow")
         out[0][...] = x
         time.sleep(0.02)

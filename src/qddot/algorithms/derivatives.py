@@ -28,7 +28,7 @@ from qddot.algorithms.recursion import (
     zeros,
 )
 from qddot.dual import Dual, partials_of
-from qddot.model import WORLD, Model
+from qddot.model import WORLD, Body, Model
 from qddot.scalar import Scalar
 from qddot.spatial import Motion, Subspace, Transform, Vec3
 
@@ -145,11 +145,17 @@ def _of_free_bodies(model: Model, q: Vector, v: Vector) -> dict[Place, list[Scal
             X, S = body.kinematics(q)
             g, V = X.to_child(Motion(model.gravity, Vec3.zero())), S * v[body.iv]
             for dof, s, turns in zip(body.dofs, S, body.joint.kind.angular, strict=True):
-                changes = [g.cross(s), *(() if turns else (-V.cross(s),))]
-                for k, change in enumerate(changes):
-                    found[k, dof] = zeros(model.nv)
-                    found[k, dof][body.iv] = change
+                found[0, dof] = _of_one(model, body, g.cross(s))
+                if not turns:
+                    found[1, dof] = _of_one(model, body, -V.cross(s))
     return found
+
+
+def _of_one(model: Model, body: Body, motion: Motion) -> list[Scalar]:
+    """A column in which only one free body moves."""
+    column: list[Scalar] = zeros(model.nv)
+    column[body.iv] = motion
+    return column
 
 
 def _unmet(

@@ -66,18 +66,16 @@ class Clock:
         self._best: dict[tuple[str, str, str], float] = {}
         self._first: dict[str, Any] = {}
 
-    def interleaved(
-        self, row: str, contenders: Sequence[Contender], threads: int = 1
-    ) -> list[float]:
+    def interleaved(self, row: str, contenders: Sequence[Contender], cores: int = 1) -> list[float]:
         """Seconds a state of each, the best of rounds in which each has its turn.
 
-        Several threads have more rounds: all their cores must be left alone at once.
+        What needs several cores has as many times the rounds: all must be left alone at once.
         """
         once = [_seconds(c) for c in contenders]
         repeats = [max(1, round(self.settings.sample / max(s, 1e-9))) for s in once]
         keys = [(row, c.engine, c.call) for c in contenders]
         with _no_collection():
-            for _ in range(self.settings.rounds * threads):
+            for _ in range(self.settings.rounds * cores):
                 for key, c, n, s in zip(keys, contenders, repeats, once, strict=True):
                     if s < _COLD * self.settings.sample:
                         # what ran before has the caches

@@ -161,7 +161,10 @@ def _threads(data: dict[str, Any]) -> Sheet:
         times = (_number(row["us"]), _number(row["two_us"]))
         rows.append((row["robot"], str(row["states"]), *times, _times(row["ratio"])))
     columns = ("robot", "states", "one thread", "two threads", "gain")
-    text = "Inverse dynamics of a batch much larger than the cache, µs a state."
+    text = (
+        "Inverse dynamics of a batch much larger than the cache, µs a state; in twice the rounds, "
+        "as two cores must be left alone at once."
+    )
     return Sheet("Two threads", text, columns, tuple(rows))
 
 
@@ -218,7 +221,7 @@ def _rollouts(data: dict[str, Any]) -> Sheet:
         "µs a step of free motion, without contact or actuators; MuJoCo's Euler and our "
         "implicit_damping, which take the same steps, on one core and on one thread of "
         "mujoco.rollout. Both write the trajectories to arrays that are used again. Two threads "
-        "have a batch eight times as large."
+        "have a batch eight times as large and twice the rounds."
     )
     return Sheet("Rollouts", text, columns, tuple(rows))
 

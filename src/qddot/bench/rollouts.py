@@ -99,12 +99,12 @@ def measure_rollout(clock: Clock, title: str) -> dict[str, Any]:
 
 
 def _timed(
-    clock: Clock, row: str, case: _Case, threads: int = 1, **runs: Callable[[], Any]
+    clock: Clock, row: str, case: _Case, cores: int = 1, **runs: Callable[[], Any]
 ) -> list[float]:
     """Seconds a step of each run from the states of a case."""
     n = len(case.q) * _STEPS
     turns = [Contender(name, "", n, run, lambda: ()) for name, run in runs.items()]
-    return clock.interleaved(f"{row}: rollout", turns, threads)
+    return clock.interleaved(f"{row}: rollout", turns, cores)
 
 
 def _beside(mine: float, theirs: float) -> dict[str, float]:
@@ -120,7 +120,6 @@ def _beside(mine: float, theirs: float) -> dict[str, float]:
 def _two_threads(clock: Clock, title: str, case: _Case) -> list[float]:
     """Seconds a step on one thread and on two, of a batch eight times as large."""
     large = replace(case, q=np.tile(case.q, (8, 1)), v=np.tile(case.v, (8, 1)))
-
     again = large.runner()
 
     def run(n: int) -> None:

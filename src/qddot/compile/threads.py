@@ -97,10 +97,14 @@ def run_split(
     sizes = [len(s) for s in outputs]
 
     def work(first: slice) -> None:
-        for part in chain([first], shares):
-            pieces = [_part(x, axis - n, part) for x, n in zip(arrays, cores, strict=True)]
-            targets = tuple(_part(x, axis - n, part) for x, n in zip(results, sizes, strict=True))
-            gufunc(*pieces, out=targets)
+        try:
+            for part in chain([first], shares):
+                given = [_part(x, axis - n, part) for x, n in zip(arrays, cores, strict=True)]
+                made = [_part(x, axis - n, part) for x, n in zip(results, sizes, strict=True)]
+                gufunc(*given, out=tuple(made))
+        finally:
+            # what fails in one thread leaves nothing to the others
+            deque(shares, maxlen=0)
 
     # what np.errstate says holds in the threads too
     first, *others = islice(shares, parts)
@@ -109,7 +113,6 @@ def run_split(
         work(first)
     finally:
         # nothing may write to the results any more when this one has failed
-        deque(shares, maxlen=0)
         wait(running)
     for one in running:
         one.result()
@@ -119,7 +122,8 @@ def run_split(
 def _shares(length: int, parts: int, least: int) -> Iterator[slice]:
     """Parts of an axis for threads to take when they are done with another: the last are small.
 
-    A core that others use too then does less, and none waits long for it.
+    A core that others use too then does less, and none waits long for it. Threads may share the
+    iterator, as it is one of a list.
     """
     bounds = [0]
     while bounds[-1] < length:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
 
 import numpy as np
 import pytest
@@ -12,13 +13,20 @@ from typer.testing import CliRunner
 import qddot
 from qddot import bench
 from qddot.bench import measure, peers, run
-from qddot.bench.contender import Contender, make_job, ours, ours_single
+from qddot.bench.contender import BRIEF, Contender, looped, make_job, ours, ours_single
 from qddot.bench.goals import judged
 from qddot.bench.subjects import Subject, chain, find_subject
 from qddot.cli import app
 
 TINY = bench.Settings(
-    rounds=1, sample=1e-5, bytes=1, states=64, threaded_bytes=1 << 20, chains=(2, 3)
+    rounds=1,
+    seconds=0.0,
+    sample=1e-5,
+    bytes=1,
+    states=64,
+    threaded_bytes=1 << 20,
+    threaded_seconds=0.0,
+    chains=(2, 3),
 )
 ENGINES = {"Pinocchio", "MuJoCo", "Drake", "CasADi"}
 
@@ -155,6 +163,35 @@ def test_contenders_take_turns_and_the_best_counts(monkeypatch):
     assert clock.interleaved("other", pair) == [7.0, 7.0]
     assert clock.interleaved("row", pair) == [1.0, 2.0]
     assert clock.first("row", lambda: 1) == clock.first("row", lambda: 2) == 1
+
+
+def test_each_contender_has_as_much_time_and_the_quick_more_turns(monkeypatch):
+    heard = []
+    monkeypatch.setattr(measure, "_seconds", lambda c: c.states * 1e-3)
+    monkeypatch.setattr(measure, "_timed", lambda c, n: heard.append((c.engine, n)) or 1.0)
+    runs = [Contender(n, "", s, lambda: None, lambda: ()) for n, s in (("a", 1), ("b", 4))]
+    clock = measure.Clock(dataclasses.replace(TINY, rounds=1, sample=2e-3, seconds=0.016))
+    clock.interleaved("row", runs)
+    # eight turns of two runs, and four of one that takes longer, spread over the others
+    assert heard == ([("a", 2)] * 2 + [("b", 1)]) * 4
+    heard.clear()
+    clock.interleaved("row", runs, seconds=0.032)
+    assert [sum(name == x for name, _ in heard) for x in "ab"] == [16, 8]
+
+
+def test_what_is_called_state_by_state_has_brief_turns():
+    called = []
+
+    def call(x):
+        called.append(x)
+        time.sleep(BRIEF / 4)
+
+    states, run = looped(call, range(100))
+    assert 1 <= states <= 4
+    called.clear()
+    run()
+    assert called == list(range(states))
+    assert looped(lambda x: None, range(3))[0] == 3
 
 
 def test_batch_and_single_call_give_the_same():

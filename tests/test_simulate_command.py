@@ -170,7 +170,16 @@ def test_mcap_needs_its_package_and_one_trajectory(tmp_path, monkeypatch):
         save_trajectory(ARM, batch, tmp_path / "x.mcap")
 
 
-TINY = bench.Settings(rounds=1, sample=1e-5, bytes=1, states=8, threaded_bytes=1, chains=())
+TINY = bench.Settings(
+    rounds=1,
+    seconds=0.0,
+    sample=1e-5,
+    states=8,
+    bytes=1,
+    threaded_bytes=1,
+    threaded_seconds=0.0,
+    chains=(),
+)
 
 
 @pytest.fixture

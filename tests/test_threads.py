@@ -72,17 +72,39 @@ def test_threads_are_really_used(monkeypatch):
     assert not seen
 
 
-@given(st.integers(1, 10**6), st.integers(2, 64), st.integers(1, 5000))
-def test_shares_cover_an_axis_once_and_get_smaller(length, parts, least):
-    shares = list(_shares(length, parts, least))
+@given(st.integers(1, 10**6), st.integers(2, 64), st.integers(0, 5000))
+def test_shares_cover_an_axis_once_and_get_smaller(length, parts, worth):
+    shares = list(_shares(length, parts, worth))
     assert [x.start for x in shares] == [0, *(x.stop for x in shares[:-1])]
     assert shares[-1].stop == length
     sizes = [x.stop - x.start for x in shares]
     assert sizes == sorted(sizes, reverse=True)
-    assert min(sizes[:-1], default=least) >= least
-    if length >= parts * least:
+    assert min(sizes[:-1], default=worth) >= worth
+    if length > 8 * parts:
+        # no vector is filled by half, and none of a large batch runs alone
+        assert not any(size % 8 for size in sizes[:-1])
+        assert min(sizes[:-1], default=32) >= min(32, length // (4 * parts))
+    if length >= parts * max(worth, 1) * 8:
         assert len(shares) >= parts
-        assert sizes[-1] <= max(least, 2 * parts)
+        assert sizes[-1] <= max(worth, 32) + 7
+
+
+def test_a_batch_is_split_where_its_work_is_worth_it():
+    """Few states that take long, and not many that take next to nothing."""
+    calls = []
+
+    def loop(x, out):
+        calls.append(len(x))
+        out[0][...] = x
+
+    few = [np.zeros((64, 1))]
+    with threads(2):
+        run_split(loop, few, [1], [(1,)], (np.empty((64, 1)),), 10)
+        assert calls == [64]
+        calls.clear()
+        run_split(loop, few, [1], [(1,)], (np.empty((64, 1)),), 10**6)
+    assert sum(calls) == 64
+    assert len(calls) > 1
 
 
 @pytest.mark.parametrize("here", [True, False])
@@ -98,7 +120,7 @@ def test_a_failure_stops_the_others(here):
         time.sleep(0.02)
 
     with threads(2), pytest.raises(FloatingPointError):
-        run_split(loop, [np.zeros((MANY, 1))], [1], [(1,)], None)
+        run_split(loop, [np.zeros((MANY, 1))], [1], [(1,)], None, 100)
     assert sum(done) < MANY
 
 

@@ -226,7 +226,8 @@ class Robot:
         kernel = self._kernel(row, options)
         if SETTING.threads > 1:
             cores = [len(shape) for shape in kernel.source.inputs]
-            return run_split(kernel.gufunc, checked_arrays, cores, kernel.source.outputs, out)
+            outputs, cost = kernel.source.outputs, kernel.cost
+            return run_split(kernel.gufunc, checked_arrays, cores, outputs, out, cost)
         # NumPy takes None for out only where there is one output
         return kernel.gufunc(*checked_arrays, **({} if out is None else {"out": out}))
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,12 @@ from qddot.parts import Contact
 from qddot.robot import Robot
 
 __all__ = [
+    "BRIEF",
     "CHECKED",
     "Contender",
     "Job",
     "Skipped",
+    "brief",
     "can_move_freely",
     "looped",
     "make_job",
@@ -33,6 +37,8 @@ __all__ = [
 
 Arrays = tuple[np.ndarray, ...]
 
+BRIEF = 5e-4
+"""Seconds that a measurement should take: machines are left alone for no longer than that."""
 CHECKED = 3
 """How many states are compared before anything is timed."""
 _REFERENCE = "local_world_aligned"
@@ -122,10 +128,26 @@ def can_move_freely(robot: Robot) -> bool:
     return bool(np.linalg.matrix_rank(J) == len(J))
 
 
-def looped(call: Callable[..., Any], *columns: Iterable[Any]) -> Callable[[], Any]:
-    """A call for each state, in a loop that costs next to nothing."""
+def brief(run: Callable[[], Any], states: int, most: int) -> int:
+    """How many states take a brief time, at most so many, if a run has so many of them."""
+    run()
+    times = [time.perf_counter()]
+    for _ in range(5):
+        run()
+        times.append(time.perf_counter())
+    seconds = min(after - before for before, after in pairwise(times))
+    return max(1, min(most, round(BRIEF * states / seconds)))
+
+
+def looped(call: Callable[..., Any], *columns: Iterable[Any]) -> tuple[int, Callable[[], Any]]:
+    """How many states take a brief time, and a call for each, in a loop that costs next to nothing.
+
+    What is called state by state has turns as short as a batch has, and quiet moments as often.
+    """
     kept = [list(column) for column in columns]
-    return lambda: deque(map(call, *kept), maxlen=0)
+    n = brief(lambda: call(*(column[0] for column in kept)), 1, len(kept[0]))
+    few = [column[:n] for column in kept]
+    return n, lambda: deque(map(call, *few), maxlen=0)
 
 
 def ours(job: Job, dtype: str = "float64") -> Contender:
@@ -150,7 +172,7 @@ def ours_single(job: Job) -> Contender:
     def values() -> Arrays:
         return stacked([call(*x) for x in zip(*(c[:CHECKED] for c in columns), strict=True)])
 
-    return Contender("qddot", "single call", len(columns[0]), looped(call, *columns), values)
+    return Contender("qddot", "single call", *looped(call, *columns), values)
 
 
 def urdf_of(subject: Subject) -> Path:

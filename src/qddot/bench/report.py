@@ -43,6 +43,8 @@ def read_figures(file: Path) -> dict[str, Any]:
         raise DescriptionError(file, f"no figures of a benchmark ({error})") from error
     if not isinstance(data, dict) or not {"machine", "rows", "scaling"} <= set(data):
         raise DescriptionError(file, "no figures of a benchmark")
+    if not {"passes", "seconds", "threaded_seconds"} <= set(data.get("settings", ())):
+        raise DescriptionError(file, "figures of an older benchmark: measure again")
     return data
 
 
@@ -61,10 +63,14 @@ def page(data: dict[str, Any]) -> str:
         f"Measured {m['date']} on {m['cpu']} ({m['cores']} cores, {m['llvm_cpu']}, vectors of "
         f"{m['vector_bytes']} bytes), Python {m['python']}, {versions}."
     )
-    passes, rounds = data["settings"].get("passes", 1), data["settings"]["rounds"]
+    passes, seconds, rounds, sample = (
+        data["settings"][key] for key in ("passes", "seconds", "rounds", "sample")
+    )
     method = (
-        "All contenders of a row run in one process on one core, in turns, and the best of "
-        f"{passes} × {rounds} rounds counts; a short run has one before it to warm the caches. "
+        "All contenders of a row run in one process on one core, in turns of about "
+        f"{1e3 * sample:g} ms, and the best turn of {passes} × {seconds:g} s counts; where one run "
+        f"takes longer, the best of {passes} × {rounds} at least. Before a short turn there is a "
+        "run to warm the caches. "
         "Before a pair is timed, its results must agree to 1e-8 of the largest entry. Mimic "
         "joints are independent, so that all engines have the same degrees of freedom. A ratio is "
         "the peer's time over ours."
@@ -162,8 +168,8 @@ def _threads(data: dict[str, Any]) -> Sheet:
         rows.append((row["robot"], str(row["states"]), *times, _times(row["ratio"])))
     columns = ("robot", "states", "one thread", "two threads", "gain")
     text = (
-        "Inverse dynamics of a batch much larger than the cache, µs a state; in twice the rounds, "
-        "as two cores must be left alone at once."
+        "Inverse dynamics of a batch much larger than the cache, µs a state. Turns go on for "
+        f"{data['settings']['threaded_seconds']:g} s, as two cores must be left alone at once."
     )
     return Sheet("Two threads", text, columns, tuple(rows))
 
@@ -181,8 +187,8 @@ def _compile(data: dict[str, Any]) -> Sheet:
     )
     columns = ("robot", "function", "cold s", "warm ms", "code KiB")
     text = (
-        "Until a function of a loaded robot is ready for float64: with an empty cache, and from "
-        "the cache. Imports are not counted."
+        "Until a function of a loaded robot is ready for float64: with an empty cache, the best of "
+        "three where that takes less than a second, and from the cache. Imports are not counted."
     )
     return Sheet("Compiling", text, columns, rows)
 
@@ -221,7 +227,7 @@ def _rollouts(data: dict[str, Any]) -> Sheet:
         "µs a step of free motion, without contact or actuators; MuJoCo's Euler and our "
         "implicit_damping, which take the same steps, on one core and on one thread of "
         "mujoco.rollout. Both write the trajectories to arrays that are used again. Two threads "
-        "have a batch eight times as large and twice the rounds."
+        "have a batch eight times as large, and as much time as in the table of two threads."
     )
     return Sheet("Rollouts", text, columns, tuple(rows))
 

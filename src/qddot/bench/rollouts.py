@@ -48,6 +48,8 @@ _KP, _KD = 100.0, 3.0
 _STEP, _STEPS = 1e-3, 100
 _SAME = "implicit_damping"
 _STATES = 256
+_FEW = 16
+"""From how many of the states MuJoCo takes its steps: its turns are as short as ours."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,10 @@ class _Case:
         first = self.ours()
         return partial(self.ours, out=(first.q, first.v))
 
+    def turn(self, engine: str, run: Callable[[], Any]) -> Contender:
+        """A run from all states of an engine."""
+        return Contender(engine, "", len(self.q) * _STEPS, run, lambda: ())
+
 
 def measure_rollout(clock: Clock, title: str) -> dict[str, Any]:
     """The row of a robot: µs a step on one core and on two threads, and those of mujoco.rollout."""
@@ -79,7 +85,8 @@ def measure_rollout(clock: Clock, title: str) -> dict[str, Any]:
     except (QddotError, ImportError, OSError) as error:
         return {**row, "status": "SKIPPED", "reason": " ".join(str(error).split())}
     row |= {"nv": case.robot.nv, "states": len(case.q), "integrator": _SAME}
-    with _one_thread(case) as engine:
+    few = replace(case, q=case.q[:_FEW], v=case.v[:_FEW])
+    with _one_thread(few) as engine:
         found, expected = case.ours(3), engine()[:3]
         there = found.q[:, 1:], found.v[:, 1:]
         apart = difference(_in_mujoco(case, *there), _split(case, expected))
@@ -87,7 +94,8 @@ def measure_rollout(clock: Clock, title: str) -> dict[str, Any]:
             reason = f"mujoco.rollout differs by {apart:.1e}"
             return {**row, "status": "DISAGREES", "reason": reason}
         with one_core():
-            mine, theirs = _timed(clock, title, case, qddot=case.runner(), mujoco=engine)
+            turns = case.turn("qddot", case.runner()), few.turn("MuJoCo", engine)
+            mine, theirs = clock.interleaved(f"{title}: rollout", turns)
     first, second = _two_threads(clock, title, case)
     return {
         **row,
@@ -96,15 +104,6 @@ def measure_rollout(clock: Clock, title: str) -> dict[str, Any]:
         "two_us": 1e6 * second,
         "two_ratio": first / second,
     }
-
-
-def _timed(
-    clock: Clock, row: str, case: _Case, cores: int = 1, **runs: Callable[[], Any]
-) -> list[float]:
-    """Seconds a step of each run from the states of a case."""
-    n = len(case.q) * _STEPS
-    turns = [Contender(name, "", n, run, lambda: ()) for name, run in runs.items()]
-    return clock.interleaved(f"{row}: rollout", turns, cores)
 
 
 def _beside(mine: float, theirs: float) -> dict[str, float]:
@@ -126,7 +125,9 @@ def _two_threads(clock: Clock, title: str, case: _Case) -> list[float]:
         with threads(n):
             again()
 
-    return _timed(clock, f"{title}, large", large, 2, one=partial(run, 1), two=partial(run, 2))
+    turns = [large.turn(f"{n} threads", partial(run, n)) for n in (1, 2)]
+    seconds = clock.settings.threaded_seconds
+    return clock.interleaved(f"{title}: rollout, large", turns, seconds)
 
 
 def _file(title: str) -> Path:
@@ -202,10 +203,12 @@ def measure_contact(clock: Clock, kind: str) -> dict[str, Any]:
 
     model = _servoed()
     case = _Case(robot, model, adapt.mujoco(robot, model, check=False), q, v)
-    controls = np.tile(home[7:], (len(q), _STEPS, 1))
-    with _one_thread(case, control=controls) as engine, one_core():
+    few = replace(case, q=q[:_FEW], v=v[:_FEW])
+    controls = np.tile(home[7:], (len(few.q), _STEPS, 1))
+    with _one_thread(few, control=controls) as engine, one_core():
         found, stands = ours(), engine()
-        mine, theirs = _timed(clock, kind, case, qddot=ours, mujoco=engine)
+        turns = case.turn("qddot", ours), few.turn("MuJoCo", engine)
+        mine, theirs = clock.interleaved(f"{kind}: rollout", turns)
     return {
         "contact": kind,
         "states": len(q),

@@ -244,7 +244,8 @@ def _threads(clock: Clock, subject: Subject) -> dict[str, Any]:
         Contender("qddot", f"{n} threads", job.states, partial(split, n), lambda: (out,))
         for n in (1, 2)
     ]
-    first, second = (1e6 * t for t in clock.interleaved(f"{subject.title}: threads", turns, 2))
+    times = clock.interleaved(f"{subject.title}: threads", turns, clock.settings.threaded_seconds)
+    first, second = (1e6 * t for t in times)
     return {**row, "states": job.states, "us": first, "two_us": second, "ratio": first / second}
 
 

@@ -115,6 +115,17 @@ class Kernel:
     source: Source
     facts: dict[str, Any]
 
+    @property
+    def operations(self) -> int:
+        """How many operations a state takes."""
+        return int(sum(self.facts["operations"].values()))
+
+    @property
+    def cost(self) -> int:
+        """What a state takes in time, in operations: a number that is moved counts as ten."""
+        source = self.source
+        return self.operations + 10 * sum(map(math.prod, (*source.inputs, *source.outputs)))
+
     def __str__(self) -> str:
         f = self.facts
         counts = ", ".join(f"{n} {name}" for name, n in sorted(f["operations"].items()))
@@ -122,7 +133,7 @@ class Kernel:
         return "\n".join(
             [
                 f"{self.source.name} {self.source.signature}",
-                f"  operations   {sum(f['operations'].values())} ({counts})",
+                f"  operations   {self.operations} ({counts})",
                 f"  vector       {f['lanes']} states of {f['dtype']} on {f['cpu']}",
                 f"  pieces       {f['pieces']}, workspace {f['workspace']} vectors",
                 f"  object code  {f['bytes']} bytes",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import copy_context
@@ -19,7 +19,12 @@ from qddot.errors import NotUnderstood
 
 __all__ = ["SETTING", "Setting", "run_split", "set_threads", "threads"]
 
-_FEWEST_STATES = 4096
+_WORTH_A_THREAD = 4_000_000
+"""Operations that take longer than it takes to wake a thread."""
+_WORTH_A_SHARE = 500_000
+"""Operations that take longer than it takes to come back for more."""
+_FULL, _WHOLE = 32, 8
+"""States that fill the gangs of most functions, and the vectors of any."""
 
 
 class Setting:
@@ -63,24 +68,24 @@ if hasattr(os, "register_at_fork"):
 
 
 def run_split(
-    gufunc: np.ufunc,
+    gufunc: Callable[..., Any],
     arrays: Sequence[Any],
     cores: Sequence[int],
     outputs: Sequence[tuple[int, ...]],
     out: Any,
-    fewest: int = _FEWEST_STATES,
+    cost: int,
 ) -> Any:
     """The gufunc on arrays, its longest batch axis split over the threads if it is worth it.
 
     `cores` is the number of core axes of each input, `outputs` the core shapes of the outputs,
-    `fewest` the number of states that make a thread worth its while.
+    `cost` what a state takes, in operations.
     """
     if not all(isinstance(x, np.ndarray) for x in arrays):
         return gufunc(*arrays, out=out)
     batch = np.broadcast_shapes(
         *(x.shape[: x.ndim - n] for x, n in zip(arrays, cores, strict=True))
     )
-    parts = min(SETTING.threads, math.prod(batch) // fewest)
+    parts = min(SETTING.threads, math.prod(batch) * cost // _WORTH_A_THREAD)
     if parts < 2:
         return gufunc(*arrays, out=out)
     axis = int(np.argmax(batch)) - len(batch)
@@ -92,8 +97,7 @@ def run_split(
     results = [
         np.empty(batch + s, dtype) if o is None else o for s, o in zip(outputs, given, strict=True)
     ]
-    least = fewest * batch[axis] // math.prod(batch)
-    shares = _shares(batch[axis], parts, max(1, least))
+    shares = _shares(batch[axis], parts, _WORTH_A_SHARE * batch[axis] // (cost * math.prod(batch)))
     sizes = [len(s) for s in outputs]
 
     def work(first: slice) -> None:
@@ -119,16 +123,19 @@ def run_split(
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def _shares(length: int, parts: int, least: int) -> Iterator[slice]:
+def _shares(length: int, parts: int, worth: int) -> Iterator[slice]:
     """Parts of an axis for threads to take when they are done with another: the last are small.
 
-    A core that others use too then does less, and none waits long for it. Threads may share the
-    iterator, as it is one of a list.
+    A core that others use too then does less, and none waits long for it. Where there are states
+    enough, none is smaller than what is worth it and fills vectors and gangs. Threads may share
+    the iterator, as it is one of a list.
     """
-    bounds = [0]
+    least, bounds = max(worth, min(_FULL, length // (4 * parts))), [0]
     while bounds[-1] < length:
         left = length - bounds[-1]
-        bounds.append(bounds[-1] + min(left, max(least, left // (2 * parts))))
+        share = max(least, left // (2 * parts))
+        whole = -(-share // _WHOLE) * _WHOLE if length > _WHOLE * parts else share
+        bounds.append(min(length, bounds[-1] + max(1, whole)))
     return iter([slice(a, b) for a, b in pairwise(bounds)])
 
 

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Rollout", "rollout"]
 
-_FEWEST_STEPS = 20_000
-
 
 @dataclass(frozen=True)
 class Rollout:
@@ -200,18 +198,18 @@ def _run(
     """All steps, after so many before."""
     cores = [len(a) for a in plan.shapes.arguments]
     batch = batch_shape("rollout", arrays, cores, plan.names)
-    paths, results = _outputs(plan, arrays, batch, samples, out)
+    paths, last = _outputs(plan, arrays, batch, samples, out)
     # the status tells what overflows
     with np.errstate(all="ignore"):
         if native:
-            _native(plan, arrays, samples * every, results)
+            _native(plan, arrays, samples * every, paths, last)
         else:
-            _interpreted(plan, arrays, samples, every, paths, results[len(paths) :])
-    (q, v, *history), last = paths, results[len(paths) + 3 :]
+            _interpreted(plan, arrays, samples, every, paths, last)
+    q, v, *history = paths
     watched = len(plan.shapes.carry) - 3 - sum(n > 0 for n in plan.kept)
     inputs = tuple(arrays[len(plan.shapes.carry) : -1])
     time = (before + np.arange(samples + 1) * every) * dt
-    parts = last[watched:], history[watched:]
+    parts = last[3 + watched :], history[watched:]
     ends, kept = (_of_keepers(plan, part, q.shape[:-2]) for part in parts)
     misses = history[0] if watched else None
     facts = (inputs[0], dt, plan.integrator, ends, kept, plan, inputs, misses, native, every)
@@ -227,18 +225,27 @@ def _of_keepers(
 
 
 def _native(
-    plan: StepPlan, arrays: Sequence[np.ndarray], steps: int, results: Sequence[np.ndarray]
+    plan: StepPlan,
+    arrays: Sequence[np.ndarray],
+    steps: int,
+    paths: Sequence[np.ndarray],
+    last: Sequence[np.ndarray],
 ) -> None:
     """By the compiled loop, over threads where the batch is worth it."""
-    gufunc = plan.kernel().gufunc
+    kernel, count, results = plan.kernel(), len(paths), (*paths, *last)
+
+    def run(*given: np.ndarray, out: Sequence[np.ndarray]) -> None:
+        _begin(given, out[:count])
+        kernel.gufunc(*given, out=(*(path[..., 1:, :] for path in out[:count]), *out[count:]))
+
     if SETTING.threads > 1:
         cores = [len(a) for a in plan.shapes.arguments]
         shapes = [
             x.shape[x.ndim - len(a) :] for x, a in zip(results, plan.shapes.results, strict=True)
         ]
-        run_split(gufunc, arrays, cores, shapes, results, max(8, _FEWEST_STEPS // max(1, steps)))
+        run_split(run, arrays, cores, shapes, results, steps * kernel.cost)
     else:
-        gufunc(*arrays, out=tuple(results))
+        run(*arrays, out=results)
 
 
 def _outputs(
@@ -247,17 +254,20 @@ def _outputs(
     batch: tuple[int, ...],
     samples: int,
     out: Sequence[np.ndarray] | None,
-) -> tuple[list[np.ndarray], tuple[np.ndarray, ...]]:
-    """Trajectories that begin with the initial states, and the outputs of the loop in them."""
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Arrays for the trajectories, and for what is carried at their ends."""
     kind = arrays[0].dtype if arrays[0].dtype == arrays[1].dtype else np.dtype(float)
     starts = (*arrays[:2], *arrays[3 : len(plan.shapes.samples) + 1])
     shapes = [(*batch, samples + 1, x.shape[-1]) for x in starts]
     paths = _given(out, shapes[:2], kind)
     paths += [np.empty(shape, kind) for shape in shapes[len(paths) :]]
-    for path, x in zip(paths, starts, strict=True):
+    return paths, [np.empty((*batch, *shape), kind) for shape in plan.shapes.carry]
+
+
+def _begin(arrays: Sequence[np.ndarray], paths: Sequence[np.ndarray]) -> None:
+    """Let trajectories begin with the initial states, those of all that is carried but a clock."""
+    for path, x in zip(paths, (*arrays[:2], *arrays[3:]), strict=False):
         path[..., 0, :] = x
-    last = [np.empty((*batch, *shape), kind) for shape in plan.shapes.carry]
-    return paths, (*(path[..., 1:, :] for path in paths), *last)
 
 
 def _given(
@@ -286,6 +296,7 @@ def _interpreted(
     last: Sequence[np.ndarray],
 ) -> None:
     """By the text of the step itself, one array over the batch for each number."""
+    _begin(arrays, paths)
     shapes = plan.shapes
     carried, read = len(shapes.carry), len(shapes.carry) + len(shapes.sampled)
     # whole copies: sines of strided arrays may differ in the last bit from those of the next step

@@ -69,7 +69,7 @@ def contenders(job: Job) -> list[Contender]:
         back = adapter.from_mass_matrix if job.function == "mass_matrix" else adapter.from_tau
         return (back(q[:CHECKED], x),)
 
-    return [Contender("Drake", _CALLS[job.function], len(q), looped(call, *columns), values)]
+    return [Contender("Drake", _CALLS[job.function], *looped(call, *columns), values)]
 
 
 def _inverse_dynamics(plant: Any, context: Any) -> Callable[..., np.ndarray]:

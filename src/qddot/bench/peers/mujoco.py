@@ -71,7 +71,7 @@ def contenders(job: Job) -> list[Contender]:
             return (adapter.from_bias(*at, x, M),)
         return (adapter.from_tau(at[0], x),)
 
-    return [Contender("MuJoCo", _CALLS[job.function], len(q), looped(call, *columns), values)]
+    return [Contender("MuJoCo", _CALLS[job.function], *looped(call, *columns), values)]
 
 
 def _steps(function: str, m: Any, d: Any) -> Callable[..., np.ndarray]:

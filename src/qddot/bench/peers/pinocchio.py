@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from qddot import adapt
-from qddot.bench.contender import CHECKED, Contender, Job, looped, stacked, urdf_of
+from qddot.bench.contender import CHECKED, Contender, Job, brief, looped, stacked, urdf_of
 from qddot.bench.subjects import Subject
 
 __all__ = ["FUNCTIONS", "contenders"]
@@ -33,6 +33,7 @@ _CALLS = {
     "operational_space": "computeMinverse, … with NumPy",
 }
 _BATCHES = {"inverse_dynamics": "rneaInParallel", "forward_dynamics": "abaInParallel"}
+_FEW = 64
 FUNCTIONS = frozenset(_CALLS)
 
 
@@ -80,7 +81,7 @@ def contenders(job: Job) -> list[Contender]:
         few = zip(*(c[:CHECKED] for c in columns), strict=True)
         return stacked([ours(order, _copied(call(*x))) for x in few])
 
-    single = Contender("Pinocchio", f"pin.{name}", len(columns[0]), looped(call, *columns), values)
+    single = Contender("Pinocchio", f"pin.{name}", *looped(call, *columns), values)
     batch = _batch(job, model, order) if job.function in _BATCHES else None
     return [single] if batch is None else [single, batch]
 
@@ -93,15 +94,22 @@ def _batch(job: Job, model: Any, order: _Order) -> Contender | None:
     if not hasattr(pin, name) or not hasattr(pin, "ModelPool"):
         return None
     pool = pin.ModelPool(model, 1)
-    columns = [np.asfortranarray(_moved(order, n, x).T) for n, x in job.inputs.items()]
-    out = np.zeros((model.nv, job.states), order="F")
-    run = partial(getattr(pin, name), 1, pool, *columns, out)
+    columns = [_moved(order, n, x).T for n, x in job.inputs.items()]
+
+    def of(states: int) -> tuple[np.ndarray, Callable[[], Any]]:
+        given = [np.asfortranarray(x[:, :states]) for x in columns]
+        out = np.zeros((model.nv, states), order="F")
+        return out, partial(getattr(pin, name), 1, pool, *given, out)
+
+    few = min(job.states, _FEW)
+    states = max(few, brief(of(few)[1], few, job.states))
+    out, run = of(states)
 
     def values() -> tuple[np.ndarray, ...]:
         run()
         return (out.T[:CHECKED, order.velocities],)
 
-    return Contender("Pinocchio", f"pin.{name}, 1 thread", job.states, run, values)
+    return Contender("Pinocchio", f"pin.{name}, 1 thread", states, run, values)
 
 
 def _contact(model: Any, data: Any, frame: str) -> tuple[Any, ...]:

@@ -56,7 +56,7 @@ class Settings:
     bytes: int = 768 * 1024
     states: int = 4096
     threaded_bytes: int = 512 * 2**20
-    threaded_seconds: float = 5.0
+    threaded_seconds: float = 8.0
     chains: tuple[int, ...] = (5, 10, 20, 40, 80)
 
 

@@ -48,6 +48,7 @@ _KP, _KD = 100.0, 3.0
 _STEP, _STEPS = 1e-3, 100
 _SAME = "implicit_damping"
 _STATES = 256
+_LARGE_BYTES = 96 * 2**20
 _FEW = 16
 """From how many of the states MuJoCo takes its steps: its turns are as short as ours."""
 
@@ -72,6 +73,11 @@ class _Case:
         first = self.ours()
         return partial(self.ours, out=(first.q, first.v))
 
+    def of(self, states: int) -> _Case:
+        """The same from so many states: the first of them, or all again and again."""
+        shapes = (states, self.q.shape[1]), (states, self.v.shape[1])
+        return replace(self, q=np.resize(self.q, shapes[0]), v=np.resize(self.v, shapes[1]))
+
     def turn(self, engine: str, run: Callable[[], Any]) -> Contender:
         """A run from all states of an engine."""
         return Contender(engine, "", len(self.q) * _STEPS, run, lambda: ())
@@ -85,7 +91,7 @@ def measure_rollout(clock: Clock, title: str) -> dict[str, Any]:
     except (QddotError, ImportError, OSError) as error:
         return {**row, "status": "SKIPPED", "reason": " ".join(str(error).split())}
     row |= {"nv": case.robot.nv, "states": len(case.q), "integrator": _SAME}
-    few = replace(case, q=case.q[:_FEW], v=case.v[:_FEW])
+    few = case.of(_FEW)
     with _one_thread(few) as engine:
         found, expected = case.ours(3), engine()[:3]
         there = found.q[:, 1:], found.v[:, 1:]
@@ -96,11 +102,13 @@ def measure_rollout(clock: Clock, title: str) -> dict[str, Any]:
         with one_core():
             turns = case.turn("qddot", case.runner()), few.turn("MuJoCo", engine)
             mine, theirs = clock.interleaved(f"{title}: rollout", turns)
-    first, second = _two_threads(clock, title, case)
+    large = case.of(_largest(case))
+    first, second = _two_threads(clock, title, large)
     return {
         **row,
         "apart": apart,
         **_beside(mine, theirs),
+        "two_states": len(large.q),
         "two_us": 1e6 * second,
         "two_ratio": first / second,
     }
@@ -116,9 +124,14 @@ def _beside(mine: float, theirs: float) -> dict[str, float]:
     }
 
 
-def _two_threads(clock: Clock, title: str, case: _Case) -> list[float]:
-    """Seconds a step on one thread and on two, of a batch eight times as large."""
-    large = replace(case, q=np.tile(case.q, (8, 1)), v=np.tile(case.v, (8, 1)))
+def _largest(case: _Case) -> int:
+    """How many trajectories are large in memory, a power of two."""
+    one = 8 * (_STEPS + 1) * (case.robot.nq + case.robot.nv)
+    return 1 << ((_LARGE_BYTES // one).bit_length() - 1)
+
+
+def _two_threads(clock: Clock, title: str, large: _Case) -> list[float]:
+    """Seconds a step on one thread and on two."""
     again = large.runner()
 
     def run(n: int) -> None:
@@ -203,7 +216,7 @@ def measure_contact(clock: Clock, kind: str) -> dict[str, Any]:
 
     model = _servoed()
     case = _Case(robot, model, adapt.mujoco(robot, model, check=False), q, v)
-    few = replace(case, q=q[:_FEW], v=v[:_FEW])
+    few = case.of(_FEW)
     controls = np.tile(home[7:], (len(few.q), _STEPS, 1))
     with _one_thread(few, control=controls) as engine, one_core():
         found, stands = ours(), engine()

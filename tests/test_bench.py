@@ -26,6 +26,7 @@ TINY = bench.Settings(
     states=64,
     threaded_bytes=1 << 20,
     threaded_seconds=0.0,
+    rollout_seconds=0.0,
     chains=(2, 3),
 )
 ENGINES = {"Pinocchio", "MuJoCo", "Drake", "CasADi"}

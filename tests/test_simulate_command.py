@@ -178,6 +178,7 @@ TINY = bench.Settings(
     bytes=1,
     threaded_bytes=1,
     threaded_seconds=0.0,
+    rollout_seconds=0.0,
     chains=(),
 )
 

@@ -46,7 +46,8 @@ class Settings:
     has a slow minute of the machine to itself, and `rounds` how often at least; `bytes` what a
     batch may take up, inputs and outputs; `states` the most it may have. What is split over
     threads may take up `threaded_bytes`, and has its turns for `threaded_seconds`: the cores must
-    be left alone at the same time.
+    be left alone at the same time. Rollouts, of which one takes longer than a sample, have theirs
+    for `rollout_seconds`.
     """
 
     rounds: int = 20
@@ -57,11 +58,19 @@ class Settings:
     states: int = 4096
     threaded_bytes: int = 512 * 2**20
     threaded_seconds: float = 8.0
+    rollout_seconds: float = 2.0
     chains: tuple[int, ...] = (5, 10, 20, 40, 80)
 
 
 FULL = Settings()
-QUICK = Settings(rounds=5, passes=1, seconds=0.02, threaded_bytes=32 * 2**20, threaded_seconds=0.2)
+QUICK = Settings(
+    rounds=5,
+    passes=1,
+    seconds=0.02,
+    threaded_bytes=32 * 2**20,
+    threaded_seconds=0.2,
+    rollout_seconds=0.1,
+)
 
 
 class Clock:

@@ -43,7 +43,7 @@ def read_figures(file: Path) -> dict[str, Any]:
         raise DescriptionError(file, f"no figures of a benchmark ({error})") from error
     if not isinstance(data, dict) or not {"machine", "rows", "scaling"} <= set(data):
         raise DescriptionError(file, "no figures of a benchmark")
-    if not {"passes", "seconds", "threaded_seconds"} <= set(data.get("settings", ())):
+    if not {"passes", "seconds", "rollout_seconds"} <= set(data.get("settings", ())):
         raise DescriptionError(file, "figures of an older benchmark: measure again")
     return data
 
@@ -227,8 +227,9 @@ def _rollouts(data: dict[str, Any]) -> Sheet:
     text = (
         "µs a step of free motion, without contact or actuators; MuJoCo's Euler and our "
         "implicit_damping, which take the same steps, on one core and on one thread of "
-        "mujoco.rollout. Both write the trajectories to arrays that are used again. Two threads "
-        "have larger batches, and as much time as in the table of two threads."
+        "mujoco.rollout. Both write the trajectories to arrays that are used again and have turns "
+        f"for {data['settings']['rollout_seconds']:g} s; two threads have larger batches, and as "
+        "much time as in the table of two threads."
     )
     return Sheet("Rollouts", text, columns, tuple(rows))
 

@@ -101,7 +101,9 @@ def measure_rollout(clock: Clock, title: str) -> dict[str, Any]:
             return {**row, "status": "DISAGREES", "reason": reason}
         with one_core():
             turns = case.turn("qddot", case.runner()), few.turn("MuJoCo", engine)
-            mine, theirs = clock.interleaved(f"{title}: rollout", turns)
+            mine, theirs = clock.interleaved(
+                f"{title}: rollout", turns, clock.settings.rollout_seconds
+            )
     large = case.of(_largest(case))
     first, second = _two_threads(clock, title, large)
     return {
@@ -221,7 +223,7 @@ def measure_contact(clock: Clock, kind: str) -> dict[str, Any]:
     with _one_thread(few, control=controls) as engine, one_core():
         found, stands = ours(), engine()
         turns = case.turn("qddot", ours), few.turn("MuJoCo", engine)
-        mine, theirs = clock.interleaved(f"{kind}: rollout", turns)
+        mine, theirs = clock.interleaved(f"{kind}: rollout", turns, clock.settings.rollout_seconds)
     return {
         "contact": kind,
         "states": len(q),

@@ -332,7 +332,8 @@ def test_functions_of_code_stay_shallow():
     """LLVM climbs through the loops of a function one in the other: thousands end its stack."""
     loop = loop_ir(vector_type("float64", 32), [(3,)], [(2,)], 100, 3000, "loop")
     functions = loop.split("define ")[1:]
-    assert sum(text.count("call void @piece") for text in functions) == 3000
+    # for batches near and far
+    assert sum(text.count("call void @piece") for text in functions) == 2 * 3000
     assert max(text.count("phi i64") for text in functions) < 100
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -26,26 +27,46 @@ from native_cases import (
 )
 
 import qddot
-from qddot.compile import native
+from qddot.compile import gang, native
+from qddot.compile.block import Array
+from qddot.compile.gang import Ahead
 from qddot.compile.kernel import compile_kernel
+from qddot.compile.types import Vector
 from qddot.errors import NotUnderstood
 
 TYPES = (np.float64, np.float32)
 TESTS = Path(__file__).parent
 
 
-@pytest.fixture(params=[(w, d) for w in WIDTHS for d in (0, DETOURS)], ids=str)
+@pytest.fixture(params=[(w, d, f) for w in WIDTHS for d in (0, DETOURS) for f in (0, 1)], ids=str)
 def move(request, monkeypatch):
-    """The mover in one piece and in several, for vectors of each width."""
-    width, detours = request.param
+    """The mover in one piece and in several, for vectors of each width, near and far."""
+    width, detours, far = request.param
     target = dataclasses.replace(native.host(), register_bytes=width)
     monkeypatch.setattr(native, "host", lambda: target)
-    kernel = compile_kernel(mover(detours=detours))
+    if far:
+        monkeypatch.setattr(gang, "_NEAR_BYTES", 0)
+    kernel = compile_kernel(mover("far" if far else "", detours))
     assert (kernel.facts["pieces"] > 1) == (detours > 0)
     # the loop of a dtype is made for the width of its first call
     kernel.gufunc(*mover_inputs(dtype=np.float32))
     assert kernel.facts["lanes"] == width // 8
     return kernel.gufunc
+
+
+def test_a_far_batch_is_fetched_ahead_and_a_near_one_is_not():
+    """The number of states that decides is what the caches hold."""
+    arrays = [Array(k, (count,), 2 + k, Vector("double", 4)) for k, count in enumerate((6, 300))]
+    ahead = Ahead((arrays[0],), (arrays[1],), 4, 3)
+    state = 8 * (6 + 300)
+    assert f"  %far = icmp ugt i64 %n, {2**21 // state}" in ahead.setup()
+    fetched = [line for k in range(3) for line in ahead.fetch(k) if "@llvm.prefetch" in line]
+    # four rows of six numbers are three lines a block; rows that fill a cache are not fetched
+    assert len(fetched) == 3
+    # in the order of memory, over all blocks
+    text = "\n".join(line for k in range(3) for line in ahead.fetch(k))
+    offsets = re.findall(r"%line\S+ = getelementptr .* i64 (\d+)", text)
+    assert [int(x) for x in offsets] == [0, 4 * 64, 8 * 64]
 
 
 def exact(found, expected) -> None:
@@ -236,7 +257,7 @@ import ctypes, mmap, os, sys
 import numpy as np
 from native_cases import DETOURS, mover, moved, mover_inputs, robots, inputs_of
 from test_gufunc import exact
-from qddot.compile import native
+from qddot.compile import gang, native
 from qddot.compile.kernel import compile_kernel
 import dataclasses
 
@@ -286,9 +307,10 @@ def check(function, expected, arrays, end, style):
     exact(function(*given), expected)
 
 host = native.host()
-for width, detours in [(w, d) for w in (16, 32, 64) for d in (0, DETOURS)]:
+for width, detours, far in [(w, d, f) for w in (16, 32, 64) for d in (0, DETOURS) for f in (0, 1)]:
     native.host = lambda: dataclasses.replace(host, register_bytes=width)
-    move = compile_kernel(mover(detours=detours)).gufunc
+    gang._NEAR_BYTES = 0 if far else 2**21
+    move = compile_kernel(mover("far" if far else "", detours)).gufunc
     for dtype in (np.float64, np.float32):
         for n in (*range(1, 10), 33):
             arrays = mover_inputs((n,), dtype)

@@ -1,4 +1,4 @@
-"""Blocks of states in frames of vectors, as LLVM IR: memory, gangs, moves in, rows to write to.
+"""Blocks of states in frames of vectors, as LLVM IR: moves in, rows to write to.
 
 An output array whose states are contiguous is written in place, one with strides by way of a
 staging area.
@@ -13,28 +13,9 @@ from dataclasses import dataclass
 from qddot.compile.rows import Shape
 from qddot.compile.types import Vector
 
-__all__ = ["Array", "Frame", "Places", "each_block", "gangs_ir"]
+__all__ = ["Array", "Frame", "Places", "each_block"]
 
 Places = dict[int, int]
-
-_STACK_BYTES = 1 << 16
-_GANG_BYTES = 1 << 16
-_MOST_BLOCKS = 8
-_PIECES_A_PART = 64
-_PIECES_NEAR = 128
-"""Pieces whose code fits into the second cache."""
-_GANG = "ptr %frames, i64 %gang, ptr %rows"
-_NO_MEMORY = """\
-declare i32 @PyGILState_Ensure()
-declare void @PyGILState_Release(i32)
-declare ptr @PyErr_NoMemory()
-define internal void @no_memory() noinline cold {
-  %state = call i32 @PyGILState_Ensure()
-  %none = call ptr @PyErr_NoMemory()
-  call void @PyGILState_Release(i32 %state)
-  ret void
-}"""
-"""Loops hold no lock of the interpreter, but an error of Python's is raised under it."""
 
 
 @dataclass(frozen=True)
@@ -50,56 +31,6 @@ class Frame:
     def vectors(self) -> int:
         """How many vectors that are, at least one."""
         return max(self.inputs + self.outputs + self.workspace, 1)
-
-
-def _gang(frame: Frame, pieces: int, outputs: Sequence[Array]) -> int:
-    """How many blocks go through the pieces together.
-
-    Code longer than the instruction cache is fetched again for every run; a gang of blocks shares
-    that, as long as its frames and what it writes stay in the nearer caches. Code that comes from
-    far away every time is worth two at least.
-    """
-    if pieces == 1:
-        return 1
-    vectors = frame.vectors + sum(array.count for array in outputs)
-    least = 1 if pieces <= _PIECES_NEAR else 2
-    return max(least, min(_MOST_BLOCKS, _GANG_BYTES // (vectors * frame.vector.bytes)))
-
-
-def _kernel(frame: Frame, pieces: int, rows: int) -> str:
-    """The function @kernel: each piece in turn on every frame of a gang."""
-    parts = [range(k, min(k + _PIECES_A_PART, pieces)) for k in range(0, pieces, _PIECES_A_PART)]
-    calls = [f"  call void @part{k}({_GANG})" for k in range(len(parts))]
-    lines = [_part(frame, k, part, rows) for k, part in enumerate(parts)]
-    return "\n".join(
-        [*lines, f"define internal void @kernel({_GANG}) {{", *calls, "  ret void", "}"]
-    )
-
-
-def _part(frame: Frame, number: int, pieces: range, rows: int) -> str:
-    """A function that runs some of the pieces; compilers climb through all loops of a function."""
-    t, lines, before = frame.vector.type, [], "entry"
-    lines += [f"define internal void @part{number}({_GANG}) noinline {{", "entry:"]
-    for k in pieces:
-        lines += [
-            f"  br label %test{k}",
-            f"test{k}:",
-            f"  %b{k} = phi i64 [0, %{before}], [%next{k}, %run{k}]",
-            f"  %more{k} = icmp slt i64 %b{k}, %gang",
-            f"  br i1 %more{k}, label %run{k}, label %after{k}",
-            f"run{k}:",
-            f"  %at{k} = mul i64 %b{k}, {frame.vectors}",
-            f"  %in{k} = getelementptr {t}, ptr %frames, i64 %at{k}",
-            f"  %ws{k} = getelementptr {t}, ptr %in{k}, i64 {frame.inputs + frame.outputs}",
-            f"  %first{k} = mul i64 %b{k}, {rows}",
-            f"  %rows{k} = getelementptr ptr, ptr %rows, i64 %first{k}",
-            f"  call void @piece{k}(ptr %in{k}, ptr %ws{k}, ptr %rows{k})",
-            f"  %next{k} = add i64 %b{k}, 1",
-            f"  br label %test{k}",
-            f"after{k}:",
-        ]
-        before = f"after{k}"
-    return "\n".join([*lines, "  ret void", "}"])
 
 
 def each_block(
@@ -124,24 +55,6 @@ def each_block(
         f"  %next_{way} = add i64 %k_{way}, 1",
         f"  br label %each_{way}",
     ]
-
-
-def _memory(v: Vector, vectors: int) -> tuple[list[str], list[str]]:
-    """Buffers on the stack while they are small, else on the heap."""
-    size = vectors * v.bytes
-    if size <= _STACK_BYTES:
-        return [f"  %frames = alloca [{vectors} x {v.type}], align 64"], []
-    allocate = [
-        f"  %raw = call ptr @malloc(i64 {size + 64})",
-        "  %none = icmp eq ptr %raw, null",
-        "  br i1 %none, label %failed, label %ready",
-        "ready:",
-        "  %address = ptrtoint ptr %raw to i64",
-        "  %up = add i64 %address, 63",
-        "  %aligned = and i64 %up, -64",
-        "  %frames = inttoptr i64 %aligned to ptr",
-    ]
-    return allocate, ["  call void @free(ptr %raw)"]
 
 
 @dataclass(frozen=True)
@@ -288,87 +201,3 @@ class Array:
         sizes = ", ".join(f"i64 {d}" for d in (*[1] * missing, *self.shape))
         steps = ", ".join(f"i64 {s}" for s in (*["0"] * missing, *strides))
         return f"ptr {base}, i64 %step{k}, i64 %i_{way}, i64 %n, {sizes}, {steps}"
-
-
-def _staging(outputs: Sequence[Array], states: int) -> tuple[list[str], list[str]]:
-    """The staging area, if an output has strides, and where each output has its rows there."""
-    sizes = [states * a.count * a.vector.size for a in outputs]
-    lines, direct = [], "true"
-    for a in outputs:
-        lines.append(f"  %direct{a.number} = and i1 {direct}, %whole{a.number}")
-        direct = f"%direct{a.number}"
-    lines += [
-        "  br label %choose",
-        "choose:",
-        f"  br i1 {direct}, label %staged, label %stage",
-        "stage:",
-        f"  %area = call ptr @malloc(i64 {max(sum(sizes), 1)})",
-        "  %no_area = icmp eq ptr %area, null",
-        "  br i1 %no_area, label %no_stage, label %staged",
-        "no_stage:",
-        "  call void @no_memory()",
-        "  br label %done",
-        "staged:",
-        "  %staging = phi ptr [null, %choose], [%area, %stage]",
-    ]
-    for k, a in enumerate(outputs):
-        lines += a.stage(sum(sizes[:k]))
-    return lines, [
-        "  %used = phi ptr [null, %no_stage], [%staging, %test]",
-        "  call void @free(ptr %used)",
-    ]
-
-
-def gangs_ir(
-    name: str,
-    frame: Frame,
-    pieces: int,
-    outputs: Sequence[Array],
-    setup: Sequence[str],
-    start: Sequence[str],
-    body: Sequence[str],
-) -> str:
-    """The function (args, dimensions, steps, data) that counts through a batch, gang by gang.
-
-    `setup` comes before all states and `start` before each gang; `body` begins at the label
-    each_in and leaves to next_gang.
-    """
-    v, gang = frame.vector, _gang(frame, pieces, outputs)
-    allocate, release = _memory(v, gang * frame.vectors)
-    stage, unstage = _staging(outputs, gang * v.lanes)
-    rows = len(outputs) * v.lanes
-    lines = [
-        _NO_MEMORY,
-        _kernel(frame, pieces, rows),
-        f"define void @{name}(ptr %args, ptr %dims, ptr %steps, ptr %data) {{",
-        "entry:",
-        "  %n = load i64, ptr %dims",
-        "  %last = sub i64 %n, 1",
-        f"  %rows = alloca [{gang * rows} x ptr]",
-        *allocate,
-        *setup,
-        *stage,
-        "  br label %test",
-        "test:",
-        "  %i = phi i64 [0, %staged], [%i_next, %next_gang]",
-        "  %more = icmp slt i64 %i, %n",
-        "  br i1 %more, label %start, label %done",
-        "start:",
-        *start,
-        "  %left = sub i64 %n, %i",
-        f"  %rounded = add i64 %left, {v.lanes - 1}",
-        f"  %blocks = udiv i64 %rounded, {v.lanes}",
-        f"  %gang = call i64 @llvm.umin.i64(i64 %blocks, i64 {gang})",
-        "  br label %each_in",
-        *body,
-        "next_gang:",
-        f"  %i_next = add i64 %i, {gang * v.lanes}",
-        "  br label %test",
-        "done:",
-        *unstage,
-        *release,
-        "  ret void",
-        *(["failed:", "  call void @no_memory()", "  ret void"] if release else []),
-        "}",
-    ]
-    return "\n".join(lines)

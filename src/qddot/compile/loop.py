@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from qddot.compile.block import Array, Frame, each_block, gangs_ir
+from qddot.compile.block import Array, Frame, each_block
+from qddot.compile.gang import Ahead, gang_size, gangs_ir
 from qddot.compile.rows import Shape
 from qddot.compile.types import Vector
 
@@ -33,13 +34,12 @@ def loop_ir(
         offset += array.count
     for k, array in enumerate(written):
         before += array.rows("in", k * v.lanes)
+    ahead = Ahead(tuple(read), tuple(written), gang_size(frame, pieces, written), pieces)
     after = [line for array in written for line in array.unstage("out")]
     body = [
         *each_block("in", "start", "run", frame, before, rows),
-        "run:",
-        "  call void @kernel(ptr %frames, i64 %gang, ptr %rows)",
-        "  br label %each_out",
-        *each_block("out", "run", "next_gang", frame, after, rows),
+        *ahead.run(),
+        *each_block("out", "ran", "next_gang", frame, after, rows),
     ]
-    setup = [line for array in arrays for line in array.setup()]
-    return gangs_ir(name, frame, pieces, written, setup, [], body)
+    setup = [*(line for array in arrays for line in array.setup()), *ahead.setup()]
+    return gangs_ir(name, frame, pieces, written, setup, ahead.start(), body, ahead)

@@ -12,7 +12,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from qddot.compile.block import Array, Frame, Places, each_block, gangs_ir
+from qddot.compile.block import Array, Frame, Places, each_block
+from qddot.compile.gang import gangs_ir
 from qddot.compile.rows import Shape, split, writer_ir, writes_of
 from qddot.compile.tape import Tape
 from qddot.compile.types import Vector

@@ -1,0 +1,289 @@
+"""Gangs, as LLVM IR: blocks of states that go through the pieces of a tape together.
+
+What a gang of a batch larger than the caches reads and writes is fetched while the gang before it
+is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from qddot.compile.block import Array, Frame
+from qddot.compile.types import Vector
+
+__all__ = ["Ahead", "gang_size", "gangs_ir"]
+
+_STACK_BYTES = 1 << 16
+_GANG_BYTES = 1 << 16
+_AHEAD_BYTES = 1 << 15
+_NEAR_BYTES = 1 << 21
+_LINE = 64
+_MOST_BLOCKS = 8
+_PIECES_A_PART = 64
+_PIECES_NEAR = 128
+"""Pieces whose code fits into the second cache."""
+_GANG = "ptr %frames, i64 %gang, ptr %rows"
+_NO_MEMORY = """\
+declare i32 @PyGILState_Ensure()
+declare void @PyGILState_Release(i32)
+declare ptr @PyErr_NoMemory()
+define internal void @no_memory() noinline cold {
+  %state = call i32 @PyGILState_Ensure()
+  %none = call ptr @PyErr_NoMemory()
+  call void @PyGILState_Release(i32 %state)
+  ret void
+}"""
+"""Loops hold no lock of the interpreter, but an error of Python's is raised under it."""
+
+
+def gang_size(frame: Frame, pieces: int, outputs: Sequence[Array]) -> int:
+    """How many blocks go through the pieces together.
+
+    Code longer than the instruction cache is fetched again for every run; a gang of blocks shares
+    that, as long as its frames and what it writes stay in the nearer caches. Code that comes from
+    far away every time is worth two at least.
+    """
+    if pieces == 1:
+        return 1
+    vectors = frame.vectors + sum(array.count for array in outputs)
+    least = 1 if pieces <= _PIECES_NEAR else 2
+    return max(least, min(_MOST_BLOCKS, _GANG_BYTES // (vectors * frame.vector.bytes)))
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """What is fetched of the next gang: arrays that are read, and arrays that are written.
+
+    A few lines of the cache are asked for with each piece, since all at once would wait for each
+    other, and in the order of memory, which the machine's own guesses follow. Arrays of which a
+    gang takes up much of the nearer caches stay where they are.
+    """
+
+    read: tuple[Array, ...]
+    written: tuple[Array, ...]
+    blocks: int
+    pieces: int
+
+    @property
+    def _fetched(self) -> list[tuple[Array, int]]:
+        """The arrays that are fetched, and whether they are written."""
+        both = [(a, int(a in self.written)) for a in (*self.read, *self.written)]
+        return [(a, w) for a, w in both if self.blocks * _block_bytes(a) <= _AHEAD_BYTES]
+
+    def room(self) -> str:
+        """Room for an address an array."""
+        return f"  %ahead = alloca [{max(1, len(self._fetched))} x ptr]"
+
+    def setup(self) -> list[str]:
+        """Whether the batch is larger than the caches, and whether the rows of arrays follow."""
+        state = sum(a.count * a.vector.size for a in (*self.read, *self.written))
+        lines = [f"  %far = icmp ugt i64 %n, {_NEAR_BYTES // max(1, state)}"]
+        for a, _ in self._fetched:
+            k, row = a.number, a.count * a.vector.size
+            lines += [
+                f"  %dense{k} = icmp eq i64 %step{k}, {row}",
+                f"  %follows{k} = and i1 %whole{k}, %dense{k}",
+            ]
+        return lines
+
+    def start(self) -> list[str]:
+        """Where the next gang has its rows; where they do not follow, what has been read."""
+        lines = []
+        for place, (a, _) in enumerate(self._fetched):
+            k, states = a.number, self.blocks * a.vector.lanes
+            lines += [
+                f"  %next{k} = add i64 %i, {states}",
+                f"  %skip{k} = mul i64 %next{k}, %step{k}",
+                f"  %some{k} = select i1 %follows{k}, i64 %skip{k}, i64 0",
+                f"  %there{k} = getelementptr i8, ptr %base{k}, i64 %some{k}",
+                f"  %slot{k} = getelementptr ptr, ptr %ahead, i64 {place}",
+                f"  store ptr %there{k}, ptr %slot{k}",
+            ]
+        return lines
+
+    def fetch(self, piece: int) -> list[str]:
+        """Ask for the lines of the cache that come with a piece of block %b."""
+        lines = []
+        for place, (a, writes) in enumerate(self._fetched):
+            count, tag = -(-_block_bytes(a) // _LINE), f"{piece}_{place}"
+            share = range(piece * count // self.pieces, (piece + 1) * count // self.pieces)
+            if not share:
+                continue
+            lines += [
+                f"  %slot{tag} = getelementptr ptr, ptr %ahead, i64 {place}",
+                f"  %gang{tag} = load ptr, ptr %slot{tag}",
+                f"  %away{tag} = mul i64 %b{piece}, {len(share) * _LINE}",
+                f"  %from{tag} = getelementptr i8, ptr %gang{tag}, i64 %away{tag}",
+            ]
+            for k in range(len(share)):
+                at, line = f"%line{tag}_{k}", self.blocks * share.start + k
+                lines += [
+                    f"  {at} = getelementptr i8, ptr %from{tag}, i64 {line * _LINE}",
+                    f"  call void @llvm.prefetch.p0(ptr {at}, i32 {writes}, i32 3, i32 1)",
+                ]
+        return lines
+
+    def run(self) -> list[str]:
+        """From the label run to the label ran: the pieces, with what is fetched in a far batch."""
+        return [
+            "run:",
+            "  br i1 %far, label %run_far, label %run_near",
+            "run_near:",
+            f"  call void @kernel({_GANG})",
+            "  br label %ran",
+            "run_far:",
+            f"  call void @kernel_far({_GANG}, ptr %ahead)",
+            "  br label %ran",
+            "ran:",
+            "  br label %each_out",
+        ]
+
+
+def _block_bytes(array: Array) -> int:
+    """What the rows of a block take up."""
+    return array.vector.lanes * array.count * array.vector.size
+
+
+def _kernel(frame: Frame, pieces: int, rows: int, ahead: Ahead | None = None) -> str:
+    """The function @kernel: each piece in turn on every frame of a gang; @kernel_far fetches."""
+    tag, given = ("_far", f"{_GANG}, ptr %ahead") if ahead else ("", _GANG)
+    parts = [range(k, min(k + _PIECES_A_PART, pieces)) for k in range(0, pieces, _PIECES_A_PART)]
+    lines = []
+    for k, part in enumerate(parts):
+        head = f"define internal void @part{k}{tag}({given}) noinline {{"
+        lines += [head, *_part(frame, part, rows, ahead), "}"]
+    calls = [f"  call void @part{k}{tag}({given})" for k in range(len(parts))]
+    head = f"define internal void @kernel{tag}({given}) {{"
+    return "\n".join([*lines, head, *calls, "  ret void", "}"])
+
+
+def _part(frame: Frame, pieces: range, rows: int, ahead: Ahead | None) -> list[str]:
+    """What runs some of the pieces; compilers climb through all loops of a function."""
+    t, lines, before = frame.vector.type, ["entry:"], "entry"
+    for k in pieces:
+        lines += [
+            f"  br label %test{k}",
+            f"test{k}:",
+            f"  %b{k} = phi i64 [0, %{before}], [%next{k}, %run{k}]",
+            f"  %more{k} = icmp slt i64 %b{k}, %gang",
+            f"  br i1 %more{k}, label %run{k}, label %after{k}",
+            f"run{k}:",
+            f"  %at{k} = mul i64 %b{k}, {frame.vectors}",
+            f"  %in{k} = getelementptr {t}, ptr %frames, i64 %at{k}",
+            f"  %ws{k} = getelementptr {t}, ptr %in{k}, i64 {frame.inputs + frame.outputs}",
+            f"  %first{k} = mul i64 %b{k}, {rows}",
+            f"  %rows{k} = getelementptr ptr, ptr %rows, i64 %first{k}",
+            *(ahead.fetch(k) if ahead else ()),
+            f"  call void @piece{k}(ptr %in{k}, ptr %ws{k}, ptr %rows{k})",
+            f"  %next{k} = add i64 %b{k}, 1",
+            f"  br label %test{k}",
+            f"after{k}:",
+        ]
+        before = f"after{k}"
+    return [*lines, "  ret void"]
+
+
+def _memory(v: Vector, vectors: int) -> tuple[list[str], list[str]]:
+    """Buffers on the stack while they are small, else on the heap."""
+    size = vectors * v.bytes
+    if size <= _STACK_BYTES:
+        return [f"  %frames = alloca [{vectors} x {v.type}], align 64"], []
+    allocate = [
+        f"  %raw = call ptr @malloc(i64 {size + 64})",
+        "  %none = icmp eq ptr %raw, null",
+        "  br i1 %none, label %failed, label %ready",
+        "ready:",
+        "  %address = ptrtoint ptr %raw to i64",
+        "  %up = add i64 %address, 63",
+        "  %aligned = and i64 %up, -64",
+        "  %frames = inttoptr i64 %aligned to ptr",
+    ]
+    return allocate, ["  call void @free(ptr %raw)"]
+
+
+def _staging(outputs: Sequence[Array], states: int) -> tuple[list[str], list[str]]:
+    """The staging area, if an output has strides, and where each output has its rows there."""
+    sizes = [states * a.count * a.vector.size for a in outputs]
+    lines, direct = [], "true"
+    for a in outputs:
+        lines.append(f"  %direct{a.number} = and i1 {direct}, %whole{a.number}")
+        direct = f"%direct{a.number}"
+    lines += [
+        "  br label %choose",
+        "choose:",
+        f"  br i1 {direct}, label %staged, label %stage",
+        "stage:",
+        f"  %area = call ptr @malloc(i64 {max(sum(sizes), 1)})",
+        "  %no_area = icmp eq ptr %area, null",
+        "  br i1 %no_area, label %no_stage, label %staged",
+        "no_stage:",
+        "  call void @no_memory()",
+        "  br label %done",
+        "staged:",
+        "  %staging = phi ptr [null, %choose], [%area, %stage]",
+    ]
+    for k, a in enumerate(outputs):
+        lines += a.stage(sum(sizes[:k]))
+    return lines, [
+        "  %used = phi ptr [null, %no_stage], [%staging, %test]",
+        "  call void @free(ptr %used)",
+    ]
+
+
+def gangs_ir(
+    name: str,
+    frame: Frame,
+    pieces: int,
+    outputs: Sequence[Array],
+    setup: Sequence[str],
+    start: Sequence[str],
+    body: Sequence[str],
+    ahead: Ahead | None = None,
+) -> str:
+    """The function (args, dimensions, steps, data) that counts through a batch, gang by gang.
+
+    `setup` comes before all states and `start` before each gang; `body` begins at the label
+    each_in and leaves to next_gang.
+    """
+    v, gang = frame.vector, gang_size(frame, pieces, outputs)
+    allocate, release = _memory(v, gang * frame.vectors)
+    stage, unstage = _staging(outputs, gang * v.lanes)
+    rows = len(outputs) * v.lanes
+    lines = [
+        _NO_MEMORY,
+        _kernel(frame, pieces, rows),
+        *([_kernel(frame, pieces, rows, ahead)] if ahead else []),
+        f"define void @{name}(ptr %args, ptr %dims, ptr %steps, ptr %data) {{",
+        "entry:",
+        "  %n = load i64, ptr %dims",
+        "  %last = sub i64 %n, 1",
+        f"  %rows = alloca [{gang * rows} x ptr]",
+        *([ahead.room()] if ahead else []),
+        *allocate,
+        *setup,
+        *stage,
+        "  br label %test",
+        "test:",
+        "  %i = phi i64 [0, %staged], [%i_next, %next_gang]",
+        "  %more = icmp slt i64 %i, %n",
+        "  br i1 %more, label %start, label %done",
+        "start:",
+        *start,
+        "  %left = sub i64 %n, %i",
+        f"  %rounded = add i64 %left, {v.lanes - 1}",
+        f"  %blocks = udiv i64 %rounded, {v.lanes}",
+        f"  %gang = call i64 @llvm.umin.i64(i64 %blocks, i64 {gang})",
+        "  br label %each_in",
+        *body,
+        "next_gang:",
+        f"  %i_next = add i64 %i, {gang * v.lanes}",
+        "  br label %test",
+        "done:",
+        *unstage,
+        *release,
+        "  ret void",
+        *(["failed:", "  call void @no_memory()", "  ret void"] if release else []),
+        "}",
+    ]
+    return "\n".join(lines)

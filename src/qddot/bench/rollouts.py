@@ -47,7 +47,7 @@ CONTACTS: dict[str, dict[str, Any]] = {
 _KP, _KD = 100.0, 3.0
 _STEP, _STEPS = 1e-3, 100
 _SAME = "implicit_damping"
-_STATES = 256
+_STATES = 512
 _LARGE_BYTES = 96 * 2**20
 _FEW = 16
 """From how many of the states MuJoCo takes its steps: its turns are as short as ours."""

@@ -226,3 +226,7 @@ def test_wrong_input_is_one_message(tmp_path):
     bad = tmp_path / "x.json"
     bad.write_text("[]")
     assert CliRunner().invoke(app, ["bench", "--from", str(bad)]).exit_code == 2
+    bad.write_text('{"machine": {}, "rows": [], "scaling": [], "settings": {"rounds": 20}}')
+    older = CliRunner().invoke(app, ["bench", "--from", str(bad)])
+    assert older.exit_code == 2
+    assert "measure again" in older.stderr

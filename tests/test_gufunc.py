@@ -59,7 +59,7 @@ def test_a_far_batch_is_fetched_ahead_and_a_near_one_is_not():
     arrays = [Array(k, (count,), 2 + k, Vector("double", 4)) for k, count in enumerate((6, 300))]
     ahead = Ahead((arrays[0],), (arrays[1],), 4, 3)
     state = 8 * (6 + 300)
-    assert f"  %far = icmp ugt i64 %n, {2**21 // state}" in ahead.setup()
+    assert f"  %large = icmp ugt i64 %n, {2**21 // state}" in ahead.setup()
     fetched = [line for k in range(3) for line in ahead.fetch(k) if "@llvm.prefetch" in line]
     # four rows of six numbers are three lines a block; rows that fill a cache are not fetched
     assert len(fetched) == 3

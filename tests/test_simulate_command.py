@@ -189,6 +189,9 @@ def small(monkeypatch):
         pytest.skip("no folder of Menagerie robots is beside the repository")
     monkeypatch.setattr(bench_rollouts, "_STEPS", 5)
     monkeypatch.setattr(bench_rollouts, "_STATES", 8)
+    monkeypatch.setattr(bench_rollouts, "_FEW", 4)
+    # sixteen trajectories of six samples of an arm, and one more byte
+    monkeypatch.setattr(bench_rollouts, "_LARGE_BYTES", 16 * 6 * 12 * 8 + 1)
 
 
 def test_a_rollout_is_measured_beside_mujoco(small):
@@ -197,6 +200,7 @@ def test_a_rollout_is_measured_beside_mujoco(small):
     (row,) = data["rollouts"]
     assert row["status"] == "ok", row
     assert row["apart"] < 1e-10
+    assert row["two_states"] == 16
     assert row["ratio"] == pytest.approx(row["mujoco_us"] / row["us"])
     (verdict,) = (v for v in judged(data) if "contact-free" in v.goal.claim)
     assert verdict.worst == ("UR5e rollout", row["ratio"])

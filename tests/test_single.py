@@ -236,9 +236,11 @@ FORK = """
 import os, signal
 import numpy as np
 from native_cases import robots
+from qddot.compile import threads as module
 from qddot.compile.threads import threads
 
 robot, _ = robots("planar_2r")
+module._WORTH_A_THREAD = 4096 * robot.explain("inverse_dynamics").cost
 rng = np.random.default_rng(0)
 q, v, a = (rng.normal(size=(20_000, 2)) for _ in range(3))
 with threads(2):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from native_cases import assert_close, cold_cache, inputs_of, robots, same_bits  # noqa: F401
 
 import qddot
+from qddot.compile import threads as module
 from qddot.compile.threads import SETTING, _shares, run_split, set_threads, threads
 from qddot.kernels import PARAMETERS
 from qddot.robot import Robot
@@ -27,6 +28,17 @@ def one_thread_after():
     set_threads(1)
 
 
+@pytest.fixture(autouse=True)
+def splits(monkeypatch):
+    """What was split: 4096 states of a planar arm are worth a thread here."""
+    heard, real = [], module._shares
+    cost = robots("planar_2r")[0].explain("bias").cost
+    monkeypatch.setattr(module, "_WORTH_A_THREAD", 4096 * cost)
+    monkeypatch.setattr(module, "_WORTH_A_SHARE", 512 * cost)
+    monkeypatch.setattr(module, "_shares", lambda *given: heard.append(given) or real(*given))
+    return heard
+
+
 def states(n=MANY, seed=0):
     robot, _ = robots("planar_2r")
     rng = np.random.default_rng(seed)
@@ -35,7 +47,7 @@ def states(n=MANY, seed=0):
 
 @pytest.mark.parametrize("n", [2, 3, 7])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, ">f4"])
-def test_threads_give_the_same_bits(n, dtype):
+def test_threads_give_the_same_bits(n, dtype, splits):
     robot, arrays = states()
     arrays = [x.astype(dtype) for x in arrays]
     expected = robot.inverse_dynamics(*arrays)
@@ -44,6 +56,7 @@ def test_threads_give_the_same_bits(n, dtype):
         found = robot.inverse_dynamics(*arrays)
         several = robot.inverse_dynamics_derivatives(*arrays)
     assert SETTING.threads == 1
+    assert [parts for _, parts, _ in splits] == [n, n]
     assert same_bits(found, expected)
     assert isinstance(several, tuple)
     for a, b in zip(several, robot.inverse_dynamics_derivatives(*arrays), strict=True):
@@ -54,8 +67,6 @@ def test_threads_are_really_used(monkeypatch):
     robot, arrays = states()
     robot.bias(*arrays[:2])
     seen = []
-    from qddot.compile import threads as module
-
     real = module._part
 
     def spy(*arguments):
@@ -124,7 +135,7 @@ def test_a_failure_stops_the_others(here):
     assert sum(done) < MANY
 
 
-def test_broadcasting_over_threads():
+def test_broadcasting_over_threads(splits):
     robot, (q, v, a) = states(60_000)
     shapes = [
         (q, v[0], a[:1]),
@@ -140,6 +151,23 @@ def test_broadcasting_over_threads():
         expected = robot.inverse_dynamics(*arrays)
         with threads(3):
             assert same_bits(robot.inverse_dynamics(*arrays), expected)
+    assert len(splits) == len(shapes) - 1
+
+
+def test_what_is_not_split_is_what_it_is_without_threads(splits):
+    """A small batch of several outputs, and a state without a batch however long it takes."""
+    robot, arrays = states(100)
+    expected = robot.inverse_dynamics_derivatives(*arrays)
+    start, still = np.ones(2), np.zeros(2)
+    alone = robot.rollout(start, still, dt=1e-3, steps=20_000)
+    with threads(2):
+        found = robot.inverse_dynamics_derivatives(*arrays)
+        again = robot.rollout(start, still, dt=1e-3, steps=20_000)
+        one = robot.rollout(start[None], still[None], dt=1e-3, steps=20_000)
+    assert not splits
+    assert all(same_bits(a, b) for a, b in zip(found, expected, strict=True))
+    assert same_bits(again.q, alone.q)
+    assert same_bits(one.q[0], alone.q)
 
 
 def test_out_over_threads():
@@ -170,7 +198,7 @@ def test_an_out_of_the_wrong_shape_is_refused_with_and_without_threads():
 
 
 @pytest.mark.parametrize("n", [1, 4])
-def test_an_out_that_overlaps_inputs(n):
+def test_an_out_that_overlaps_inputs(n, splits):
     """No thread may write what another one has yet to read."""
     robot, (q, dv, _) = states(40_000)
     expected, from_one = robot.integrate(q, dv), robot.integrate(q[0], dv)
@@ -190,9 +218,11 @@ def test_an_out_that_overlaps_inputs(n):
             store[1:] = q
             robot.integrate(store[1:], dv, out=store[:-1])
             assert same_bits(store[:-1], expected)
+    # only where an array is its own result may threads share it
+    assert len(splits) == (5 if n > 1 else 0)
 
 
-def test_error_state_holds_in_the_threads():
+def test_error_state_holds_in_the_threads(splits):
     robot, arrays = states(20_000)
     arrays[0][12_345, 0] = np.inf
     robot.bias(arrays[0][:2], arrays[1][:2])
@@ -202,6 +232,7 @@ def test_error_state_holds_in_the_threads():
                 robot.bias(*arrays[:2])
             with np.errstate(all="ignore"):
                 assert np.isnan(robot.bias(*arrays[:2])).any(axis=1).sum() == 1
+    assert len(splits) == 2
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 1.5, "2", None])
@@ -246,7 +277,7 @@ def test_a_first_call_by_many_threads_at_once(dtype):
 
 
 @pytest.mark.parametrize("split", [1, 2])
-def test_many_threads_on_one_robot(split):
+def test_many_threads_on_one_robot(split, splits):
     robot, _ = robots("planar_2r")
     cases = [states(12_000, seed)[1] for seed in range(8)]
     expected = [robot.inverse_dynamics(*c) for c in cases]
@@ -262,6 +293,7 @@ def test_many_threads_on_one_robot(split):
             return True
 
         assert all(raced(work))
+    assert bool(splits) == (split > 1)
 
 
 # parameters

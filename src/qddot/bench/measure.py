@@ -1,4 +1,4 @@
-"""Timing: contenders in turns, the best of all rounds; agreement before anything is timed."""
+"""Timing: contenders in turns, of which the best counts; agreement before anything is timed."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ TOLERANCE = 1e-8
 """How far two engines may differ, relative to the largest entry of a result."""
 # runs of fewer samples than this feel a cold start
 _COLD = 10
+# what is compiled in less than so many seconds is compiled again
 _QUICKLY = 1.0
 
 

@@ -70,7 +70,7 @@ def page(data: dict[str, Any]) -> str:
         "All contenders of a row run in one process on one core, in turns of about "
         f"{1e3 * sample:g} ms, and the best turn of {passes} × {seconds:g} s counts; where one run "
         f"takes longer, the best of {passes} × {rounds} at least. Before a short turn there is a "
-        "run to warm the caches. "
+        "run to warm the caches, which does not count. "
         "Before a pair is timed, its results must agree to 1e-8 of the largest entry. Mimic "
         "joints are independent, so that all engines have the same degrees of freedom. A ratio is "
         "the peer's time over ours."
@@ -169,7 +169,8 @@ def _threads(data: dict[str, Any]) -> Sheet:
     columns = ("robot", "states", "one thread", "two threads", "gain")
     text = (
         "Inverse dynamics of a batch much larger than the cache, µs a state. Turns go on for "
-        f"{data['settings']['threaded_seconds']:g} s, as two cores must be left alone at once."
+        f"{data['settings']['threaded_seconds']:g} s a pass, as two cores must be left alone at "
+        "once."
     )
     return Sheet("Two threads", text, columns, tuple(rows))
 
@@ -227,9 +228,10 @@ def _rollouts(data: dict[str, Any]) -> Sheet:
     text = (
         "µs a step of free motion, without contact or actuators; MuJoCo's Euler and our "
         "implicit_damping, which take the same steps, on one core and on one thread of "
-        "mujoco.rollout. Both write the trajectories to arrays that are used again and have turns "
-        f"for {data['settings']['rollout_seconds']:g} s; two threads have larger batches, and as "
-        "much time as in the table of two threads."
+        "mujoco.rollout, which starts from a few of the states so that its turns are no longer. "
+        "Both write the trajectories to arrays that are used again and have turns for "
+        f"{data['settings']['rollout_seconds']:g} s a pass; two threads have larger batches, and "
+        "as much time as in the table of two threads."
     )
     return Sheet("Rollouts", text, columns, tuple(rows))
 
@@ -250,7 +252,8 @@ def _contacts(data: dict[str, Any]) -> Sheet:
     )
     text = (
         "µs a step of the built-in quadruped with its posture held, standing on four feet, on one "
-        "core; MuJoCo has its default contact and servos of the same gains."
+        "core; MuJoCo has its default contact and servos of the same gains, and starts from a few "
+        "of the states."
     )
     return Sheet("Contact", text, columns, rows)
 

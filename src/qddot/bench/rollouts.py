@@ -49,6 +49,7 @@ _STEP, _STEPS = 1e-3, 100
 _SAME = "implicit_damping"
 _STATES = 512
 _LARGE_BYTES = 96 * 2**20
+"""Trajectories that no cache holds."""
 _FEW = 16
 """From how many of the states MuJoCo takes its steps: its turns are as short as ours."""
 
@@ -79,7 +80,7 @@ class _Case:
         return replace(self, q=np.resize(self.q, shapes[0]), v=np.resize(self.v, shapes[1]))
 
     def turn(self, engine: str, run: Callable[[], Any]) -> Contender:
-        """A run from all states of an engine."""
+        """A run of an engine from all states."""
         return Contender(engine, "", len(self.q) * _STEPS, run, lambda: ())
 
 
@@ -104,7 +105,7 @@ def measure_rollout(clock: Clock, title: str) -> dict[str, Any]:
             mine, theirs = clock.interleaved(
                 f"{title}: rollout", turns, clock.settings.rollout_seconds
             )
-    large = case.of(_largest(case))
+    large = case.of(_large_batch(case))
     first, second = _two_threads(clock, title, large)
     return {
         **row,
@@ -126,7 +127,7 @@ def _beside(mine: float, theirs: float) -> dict[str, float]:
     }
 
 
-def _largest(case: _Case) -> int:
+def _large_batch(case: _Case) -> int:
     """How many trajectories are large in memory, a power of two."""
     one = 8 * (_STEPS + 1) * (case.robot.nq + case.robot.nv)
     return 1 << ((_LARGE_BYTES // one).bit_length() - 1)
@@ -229,7 +230,7 @@ def measure_contact(clock: Clock, kind: str) -> dict[str, Any]:
         "states": len(q),
         "steps": _STEPS,
         **_beside(mine, theirs),
-        "height": float(found.q[:, -1, 2].mean()),
+        "height": float(found.q[:_FEW, -1, 2].mean()),
         "mujoco_height": float(_split(case, stands)[0][:, -1, 2].mean()),
     }
 

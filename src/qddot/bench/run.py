@@ -255,7 +255,7 @@ def _scaling(clock: Clock, joints: int) -> dict[str, Any]:
     robot, settings = chain(joints), clock.settings
     subject = Subject(robot.name, "robot", robot, None, None)
     job = make_job(subject, "inverse_dynamics", settings.states, settings.bytes)
-    operations = compile_seconds(job)["operations"]
+    operations = robot.explain(job.function).operations
     (seconds,) = clock.interleaved(robot.name, [ours(job)])
     return {
         "joints": joints,

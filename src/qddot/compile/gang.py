@@ -17,7 +17,9 @@ __all__ = ["Ahead", "gang_size", "gangs_ir"]
 _STACK_BYTES = 1 << 16
 _GANG_BYTES = 1 << 16
 _AHEAD_BYTES = 1 << 15
+"""What a gang may take up of an array for it to be fetched: part of the second cache."""
 _NEAR_BYTES = 1 << 21
+"""A batch that stays near after it was written, with room for code."""
 _LINE = 64
 _MOST_BLOCKS = 8
 _PIECES_A_PART = 64
@@ -66,31 +68,29 @@ class Ahead:
     pieces: int
 
     @property
-    def _fetched(self) -> list[tuple[Array, int]]:
+    def fetched(self) -> list[tuple[Array, int]]:
         """The arrays that are fetched, and whether they are written."""
         both = [(a, int(a in self.written)) for a in (*self.read, *self.written)]
         return [(a, w) for a, w in both if self.blocks * _block_bytes(a) <= _AHEAD_BYTES]
 
-    def room(self) -> str:
-        """Room for an address an array."""
-        return f"  %ahead = alloca [{max(1, len(self._fetched))} x ptr]"
-
     def setup(self) -> list[str]:
-        """Whether the batch is larger than the caches, and whether the rows of arrays follow."""
+        """Whether the batch is larger than the caches and the rows of some array follow."""
         state = sum(a.count * a.vector.size for a in (*self.read, *self.written))
-        lines = [f"  %far = icmp ugt i64 %n, {_NEAR_BYTES // max(1, state)}"]
-        for a, _ in self._fetched:
+        lines, any_follow = [f"  %large = icmp ugt i64 %n, {_NEAR_BYTES // max(1, state)}"], "false"
+        for a, _ in self.fetched:
             k, row = a.number, a.count * a.vector.size
             lines += [
                 f"  %dense{k} = icmp eq i64 %step{k}, {row}",
                 f"  %follows{k} = and i1 %whole{k}, %dense{k}",
+                f"  %any{k} = or i1 {any_follow}, %follows{k}",
             ]
-        return lines
+            any_follow = f"%any{k}"
+        return [*lines, f"  %far = and i1 %large, {any_follow}"]
 
     def start(self) -> list[str]:
-        """Where the next gang has its rows; where they do not follow, what has been read."""
+        """Where the next gang has its rows; the same place every time where they do not follow."""
         lines = []
-        for place, (a, _) in enumerate(self._fetched):
+        for place, (a, _) in enumerate(self.fetched):
             k, states = a.number, self.blocks * a.vector.lanes
             lines += [
                 f"  %next{k} = add i64 %i, {states}",
@@ -105,7 +105,7 @@ class Ahead:
     def fetch(self, piece: int) -> list[str]:
         """Ask for the lines of the cache that come with a piece of block %b."""
         lines = []
-        for place, (a, writes) in enumerate(self._fetched):
+        for place, (a, writes) in enumerate(self.fetched):
             count, tag = -(-_block_bytes(a) // _LINE), f"{piece}_{place}"
             share = range(piece * count // self.pieces, (piece + 1) * count // self.pieces)
             if not share:
@@ -184,6 +184,12 @@ def _part(frame: Frame, pieces: range, rows: int, ahead: Ahead | None) -> list[s
     return [*lines, "  ret void"]
 
 
+def _tables(rows: int, ahead: Ahead | None) -> list[str]:
+    """Room for the addresses of the rows of a gang, and of what is fetched."""
+    fetched = [f"  %ahead = alloca [{max(1, len(ahead.fetched))} x ptr]"] if ahead else []
+    return [f"  %rows = alloca [{rows} x ptr]", *fetched]
+
+
 def _memory(v: Vector, vectors: int) -> tuple[list[str], list[str]]:
     """Buffers on the stack while they are small, else on the heap."""
     size = vectors * v.bytes
@@ -234,6 +240,7 @@ def _staging(outputs: Sequence[Array], states: int) -> tuple[list[str], list[str
 def gangs_ir(
     name: str,
     frame: Frame,
+    gang: int,
     pieces: int,
     outputs: Sequence[Array],
     setup: Sequence[str],
@@ -246,20 +253,18 @@ def gangs_ir(
     `setup` comes before all states and `start` before each gang; `body` begins at the label
     each_in and leaves to next_gang.
     """
-    v, gang = frame.vector, gang_size(frame, pieces, outputs)
+    v = frame.vector
     allocate, release = _memory(v, gang * frame.vectors)
     stage, unstage = _staging(outputs, gang * v.lanes)
     rows = len(outputs) * v.lanes
     lines = [
         _NO_MEMORY,
-        _kernel(frame, pieces, rows),
-        *([_kernel(frame, pieces, rows, ahead)] if ahead else []),
+        *(_kernel(frame, pieces, rows, each) for each in dict.fromkeys((None, ahead))),
         f"define void @{name}(ptr %args, ptr %dims, ptr %steps, ptr %data) {{",
         "entry:",
         "  %n = load i64, ptr %dims",
         "  %last = sub i64 %n, 1",
-        f"  %rows = alloca [{gang * rows} x ptr]",
-        *([ahead.room()] if ahead else []),
+        *_tables(gang * rows, ahead),
         *allocate,
         *setup,
         *stage,

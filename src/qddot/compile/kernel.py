@@ -13,7 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -115,14 +115,17 @@ class Kernel:
     source: Source
     facts: dict[str, Any]
 
-    @property
+    @cached_property
     def operations(self) -> int:
         """How many operations a state takes."""
         return int(sum(self.facts["operations"].values()))
 
-    @property
+    @cached_property
     def cost(self) -> int:
-        """What a state takes in time, in operations: a number that is moved counts as ten."""
+        """What a state, or a step of it, takes in time, in operations.
+
+        A number that is moved counts as ten; those of a step move less often, but all are counted.
+        """
         source = self.source
         return self.operations + 10 * sum(map(math.prod, (*source.inputs, *source.outputs)))
 

@@ -34,7 +34,8 @@ def loop_ir(
         offset += array.count
     for k, array in enumerate(written):
         before += array.rows("in", k * v.lanes)
-    ahead = Ahead(tuple(read), tuple(written), gang_size(frame, pieces, written), pieces)
+    gang = gang_size(frame, pieces, written)
+    ahead = Ahead(tuple(read), tuple(written), gang, pieces)
     after = [line for array in written for line in array.unstage("out")]
     body = [
         *each_block("in", "start", "run", frame, before, rows),
@@ -42,4 +43,4 @@ def loop_ir(
         *each_block("out", "ran", "next_gang", frame, after, rows),
     ]
     setup = [*(line for array in arrays for line in array.setup()), *ahead.setup()]
-    return gangs_ir(name, frame, pieces, written, setup, ahead.start(), body, ahead)
+    return gangs_ir(name, frame, gang, pieces, written, setup, ahead.start(), body, ahead)

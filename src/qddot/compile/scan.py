@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from qddot.compile.block import Array, Frame, Places, each_block
-from qddot.compile.gang import gangs_ir
+from qddot.compile.gang import gang_size, gangs_ir
 from qddot.compile.rows import Shape, split, writer_ir, writes_of
 from qddot.compile.tape import Tape
 from qddot.compile.types import Vector
@@ -88,7 +88,8 @@ def scan_ir(
         *_time(frame, moves, _copies(tape, places, frame, shapes)),
         *each_block("end", "ended", "next_gang", frame, moves.last, rows),
     ]
-    loop = gangs_ir(name, frame, pieces, moves.written, setup, start, body)
+    gang = gang_size(frame, pieces, moves.written)
+    loop = gangs_ir(name, frame, gang, pieces, moves.written, setup, start, body)
     return "\n".join([*_writers(tape, places, shapes, v), loop])
 
 

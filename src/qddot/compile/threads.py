@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import copy_context
-from functools import cache
+from functools import cache, partial
 from itertools import chain, islice, pairwise
 from typing import Any
 
@@ -80,20 +80,23 @@ def run_split(
     `cores` is the number of core axes of each input, `outputs` the core shapes of the outputs,
     `cost` what a state takes, in operations.
     """
+    # NumPy takes None for out only where there is one output
+    whole = partial(gufunc, *arrays, **({} if out is None else {"out": out}))
     if not all(isinstance(x, np.ndarray) for x in arrays):
-        return gufunc(*arrays, out=out)
+        return whole()
     batch = np.broadcast_shapes(
         *(x.shape[: x.ndim - n] for x, n in zip(arrays, cores, strict=True))
     )
-    parts = min(SETTING.threads, math.prod(batch) * cost // _WORTH_A_THREAD)
+    worth = math.prod(batch) * cost // _WORTH_A_THREAD
+    parts = min(SETTING.threads, max(batch, default=1), worth)
     if parts < 2:
-        return gufunc(*arrays, out=out)
+        return whole()
     axis = int(np.argmax(batch)) - len(batch)
     dtype = np.float32 if all(x.dtype.char == "f" for x in arrays) else np.float64
     given = out if isinstance(out, tuple) else (out,) * len(outputs) if out is None else (out,)
     wanted = [batch + s for s in outputs]
     if not _splittable(arrays, given, wanted):
-        return gufunc(*arrays, out=out)
+        return whole()
     results = [
         np.empty(batch + s, dtype) if o is None else o for s, o in zip(outputs, given, strict=True)
     ]

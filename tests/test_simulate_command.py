@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from test_bench import TINY
 from typer.testing import CliRunner
 
 import qddot
@@ -168,19 +169,6 @@ def test_mcap_needs_its_package_and_one_trajectory(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda n: None if n == "mcap" else find(n))
     with pytest.raises(MissingPackage, match="pip install"):
         save_trajectory(ARM, batch, tmp_path / "x.mcap")
-
-
-TINY = bench.Settings(
-    rounds=1,
-    seconds=0.0,
-    sample=1e-5,
-    states=8,
-    bytes=1,
-    threaded_bytes=1,
-    threaded_seconds=0.0,
-    rollout_seconds=0.0,
-    chains=(),
-)
 
 
 @pytest.fixture

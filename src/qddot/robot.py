@@ -18,7 +18,7 @@ from qddot import edit
 from qddot.algorithms.catalogue import CATALOGUE, Function, function, sizes
 from qddot.compile.gufunc import empty
 from qddot.compile.kernel import Kernel
-from qddot.compile.threads import SETTING, run_split
+from qddot.compile.threads import SETTING, run_split, run_whole
 from qddot.errors import NotUnderstood
 from qddot.evaluate import checked, interpret, settled, symbolic
 from qddot.flexible import with_flexible_joints
@@ -228,8 +228,7 @@ class Robot:
             cores = [len(shape) for shape in kernel.source.inputs]
             outputs, cost = kernel.source.outputs, kernel.cost
             return run_split(kernel.gufunc, checked_arrays, cores, outputs, out, cost)
-        # NumPy takes None for out only where there is one output
-        return kernel.gufunc(*checked_arrays, **({} if out is None else {"out": out}))
+        return run_whole(kernel.gufunc, checked_arrays, out)
 
     def _general(
         self, name: str, arrays: tuple[Any, ...], options: dict[str, Any], out: Any

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import copy_context
-from functools import cache, partial
+from functools import cache
 from itertools import chain, islice, pairwise
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from qddot.errors import NotUnderstood
 
-__all__ = ["SETTING", "Setting", "run_split", "set_threads", "threads"]
+__all__ = ["SETTING", "Setting", "run_split", "run_whole", "set_threads", "threads"]
 
 _WORTH_A_THREAD = 4_000_000
 """Operations that take longer than it takes to wake a thread."""
@@ -67,6 +67,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
+def run_whole(gufunc: Callable[..., Any], arrays: Sequence[Any], out: Any) -> Any:
+    """The gufunc on arrays; NumPy takes None for out only where there is one output."""
+    return gufunc(*arrays) if out is None else gufunc(*arrays, out=out)
+
+
 def run_split(
     gufunc: Callable[..., Any],
     arrays: Sequence[Any],
@@ -80,23 +85,21 @@ def run_split(
     `cores` is the number of core axes of each input, `outputs` the core shapes of the outputs,
     `cost` what a state takes, in operations.
     """
-    # NumPy takes None for out only where there is one output
-    whole = partial(gufunc, *arrays, **({} if out is None else {"out": out}))
     if not all(isinstance(x, np.ndarray) for x in arrays):
-        return whole()
+        return run_whole(gufunc, arrays, out)
     batch = np.broadcast_shapes(
         *(x.shape[: x.ndim - n] for x, n in zip(arrays, cores, strict=True))
     )
     worth = math.prod(batch) * cost // _WORTH_A_THREAD
     parts = min(SETTING.threads, max(batch, default=1), worth)
     if parts < 2:
-        return whole()
+        return run_whole(gufunc, arrays, out)
     axis = int(np.argmax(batch)) - len(batch)
     dtype = np.float32 if all(x.dtype.char == "f" for x in arrays) else np.float64
     given = out if isinstance(out, tuple) else (out,) * len(outputs) if out is None else (out,)
     wanted = [batch + s for s in outputs]
     if not _splittable(arrays, given, wanted):
-        return whole()
+        return run_whole(gufunc, arrays, out)
     results = [
         np.empty(batch + s, dtype) if o is None else o for s, o in zip(outputs, given, strict=True)
     ]

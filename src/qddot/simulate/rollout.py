@@ -257,8 +257,7 @@ def _outputs(
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Arrays for the trajectories, and for what is carried at their ends."""
     kind = arrays[0].dtype if arrays[0].dtype == arrays[1].dtype else np.dtype(float)
-    starts = (*arrays[:2], *arrays[3 : len(plan.shapes.samples) + 1])
-    shapes = [(*batch, samples + 1, x.shape[-1]) for x in starts]
+    shapes = [(*batch, samples + 1, *shape) for shape in plan.shapes.samples]
     paths = _given(out, shapes[:2], kind)
     paths += [np.empty(shape, kind) for shape in shapes[len(paths) :]]
     return paths, [np.empty((*batch, *shape), kind) for shape in plan.shapes.carry]

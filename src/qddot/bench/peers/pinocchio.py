@@ -34,7 +34,7 @@ _CALLS = {
 }
 _BATCHES = {"inverse_dynamics": "rneaInParallel", "forward_dynamics": "abaInParallel"}
 _FEW = 64
-"""States of which a batch has little to say about its own cost."""
+"""The fewest states of a batch, so that the call itself costs next to nothing."""
 FUNCTIONS = frozenset(_CALLS)
 
 

@@ -384,6 +384,43 @@ def test_what_cannot_be_done_is_said(changes, error, words):
         rollout(robot, **given)
 
 
+def test_plans_are_made_once_and_never_of_what_was_before():
+    robot, q0, v0 = qddot.load("planar_2r"), np.array([0.3, 0.2]), np.zeros(2)
+
+    @dataclasses.dataclass
+    class Push:
+        torque: float
+
+        def memory(self, model):
+            return 0
+
+        def start(self, model):
+            return []
+
+        def act(self, at, memory):
+            return [x + self.torque for x in at.tau], None
+
+        def renew(self, at, memory):
+            return []
+
+    def run(**choices):
+        return rollout(robot, q0, v0, dt=1e-3, steps=5, **choices)
+
+    friction = Friction(coulomb(0.1))
+    assert run().plan is run().plan
+    assert run(effects=[friction]).plan is run(effects=(friction,)).plan
+    assert run(effects=[friction]).plan is not run().plan
+    # what the caller may change is looked at again
+    push = Push(1.0)
+    before = run(effects=[push])
+    push.torque = 2.0
+    for native in (True, False):
+        robot.native = native
+        after, fresh = run(effects=[push]), run(effects=[Push(2.0)])
+        np.testing.assert_array_equal(after.v, fresh.v)
+        assert (np.abs(after.v[-1] - before.v[-1]) > 1e-4).all()
+
+
 @pytest.mark.parametrize("native", [True, False])
 def test_arrays_are_used_again(native):
     robot = Robot(qddot.load("planar_2r").model, native=native)

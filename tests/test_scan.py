@@ -12,41 +12,64 @@ from qddot.compile.kernel import Source, compile_kernel
 from qddot.compile.scan import ScanShapes
 from qddot.compile.threads import run_split, threads
 
-SHAPES = ScanShapes(carry=((2,), ()), sampled=((2,),), constants=((),), samples=((2,), (3,)))
+SHAPES = ScanShapes(
+    carry=((2,), (), (3,)), sampled=((2,),), constants=((),), told=(0, 2), left=(0, 1)
+)
+SIZES = (1, 0, 1, 2, 0, 0)
 
 
-def step(x, c, u, k):
+def step(x, c, m, u, k):
     """A step with an output that is an input, one that is a constant, and one given twice."""
-    y = [x[0] + k * u[0], x[1] * 0.5 + u[1]]
-    return [*y, c + 1.0, *y, c, y[0], 7.0]
+    y = [x[0] + k * u[0] + 0.1 * m[0], x[1] * 0.5 + u[1]]
+    return [*y, c + 1.0, c, y[0], 7.0]
 
 
 @pytest.fixture(scope="module")
 def gufunc():
-    source = Source("steps", "Steps.", step, SHAPES.inputs, SHAPES.outputs, "steps", SHAPES)
-    return compile_kernel(source).gufunc
+    source = Source("steps", "Steps.", step, SHAPES.inputs, SHAPES.carry, "steps", SHAPES)
+    made = compile_kernel(source).gufunc
+
+    def run(*given, out=None):
+        """The arrays of what is told say how many entries there are."""
+        given = [np.asarray(x) for x in given]
+        shapes = results(given)
+        kind = given[0].dtype
+        return made(
+            *given, out=tuple(np.full(s, np.nan, kind) for s in shapes) if out is None else out
+        )
+
+    run.signature = made.signature
+    return run
 
 
-def by_hand(x, c, u, k, every):
-    said, more = [], []
+def results(given):
+    """The shapes of what the gufunc gives."""
+    batch = np.broadcast_shapes(*(x.shape[: x.ndim - n] for x, n in zip(given, SIZES, strict=True)))
+    entries = given[3].shape[-2] + 1
+    return [(*batch, entries, 2), (*batch, entries, 3), (*batch, 2), batch]
+
+
+def by_hand(x, c, m, u, k, every):
+    told, more = [x], [m]
     for t in range(u.shape[1]):
         for _ in range(every):
-            y = np.stack([x[:, 0] + k * u[:, t, 0], x[:, 1] * 0.5 + u[:, t, 1]], -1)
-            last = np.stack([c, y[:, 0], np.full_like(c, 7.0)], -1)
-            x, c = y, c + 1
-        said.append(x)
-        more.append(last)
-    return np.stack(said, 1), np.stack(more, 1), x, c
+            first = x[:, 0] + k * u[:, t, 0] + 0.1 * m[:, 0]
+            x = np.stack([first, x[:, 1] * 0.5 + u[:, t, 1]], -1)
+            m = np.stack([c, x[:, 0], np.full_like(c, 7.0)], -1)
+            c = c + 1
+        told.append(x)
+        more.append(m)
+    return np.stack(told, 1), np.stack(more, 1), x, c
 
 
 def arrays(n, samples, dtype=float, seed=0):
     rng = np.random.default_rng(seed)
-    shapes = ((n, 2), (n,), (n, samples, 2), (n,))
+    shapes = ((n, 2), (n,), (n, 3), (n, samples, 2), (n,))
     return [rng.normal(size=s).astype(dtype) for s in shapes]
 
 
 def test_signature(gufunc):
-    assert gufunc.signature == "(2),(),(t,2),(),()->(t,2),(t,3),(2),()"
+    assert gufunc.signature == "(2),(),(3),(t,2),(),()->(s,2),(s,3),(2),()"
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -62,20 +85,21 @@ def test_equals_a_loop(gufunc, n, samples, every, dtype):
 
 
 def test_no_samples_give_back_the_start(gufunc):
-    x, c, u, k = arrays(5, 0)
-    said, more, last_x, last_c = gufunc(x, c, u, k, 1.0)
-    assert said.shape == (5, 0, 2)
-    assert more.shape == (5, 0, 3)
+    x, c, m, u, k = arrays(5, 0)
+    told, more, last_x, last_c = gufunc(x, c, m, u, k, 1.0)
+    np.testing.assert_array_equal(told, x[:, None])
+    np.testing.assert_array_equal(more, m[:, None])
     np.testing.assert_array_equal(last_x, x)
     np.testing.assert_array_equal(last_c, c)
 
 
 def test_any_layout(gufunc):
-    x, c, u, k = arrays(9, 5)
-    expected = by_hand(x, c, u, k, 2)
-    odd = [np.asfortranarray(x), np.repeat(c, 2)[::2], u.transpose(2, 1, 0).copy().T, k[::-1][::-1]]
+    x, c, m, u, k = arrays(9, 5)
+    expected = by_hand(x, c, m, u, k, 2)
+    odd = [np.asfortranarray(x), np.repeat(c, 2)[::2], np.repeat(m, 2, axis=1)[:, ::2]]
+    odd += [u.transpose(2, 1, 0).copy().T, k[::-1][::-1]]
     out = tuple(np.full((2, *e.shape), np.nan)[1] for e in expected)
-    spread = (np.empty((9, 2, 5)).swapaxes(1, 2), *out[1:])
+    spread = (np.empty((9, 2, 6)).swapaxes(1, 2), *out[1:])
     inner = tuple(np.full((*e.shape, 3), np.nan)[..., 1] for e in expected)
     for target in (out, spread, inner):
         for found, wanted in zip(gufunc(*odd, 2.0, out=target), expected, strict=True):
@@ -83,10 +107,10 @@ def test_any_layout(gufunc):
 
 
 def test_one_input_for_all_states_and_times(gufunc):
-    x, c, _, k = arrays(6, 1)
+    x, c, m, _, k = arrays(6, 1)
     u = np.broadcast_to(np.ones(2), (6, 4, 2))
-    found = gufunc(x[0], c[0], np.broadcast_to(np.ones(2), (4, 2)), k, 1.0)
-    expected = by_hand(np.tile(x[0], (6, 1)), np.full(6, c[0]), u, k, 1)
+    found = gufunc(x[0], c[0], m[0], np.broadcast_to(np.ones(2), (4, 2)), k, 1.0)
+    expected = by_hand(np.tile(x[0], (6, 1)), np.full(6, c[0]), np.tile(m[0], (6, 1)), u, k, 1)
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-14)
 
@@ -103,6 +127,6 @@ def test_threads_change_no_bit(gufunc):
     given = [*arrays(64, 6), np.array(1.0)]
     alone = gufunc(*given)
     with threads(3):
-        shared = run_split(gufunc, given, (1, 0, 2, 0, 0), ((6, 2), (6, 3), (2,), ()), None, 10**6)
+        shared = run_split(gufunc, given, SIZES, ((7, 2), (7, 3), (2,), ()), None, 10**6)
     for a, b in zip(shared, alone, strict=True):
         np.testing.assert_array_equal(a, b)

@@ -67,13 +67,12 @@ def test_threads_are_really_used(monkeypatch):
     robot, arrays = states()
     robot.bias(*arrays[:2])
     seen = []
-    real = module._part
+    real = module._run_shares
 
-    def spy(*arguments):
-        seen.append(threading.current_thread().name)
-        return real(*arguments)
+    def spy(run, *rest):
+        real(lambda part: seen.append(threading.current_thread().name) or run(part), *rest)
 
-    monkeypatch.setattr(module, "_part", spy)
+    monkeypatch.setattr(module, "_run_shares", spy)
     with threads(2):
         robot.bias(*arrays[:2])
     assert {name.split("_")[0] for name in seen} == {"qddot", threading.current_thread().name}
@@ -91,13 +90,12 @@ def test_shares_cover_an_axis_once_and_get_smaller(length, parts, worth):
     sizes = [x.stop - x.start for x in shares]
     assert sizes == sorted(sizes, reverse=True)
     assert min(sizes[:-1], default=worth) >= worth
-    if length > 8 * parts:
-        # no vector is filled by half, and none of a large batch runs alone
-        assert not any(size % 8 for size in sizes[:-1])
-        assert min(sizes[:-1], default=32) >= min(32, length // (4 * parts))
+    for whole in (8, 32):
+        # no vector is filled by half, and no gang of a large batch
+        assert length <= 4 * whole * parts or not any(size % whole for size in sizes[:-1])
     if length >= parts * max(worth, 1) * 8:
         assert len(shares) >= parts
-        assert sizes[-1] <= max(worth, 32) + 7
+        assert sizes[-1] <= max(worth, 32) + 31
 
 
 def test_a_batch_is_split_where_its_work_is_worth_it():

@@ -47,9 +47,8 @@ CONTACTS: dict[str, dict[str, Any]] = {
 _KP, _KD = 100.0, 3.0
 _STEP, _STEPS = 1e-3, 100
 _SAME = "implicit_damping"
-_STATES = 512
-_LARGE_BYTES = 96 * 2**20
-"""Trajectories that no cache holds."""
+_STATES = 256
+_LARGE = 2048
 _FEW = 16
 """From how many of the states MuJoCo takes its steps: its turns are as short as ours."""
 
@@ -105,7 +104,7 @@ def measure_rollout(clock: Clock, title: str) -> dict[str, Any]:
             mine, theirs = clock.interleaved(
                 f"{title}: rollout", turns, clock.settings.rollout_seconds
             )
-    large = case.of(_large_batch(case))
+    large = case.of(_LARGE)
     first, second = _two_threads(clock, title, large)
     return {
         **row,
@@ -125,12 +124,6 @@ def _beside(mine: float, theirs: float) -> dict[str, float]:
         "ratio": theirs / mine,
         "million_steps_a_second": 1e-6 / mine,
     }
-
-
-def _large_batch(case: _Case) -> int:
-    """How many trajectories are large in memory, a power of two."""
-    one = 8 * (_STEPS + 1) * (case.robot.nq + case.robot.nv)
-    return 1 << ((_LARGE_BYTES // one).bit_length() - 1)
 
 
 def _two_threads(clock: Clock, title: str, large: _Case) -> list[float]:

@@ -61,19 +61,20 @@ def each_block(
 class Array:
     """An argument of a loop: its number, the shape of one sample, and where its core strides begin.
 
-    A timed array has a first core axis more, along which its samples stand.
+    An array with a time has a first core axis more, along which its samples stand; that is the
+    value which says at which of them the loop is.
     """
 
     number: int
     shape: Shape
     first_stride: int
     vector: Vector
-    timed: bool = False
+    time: str = ""
 
     @property
     def axes(self) -> int:
         """Number of core axes."""
-        return len(self.shape) + self.timed
+        return len(self.shape) + bool(self.time)
 
     def setup(self) -> list[str]:
         """Load base, step and core strides, and find whether the samples are contiguous."""
@@ -84,7 +85,7 @@ class Array:
             f"  %sp{k} = getelementptr i64, ptr %steps, i64 {k}",
             f"  %step{k} = load i64, ptr %sp{k}",
         ]
-        names = [*(["t"] if self.timed else []), *map(str, range(len(self.shape)))]
+        names = [*(["t"] if self.time else []), *map(str, range(len(self.shape)))]
         for place, name in enumerate(names, start=self.first_stride):
             lines += [
                 f"  %cp{k}_{name} = getelementptr i64, ptr %steps, i64 {place}",
@@ -187,10 +188,10 @@ class Array:
     def _base(self, way: str) -> tuple[list[str], str]:
         """Where the samples of all states begin, at this time."""
         k, label = self.number, f"{self.number}_{way}"
-        if not self.timed:
+        if not self.time:
             return [], f"%base{k}"
         return [
-            f"  %away{label} = mul i64 %t, %c{k}_t",
+            f"  %away{label} = mul i64 {self.time}, %c{k}_t",
             f"  %now{label} = getelementptr i8, ptr %base{k}, i64 %away{label}",
         ], f"%now{label}"
 

@@ -1,8 +1,8 @@
 """A step repeated in time as LLVM IR: states stay in the cache from the first step to the last.
 
 The loop takes a carry (what a step hands to the next), sampled arrays (one entry a sample),
-constants and a number of steps a sample; it gives what the steps say at each sample, and the carry
-at the end.
+constants and a number of steps a sample. Of the carry it gives some parts at the start and at each
+sample, and some at the end.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from qddot.compile.block import Array, Frame, Places, each_block
 from qddot.compile.gang import gang_size, gangs_ir
@@ -24,39 +24,36 @@ __all__ = ["ScanShapes", "scan_ir", "step_places"]
 Axes = tuple[int | str, ...]
 
 
-def _timed(shape: Shape) -> Axes:
-    """Core axes of an array that has a sample of this shape at each time."""
-    return ("t", *shape)
-
-
 @dataclass(frozen=True)
 class ScanShapes:
-    """Core shapes of one step: what it carries, reads a sample, always reads, and says a sample."""
+    """Core shapes of one step: what it carries, reads a sample, and always reads.
+
+    `told` and `left` are the places in the carry of what is given at the start and at each sample,
+    and of what is given at the end.
+    """
 
     carry: tuple[Shape, ...]
     sampled: tuple[Shape, ...]
     constants: tuple[Shape, ...]
-    samples: tuple[Shape, ...]
+    told: tuple[int, ...]
+    left: tuple[int, ...] = ()
 
     @property
     def inputs(self) -> tuple[Shape, ...]:
-        """Inputs of a step."""
+        """Inputs of a step; its outputs are the carry again."""
         return (*self.carry, *self.sampled, *self.constants)
-
-    @property
-    def outputs(self) -> tuple[Shape, ...]:
-        """Outputs of a step: the carry again, and what it says."""
-        return (*self.carry, *self.samples)
 
     @property
     def arguments(self) -> tuple[Axes, ...]:
         """Core axes of the inputs of the gufunc; the last is the number of steps a sample."""
-        return (*self.carry, *map(_timed, self.sampled), *self.constants, ())
+        sampled: list[Axes] = [("t", *shape) for shape in self.sampled]
+        return (*self.carry, *sampled, *self.constants, ())
 
     @property
     def results(self) -> tuple[Axes, ...]:
-        """Core axes of the outputs of the gufunc."""
-        return (*map(_timed, self.samples), *self.carry)
+        """Core axes of the outputs of the gufunc; what is told has one entry more than samples."""
+        told: list[Axes] = [("s", *self.carry[k]) for k in self.told]
+        return (*told, *(self.carry[k] for k in self.left))
 
 
 def scan_ir(
@@ -84,13 +81,14 @@ def scan_ir(
     ]
     rows = len(moves.written) * v.lanes
     body = [
-        *each_block("in", "start", "time", frame, moves.before, rows),
-        *_time(frame, moves, _copies(tape, places, frame, shapes)),
+        *each_block("in", "start", "each_first", frame, moves.before, rows),
+        *each_block("first", "each_in", "time", frame, moves.first, rows),
+        *_time(frame, moves, _copies(tape, places, frame)),
         *each_block("end", "ended", "next_gang", frame, moves.last, rows),
     ]
     gang = gang_size(frame, pieces, moves.written)
     loop = gangs_ir(name, frame, gang, pieces, moves.written, setup, start, body)
-    return "\n".join([*_writers(tape, places, shapes, v), loop])
+    return "\n".join([*_writers(shapes, v), loop])
 
 
 def _count(shapes: Sequence[Shape]) -> int:
@@ -118,87 +116,93 @@ def step_places(tape: Tape, shapes: ScanShapes) -> Places:
     behind = itertools.count(_count(shapes.inputs))
     for k, x in enumerate(tape.outputs):
         if type(x) is int and x not in places:
-            own = inputs[k] if k < _count(shapes.carry) else -1
-            at_once = x == own or (
-                own >= 0 and last.get(own, -1) <= x and tape.code[x][0] != "input"
-            )
+            own = inputs[k]
+            at_once = x == own or (last.get(own, -1) <= x and tape.code[x][0] != "input")
             places[x] = k if at_once else next(behind)
     return places
 
 
-def _writers(tape: Tape, places: Places, shapes: ScanShapes, v: Vector) -> list[str]:
-    """The functions @say, from the outputs of a step, and @finish, from the carry."""
-    said = split(tape.outputs, shapes.outputs)[len(shapes.carry) :]
+def _writers(shapes: ScanShapes, v: Vector) -> list[str]:
+    """The functions @tell and @leave, from the carry."""
     carried = range(_count(shapes.carry))
-    parts = [*([()] * len(said)), *split(carried, shapes.carry)]
+    parts, places = split(carried, shapes.carry), {k: k for k in carried}
+    told, left = ([parts[k] for k in some] for some in (shapes.told, shapes.left))
     return [
-        writer_ir("say", v, writes_of(said, v.lanes), places),
-        writer_ir("finish", v, writes_of(parts, v.lanes), {k: k for k in carried}),
+        writer_ir("tell", v, writes_of(told, v.lanes), places),
+        writer_ir("leave", v, writes_of([*([()] * len(told)), *left], v.lanes), places),
     ]
 
 
 def _time(frame: Frame, moves: _Moves, copies: Sequence[str]) -> list[str]:
-    """All samples of a gang: read, step as often as asked, say."""
+    """All samples of a gang: read, step as often as asked, tell."""
     rows = len(moves.written) * frame.vector.lanes
     return [
         "time:",
-        "  %t = phi i64 [0, %each_in], [%t_next, %sampled]",
+        "  %t = phi i64 [0, %each_first], [%t_next, %each_out]",
         "  %t_more = icmp slt i64 %t, %samples",
         "  br i1 %t_more, label %sample, label %ended",
         "sample:",
+        "  %t_next = add i64 %t, 1",
         "  br label %each_xs",
         *each_block("xs", "sample", "repeat", frame, moves.sampled, rows),
         "repeat:",
         "  %s = phi i64 [0, %each_xs], [%s_next, %each_copy]",
         "  %s_more = icmp slt i64 %s, %every",
-        "  br i1 %s_more, label %run, label %said",
+        "  br i1 %s_more, label %run, label %told",
         "run:",
         "  call void @kernel(ptr %frames, i64 %gang, ptr %rows)",
         "  %s_next = add i64 %s, 1",
         "  br label %each_copy",
         *each_block("copy", "run", "repeat", frame, copies, rows),
-        "said:",
+        "told:",
         "  br label %each_out",
-        *each_block("out", "said", "sampled", frame, moves.after, rows),
-        "sampled:",
-        "  %t_next = add i64 %t, 1",
-        "  br label %time",
+        *each_block("out", "told", "time", frame, moves.after, rows),
         "ended:",
         "  br label %each_end",
     ]
 
 
 class _Moves:
-    """What moves all arrays: once a gang, at each sample before and after, and at the end."""
+    """What moves all arrays: to start a gang, before and after each sample, and at the end."""
 
     def __init__(self, shapes: ScanShapes, frame: Frame) -> None:
         self.setup: list[str] = []
         self.before: list[str] = []
         self.sampled: list[str] = []
-        v, carried, said = frame.vector, len(shapes.carry), len(shapes.samples)
-        timed = range(carried, carried + len(shapes.sampled))
-        every = [*shapes.inputs, (), *shapes.samples, *shapes.carry]
-        first, core, offset = len(shapes.inputs) + 1, len(every), 0
-        spoken = range(first, first + said)
-        arrays = []
-        for k, shape in enumerate(every):
-            arrays.append(Array(k, shape, core, v, k in timed or k in spoken))
-            core += arrays[-1].axes
-            self.setup += arrays[-1].setup()
-        for k, array in enumerate(arrays[: first - 1]):
-            if k in timed:
+        told, v, offset = len(shapes.told), frame.vector, 0
+        arrays = _arrays(shapes, v)
+        for array in arrays:
+            self.setup += array.setup()
+        read, self.written = arrays[: len(shapes.inputs)], arrays[len(shapes.inputs) + 1 :]
+        for array in read:
+            if array.time:
                 self.sampled += _unless_still(array, array.gather("xs", offset))
             else:
                 self.before += array.gather("in", offset)
             offset += array.count
-        self.written = arrays[first:]
-        spoken_arrays, ends = self.written[:said], self.written[said:]
+        paths, ends = self.written[:told], self.written[told:]
+        starts = [replace(array, time="0") for array in paths]
+        self.before += _rows("in", starts, 0)
+        self.first = _written("first", starts, "tell", "%buffer_first")
         # the rows of a sample come from far away while its steps are computed
-        self.sampled += _rows("xs", spoken_arrays, 0)
-        self.sampled += [line for array in spoken_arrays for line in array.fetch("xs")]
-        self.after = _written("out", spoken_arrays, "say", "%buffer_out")
-        self.last = _rows("end", ends, said * v.lanes)
-        self.last += _written("end", ends, "finish", "%buffer_end")
+        self.sampled += _rows("xs", paths, 0)
+        self.sampled += [line for array in paths for line in array.fetch("xs")]
+        self.after = _written("out", paths, "tell", "%buffer_out")
+        self.last = _rows("end", ends, told * v.lanes)
+        self.last += _written("end", ends, "leave", "%buffer_end")
+
+
+def _arrays(shapes: ScanShapes, v: Vector) -> list[Array]:
+    """The arguments of the gufunc; what is told after a sample is one entry ahead of it."""
+    time, arrays = {"t": "%t", "s": "%t_next"}, list[Array]()
+    every = (*shapes.arguments, *shapes.results)
+    first = len(every)
+    for k, axes in enumerate(every):
+        name = axes[0] if axes else ""
+        core = tuple(int(n) for n in axes if n not in time)
+        arrays.append(Array(k, core, first, v, time.get(str(name), "")))
+        first += len(axes)
+    return arrays
 
 
 def _unless_still(array: Array, moves: Sequence[str]) -> list[str]:
@@ -218,7 +222,7 @@ def _unless_still(array: Array, moves: Sequence[str]) -> list[str]:
 
 def _rows(way: str, arrays: Sequence[Array], first: int) -> list[str]:
     """Keep the addresses of the rows of a block, from this entry of their table on."""
-    places = range(first, first + len(arrays) * arrays[0].vector.lanes, arrays[0].vector.lanes)
+    places = (first + k * array.vector.lanes for k, array in enumerate(arrays))
     return [line for array, k in zip(arrays, places, strict=True) for line in array.rows(way, k)]
 
 
@@ -228,11 +232,11 @@ def _written(way: str, arrays: Sequence[Array], writer: str, buffer: str) -> lis
     return [call, *(line for array in arrays for line in array.unstage(way))]
 
 
-def _copies(tape: Tape, places: Places, frame: Frame, shapes: ScanShapes) -> Sequence[str]:
+def _copies(tape: Tape, places: Places, frame: Frame) -> Sequence[str]:
     """What is carried from its place in a frame to its inputs, if it is not there already."""
     t, size = frame.vector.type, frame.vector.bytes
     lines = []
-    for k, x in enumerate(tape.outputs[: _count(shapes.carry)]):
+    for k, x in enumerate(tape.outputs):
         value = f"%cx{k}" if type(x) is int else frame.vector.constant(x)
         if type(x) is int:
             if places[x] == k:

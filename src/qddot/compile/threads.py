@@ -6,18 +6,27 @@ import math
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
-from functools import cache
-from itertools import chain, islice, pairwise
+from functools import cache, lru_cache
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
 
 from qddot.errors import NotUnderstood
 
-__all__ = ["SETTING", "Setting", "run_split", "run_whole", "set_threads", "threads"]
+__all__ = [
+    "SETTING",
+    "Setting",
+    "broadcast",
+    "leading_axes",
+    "run_split",
+    "run_whole",
+    "set_threads",
+    "threads",
+]
 
 _WORTH_A_THREAD = 4_000_000
 """Operations that take longer than it takes to wake a thread."""
@@ -72,6 +81,17 @@ def run_whole(gufunc: Callable[..., Any], arrays: Sequence[Any], out: Any) -> An
     return gufunc(*arrays) if out is None else gufunc(*arrays, out=out)
 
 
+def leading_axes(arrays: Sequence[np.ndarray], cores: Sequence[int]) -> list[tuple[int, ...]]:
+    """The axes of arrays before their core axes, of which each has so many."""
+    return [x.shape[: x.ndim - n] for x, n in zip(arrays, cores, strict=True)]
+
+
+def broadcast(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """What shapes broadcast to; most often all that have axes have the same."""
+    different = {shape for shape in shapes if shape}
+    return np.broadcast_shapes(*different) if len(different) > 1 else next(iter(different), ())
+
+
 def run_split(
     gufunc: Callable[..., Any],
     arrays: Sequence[Any],
@@ -87,62 +107,80 @@ def run_split(
     """
     if not all(isinstance(x, np.ndarray) for x in arrays):
         return run_whole(gufunc, arrays, out)
-    batch = np.broadcast_shapes(
-        *(x.shape[: x.ndim - n] for x, n in zip(arrays, cores, strict=True))
-    )
-    worth = math.prod(batch) * cost // _WORTH_A_THREAD
-    parts = min(SETTING.threads, max(batch, default=1), worth)
+    batch = broadcast(leading_axes(arrays, cores))
+    states, longest = math.prod(batch), max(batch, default=1)
+    parts = min(SETTING.threads, longest, states * cost // _WORTH_A_THREAD)
     if parts < 2:
         return run_whole(gufunc, arrays, out)
-    axis = int(np.argmax(batch)) - len(batch)
-    dtype = np.float32 if all(x.dtype.char == "f" for x in arrays) else np.float64
     given = out if isinstance(out, tuple) else (out,) * len(outputs) if out is None else (out,)
-    wanted = [batch + s for s in outputs]
+    wanted = [batch + core for core in outputs]
     if not _splittable(arrays, given, wanted):
         return run_whole(gufunc, arrays, out)
-    results = [
-        np.empty(batch + s, dtype) if o is None else o for s, o in zip(outputs, given, strict=True)
-    ]
-    shares = _shares(batch[axis], parts, _WORTH_A_SHARE * batch[axis] // (cost * math.prod(batch)))
-    sizes = [len(s) for s in outputs]
-
-    def work(first: slice) -> None:
-        try:
-            for part in chain([first], shares):
-                given = [_part(x, axis - n, part) for x, n in zip(arrays, cores, strict=True)]
-                made = [_part(x, axis - n, part) for x, n in zip(results, sizes, strict=True)]
-                gufunc(*given, out=tuple(made))
-        finally:
-            # what fails in one thread leaves nothing to the others
-            deque(shares, maxlen=0)
-
-    # what np.errstate says holds in the threads too
-    first, *others = islice(shares, parts)
-    running = [_pool(parts - 1).submit(copy_context().run, work, part) for part in others]
-    try:
-        work(first)
-    finally:
-        # nothing may write to the results any more when this one has failed
-        wait(running)
-    for one in running:
-        one.result()
+    dtype = np.float32 if all(x.dtype.char == "f" for x in arrays) else np.float64
+    results = [np.empty(s, dtype) if o is None else o for s, o in zip(wanted, given, strict=True)]
+    axis = batch.index(longest) - len(batch)
+    read = _cutter(arrays, cores, axis)
+    written = _cutter(results, [len(core) for core in outputs], axis)
+    shares = _shares(longest, parts, _WORTH_A_SHARE * longest // (cost * states))
+    _run_shares(lambda part: gufunc(*read(part), out=tuple(written(part))), shares, parts)
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def _shares(length: int, parts: int, worth: int) -> Iterator[slice]:
+def _cutter(
+    arrays: Sequence[np.ndarray], cores: Sequence[int], axis: int
+) -> Callable[[slice], list[np.ndarray]]:
+    """What cuts a part along an axis, counted from the core axes, out of arrays that have it."""
+    before = [
+        None
+        if x.ndim < n - axis or x.shape[axis - n] == 1
+        else (slice(None),) * (x.ndim + axis - n)
+        for x, n in zip(arrays, cores, strict=True)
+    ]
+    places = list(zip(arrays, before, strict=True))
+    return lambda part: [x if at is None else x[(*at, part)] for x, at in places]
+
+
+def _run_shares(run: Callable[[slice], Any], shares: tuple[slice, ...], parts: int) -> None:
+    """All shares, by this thread and others that take the next one when they are done.
+
+    The last is this one's: while it runs the others finish, and nobody has to be woken.
+    """
+    (mine, *others), more = shares[:parts], shares[parts:]
+    # threads may share the iterator of a tuple
+    left = iter(more[:-1])
+
+    def work(*own: slice) -> None:
+        try:
+            for part in chain(own[:1], left, own[1:]):
+                run(part)
+        finally:
+            # what fails in one thread leaves nothing to the others
+            deque(left, maxlen=0)
+
+    # what np.errstate says holds in the threads too
+    running = [_pool(parts - 1).submit(copy_context().run, work, part) for part in others]
+    try:
+        work(mine, *more[-1:])
+    finally:
+        # nothing may write to the results any more when this one has failed
+        failures = [one.exception() for one in running]
+    for failure in filter(None, failures):
+        raise failure
+
+
+@lru_cache(maxsize=64)
+def _shares(length: int, parts: int, worth: int) -> tuple[slice, ...]:
     """Parts of an axis for threads to take when they are done with another: the last are small.
 
     A core that others use too then does less, and none waits long for it. Where there are states
-    enough, none is smaller than what is worth it and fills vectors and gangs. Threads may share
-    the iterator, as it is one of a list.
+    enough, none is smaller than what is worth it and fills vectors and gangs.
     """
-    least, bounds = max(worth, min(_FULL, length // (4 * parts))), [0]
+    least, bounds = max(worth, min(_FULL, length // (4 * parts)), 1), [0]
+    whole = next((n for n in (_FULL, _WHOLE) if length > 4 * n * parts), 1)
     while bounds[-1] < length:
-        left = length - bounds[-1]
-        share = max(least, left // (2 * parts))
-        whole = -(-share // _WHOLE) * _WHOLE if length > _WHOLE * parts else share
-        bounds.append(min(length, bounds[-1] + max(1, whole)))
-    return iter([slice(a, b) for a, b in pairwise(bounds)])
+        share = max(least, (length - bounds[-1]) // (2 * parts))
+        bounds.append(min(length, bounds[-1] + -(-share // whole) * whole))
+    return tuple(slice(a, b) for a, b in pairwise(bounds))
 
 
 def _splittable(
@@ -165,12 +203,3 @@ def _same_place(a: np.ndarray, b: np.ndarray) -> bool:
     return a.__array_interface__["data"] == b.__array_interface__["data"] and (
         (a.shape, a.strides, a.dtype) == (b.shape, b.strides, b.dtype)
     )
-
-
-def _part(x: np.ndarray, axis: int, part: slice) -> np.ndarray:
-    """A part of an array along an axis counted from the end, if the array has that axis."""
-    if x.ndim < -axis or x.shape[axis] == 1:
-        return x
-    index = [slice(None)] * x.ndim
-    index[axis] = part
-    return x[tuple(index)]

@@ -3,64 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from qddot.compile.threads import broadcast, leading_axes
 from qddot.errors import BatchMismatch, NotUnderstood, ShapeMismatch, UnknownName
-from qddot.simulate.feedback import Sensor
-from qddot.simulate.plan import Hold, StepPlan
-from qddot.simulate.plant import ContactLaw, Effect, Resisting
+from qddot.simulate.plan import StepPlan
 
 __all__ = [
     "above_zero",
     "batch_shape",
-    "check_parts",
-    "check_together",
-    "known_hold",
     "loop_arguments",
     "numbers",
     "sample_count",
 ]
-
-_WITH_CONTACT = ("semi_implicit", "implicit_damping")
-_EFFECTS = "Friction(law), PenaltyContact and the like are; the rest is sensors=… or contact=…"
-_SENSORS = "Noise, Quantisation and the like are; what acts on joints is one of the effects"
-
-
-def check_parts(effects: Sequence[Effect], sensors: Sequence[Sensor]) -> None:
-    """Refuse what is neither effect nor sensor."""
-    for what, parts, method in (("effect", effects, "act"), ("sensor", sensors, "read")):
-        if not isinstance(parts, Sequence):
-            raise NotUnderstood(f"{what}s", parts, f"it is a list of {what}s")
-        for part in parts:
-            if not hasattr(part, method):
-                known = _EFFECTS if method == "act" else _SENSORS
-                raise NotUnderstood(what, part, known)
-
-
-def check_together(integrator: str, effects: Sequence[Effect], contact: ContactLaw | None) -> None:
-    """Refuse what has no meaning together."""
-    if contact is not None and not hasattr(contact, "step"):
-        accepted = "it is a ComplementarityContact; a PenaltyContact is one of the effects"
-        raise NotUnderstood("contact", contact, accepted)
-    if contact is not None and integrator not in _WITH_CONTACT:
-        accepted = f"contact by complementarity steps with {' or '.join(_WITH_CONTACT)}"
-        raise NotUnderstood("integrator", integrator, accepted)
-    resisting = [effect for effect in effects if isinstance(effect, Resisting)]
-    for effect in resisting if integrator == "implicit_damping" else ():
-        if getattr(effect, "model_damping", False):
-            accepted = "implicit_damping has the damping of the model already: damping=False"
-            raise NotUnderstood("effect", effect, accepted)
-
-
-def known_hold(hold: str) -> Hold:
-    """How torques are held between samples."""
-    for known in get_args(Hold):
-        if hold == known:
-            return known
-    raise NotUnderstood("hold", hold, "it is 'zero' or 'linear'")
 
 
 def above_zero(name: str, x: float, what: str = "a number") -> float:
@@ -80,11 +37,14 @@ def sample_count(steps: int, every: int) -> int:
     return int(steps // every)
 
 
-def numbers(function: str, name: str, x: ArrayLike, core: tuple[int, ...]) -> np.ndarray:
-    """An array of real numbers with these last axes."""
+def numbers(
+    function: str, name: str, x: ArrayLike, core: tuple[int, ...], copy: bool = True
+) -> np.ndarray:
+    """An array of real numbers with these last axes, that of the caller only without `copy`."""
     try:
         array = np.asarray(x)
-        array = array if array.dtype == np.float32 else array.astype(np.float64)
+        kind = np.float32 if array.dtype == np.float32 else np.float64
+        array = array.astype(kind, copy=copy)
     except (TypeError, ValueError) as error:
         raise NotUnderstood(f"{function}: {name}", x, "it needs an array of numbers") from error
     if array.ndim < len(core) or array.shape[array.ndim - len(core) :] != core:
@@ -123,7 +83,8 @@ def loop_arguments(
     )
     if plan.iterations:
         starts.insert(0, np.zeros(len(plan.iterations)))
-    q, v = numbers("rollout", "q0", q0, (model.nq,)), numbers("rollout", "v0", v0, (model.nv,))
+    q = numbers("rollout", "q0", q0, shapes.carry[0], copy=False)
+    v = numbers("rollout", "v0", v0, shapes.carry[1], copy=False)
     torque = _rows("tau", np.zeros(model.nv) if tau is None else tau, model.nv, rows)
     torques = [torque[..., :-1, :], torque[..., 1:, :]] if plan.hold == "linear" else [torque]
     inputs = [
@@ -135,15 +96,18 @@ def loop_arguments(
     torques += [_rows(name, given[name], n, samples) for name, (n,) in references.items()]
     kind = np.result_type(q, v)
     clock, length, count = (np.array(x, kind) for x in (0.0, dt, every))
-    rest = (clock, *starts, *torques, length, count, *inputs, count)
-    return [q, v, *(x.astype(kind, copy=False) for x in rest)]
+    arrays = (q, v, clock, *starts, *torques, length, count, *inputs, count)
+    return [x.astype(kind, copy=False) for x in arrays]
 
 
 def _rows(name: str, x: ArrayLike, n: int, rows: int) -> np.ndarray:
     """A row of numbers a sample; one row for all times is not copied."""
     array = numbers("rollout", name, x, (n,))
     if array.ndim == 1:
-        return np.broadcast_to(array, (rows, n))
+        # what np.broadcast_to gives, which is slow where a call comes after much else
+        held = np.ndarray((rows, n), array.dtype, array, strides=(0, *array.strides))
+        held.flags.writeable = False
+        return held
     if array.shape[-2] not in (1, rows):
         raise ShapeMismatch("rollout", name, f"({n}), or (..., {rows}, {n})", array.shape)
     return np.broadcast_to(array, (*array.shape[:-2], rows, n))
@@ -153,8 +117,8 @@ def batch_shape(
     function: str, arrays: Sequence[np.ndarray], cores: Sequence[int], names: Sequence[str]
 ) -> tuple[int, ...]:
     """What the axes before the last ones, so many of each array, broadcast to."""
-    leading = [x.shape[: x.ndim - n] for x, n in zip(arrays, cores, strict=True)]
+    leading = leading_axes(arrays, cores)
     try:
-        return np.broadcast_shapes(*leading)
+        return broadcast(leading)
     except ValueError:
         raise BatchMismatch(function, leading, names) from None

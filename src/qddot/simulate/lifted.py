@@ -53,14 +53,11 @@ def _mapped(part: Any, kind: type, change: Callable[[Any], Any]) -> Any:
     """
     if isinstance(part, kind):
         return change(part)
-    if isinstance(part, Mapping):
-        named = {name: _mapped(x, kind, change) for name, x in part.items()}
-        return named if any(named[name] is not x for name, x in part.items()) else part
     if type(part) is tuple:
         each = tuple(_mapped(x, kind, change) for x in part)
         return each if any(a is not b for a, b in zip(each, part, strict=True)) else part
     if not is_dataclass(part):
-        return part
+        return _mapped_values(part, kind, change) if isinstance(part, Mapping) else part
     result = part
     for x in (f for f in fields(part) if f.compare):
         before = getattr(part, x.name)
@@ -69,3 +66,10 @@ def _mapped(part: Any, kind: type, change: Callable[[Any], Any]) -> Any:
             result = copy.copy(part) if result is part else result
             object.__setattr__(result, x.name, after)
     return result
+
+
+def _mapped_values(
+    part: Mapping[Any, Any], kind: type, change: Callable[[Any], Any]
+) -> Mapping[Any, Any]:
+    named = {name: _mapped(x, kind, change) for name, x in part.items()}
+    return named if any(named[name] is not x for name, x in part.items()) else part

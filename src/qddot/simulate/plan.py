@@ -68,10 +68,10 @@ class StepPlan:
 
     @cached_property
     def shapes(self) -> ScanShapes:
-        """Carry q, v, a clock, misses and memories; read torques and references; give q and v.
+        """Carry q, v, a clock, misses and memories; read torques and references; tell q and v.
 
-        The misses of what is iterated for, the largest so far, are given at each sample as well,
-        and with `record` the memories.
+        The misses of what is iterated for, the largest so far, are told at each sample as well,
+        and with `record` the memories, which else are left at the end.
         """
         m, dims = self.model, sizes(self.model, {})
         memories = tuple((n,) for n in self.kept if n)
@@ -82,11 +82,15 @@ class StepPlan:
         torques = ((m.nv,),) * self.torque_rows
         references, gains = self.law
         misses = ((len(self.iterations),),) if self.iterations else ()
+        carry = ((m.nq,), (m.nv,), (), *misses, *memories)
+        kept = tuple(range(len(carry) - len(memories), len(carry)))
+        always = (0, 1, *range(3, 3 + len(misses)))
         return ScanShapes(
-            carry=((m.nq,), (m.nv,), (), *misses, *memories),
+            carry=carry,
             sampled=(*torques, *references.values()),
             constants=((), (), *inputs, *gains.values(), *((),) * self.figures),
-            samples=((m.nq,), (m.nv,), *misses, *(memories if self.record else ())),
+            told=(*always, *kept) if self.record else always,
+            left=() if self.record else kept,
         )
 
     @cached_property
@@ -108,7 +112,7 @@ class StepPlan:
         )
 
     def step(self, *values: Any) -> list[Any]:
-        """One step, from the numbers of the shapes to those of the carry and the samples."""
+        """One step, from the numbers of the shapes to those of the carry."""
         plant, q, v, clock, memories, seen = self.opened(*values)
         misses: list[Any] = []
         model, damped = plant.model, self.integrator == "implicit_damping"
@@ -125,8 +129,7 @@ class StepPlan:
             misses.append(plant.missed)
         if misses:
             misses = [largest(a, b) for a, b in zip(values[3], misses, strict=True)]
-        said = (*q1, *v1, *misses, *(kept if self.record else ()))
-        return [*q1, *v1, clock, *misses, *kept, *said]
+        return [*q1, *v1, clock, *misses, *kept]
 
     def opened(self, *values: Any) -> tuple[RobotPlant, Any, Any, Any, list[Any], list[Any]]:
         """The plant at the start of a step, the state, the clock after it, and the memories.
@@ -184,12 +187,17 @@ class StepPlan:
 
     def kernel(self) -> Kernel:
         """The compiled loop of this step."""
+        return kept_kernel(self._key, self._source)
+
+    @cached_property
+    def _key(self) -> str:
+        """All that the text of the step depends on, in words."""
         parts = [getattr(self, f.name) for f in fields(self) if f.name != "model"]
-        return kept_kernel(repr((self.model.digest, *parts)), self._source)
+        return repr((self.model.digest, *parts))
 
     def _source(self, key: str) -> Source:
         name, doc, shapes = f"rollout_{self.integrator}", "A robot stepped in time.", self.shapes
-        return Source(name, doc, self.step, shapes.inputs, shapes.outputs, key, shapes)
+        return Source(name, doc, self.step, shapes.inputs, shapes.carry, key, shapes)
 
 
 def _readings(

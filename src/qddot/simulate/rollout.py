@@ -4,31 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.compile.threads import SETTING, run_split
-from qddot.errors import NotUnderstood, ShapeMismatch, UnknownName
+from qddot.errors import NotUnderstood, ShapeMismatch
 from qddot.health import refuse_singular
-from qddot.kernels import PARAMETERS
 from qddot.robot import Robot
 from qddot.simulate.arguments import (
     above_zero,
     batch_shape,
-    check_parts,
-    check_together,
-    known_hold,
     loop_arguments,
     sample_count,
 )
 from qddot.simulate.feedback import Feedback, Sensor
-from qddot.simulate.integrators import find_integrator
 from qddot.simulate.layout import columns, nested, over_time, stacked
-from qddot.simulate.lifted import lift
 from qddot.simulate.plan import Hold, StepPlan
+from qddot.simulate.planned import planned
 from qddot.simulate.plant import ContactLaw, Effect
 
 if TYPE_CHECKING:
@@ -165,22 +160,13 @@ def rollout(
     those of a rollout that is done with; new memory for large ones takes time.
     """
     constants = dict(parameters or {})
-    for name in constants:
-        if name not in PARAMETERS:
-            raise UnknownName("parameter", name, PARAMETERS)
-    check_parts(effects, sensors)
-    check_together(integrator, effects, contact)
-    (acting, sensing, touching), figures = lift((tuple(effects), tuple(sensors), contact))
-    plan = StepPlan(
-        robot.model,
-        *(find_integrator(integrator).name, known_hold(hold), acting, tuple(constants)),
-        *(feedback, sensing, touching),
-        record or contact is not None or any(getattr(e, "recorded", False) for e in effects),
-        len(figures),
+    plan, figures = planned(
+        *(robot.model, integrator, hold, effects, tuple(constants)),
+        *(feedback, sensors, contact, record),
     )
     samples, length = sample_count(steps, every), above_zero("dt", dt, "a time in seconds,")
     arrays = loop_arguments(plan, q0, v0, tau, samples, length, every, constants, given, figures)
-    if not {"inertia", "armature"} & set(constants):
+    if not {"inertia", "armature"} & constants.keys():
         refuse_singular(robot.name, robot.singular_joints, {})
     return _run(plan, arrays, samples, length, every, robot.native and robot.nv > 0, out=out)
 
@@ -198,22 +184,29 @@ def _run(
     """All steps, after so many before."""
     cores = [len(a) for a in plan.shapes.arguments]
     batch = batch_shape("rollout", arrays, cores, plan.names)
-    paths, last = _outputs(plan, arrays, batch, samples, out)
+    paths, ends = _outputs(plan, arrays, batch, samples, out)
     # the status tells what overflows
     with np.errstate(all="ignore"):
         if native:
-            _native(plan, arrays, samples * every, paths, last)
+            _native(plan, arrays, samples * every, (*paths, *ends))
         else:
-            _interpreted(plan, arrays, samples, every, paths, last)
+            _interpreted(plan, arrays, samples, every, paths, ends)
     q, v, *history = paths
-    watched = len(plan.shapes.carry) - 3 - sum(n > 0 for n in plan.kept)
+    misses = history.pop(0) if plan.iterations else None
     inputs = tuple(arrays[len(plan.shapes.carry) : -1])
-    time = (before + np.arange(samples + 1) * every) * dt
-    parts = last[3 + watched :], history[watched:]
-    ends, kept = (_of_keepers(plan, part, q.shape[:-2]) for part in parts)
-    misses = history[0] if watched else None
-    facts = (inputs[0], dt, plan.integrator, ends, kept, plan, inputs, misses, native, every)
+    time = _times(before, samples, every, dt)
+    ends = [x[..., -1, :] for x in history] if plan.record else ends
+    memories, kept = (_of_keepers(plan, part, batch) for part in (ends, history))
+    facts = (inputs[0], dt, plan.integrator, memories, kept, plan, inputs, misses, native, every)
     return Rollout(time, q, v, *facts)
+
+
+@lru_cache(maxsize=64)
+def _times(before: int, samples: int, every: int, dt: float) -> np.ndarray:
+    """The times of samples; rollouts of the same length share them."""
+    time = np.arange(before, before + samples * every + 1, every) * dt
+    time.flags.writeable = False
+    return time
 
 
 def _of_keepers(
@@ -225,27 +218,17 @@ def _of_keepers(
 
 
 def _native(
-    plan: StepPlan,
-    arrays: Sequence[np.ndarray],
-    steps: int,
-    paths: Sequence[np.ndarray],
-    last: Sequence[np.ndarray],
+    plan: StepPlan, arrays: Sequence[np.ndarray], steps: int, results: tuple[np.ndarray, ...]
 ) -> None:
     """By the compiled loop, over threads where the batch is worth it."""
-    kernel, count, results = plan.kernel(), len(paths), (*paths, *last)
-
-    def run(*given: np.ndarray, out: Sequence[np.ndarray]) -> None:
-        _begin(given, out[:count])
-        kernel.gufunc(*given, out=(*(path[..., 1:, :] for path in out[:count]), *out[count:]))
-
-    if SETTING.threads > 1:
-        cores = [len(a) for a in plan.shapes.arguments]
-        shapes = [
-            x.shape[x.ndim - len(a) :] for x, a in zip(results, plan.shapes.results, strict=True)
-        ]
-        run_split(run, arrays, cores, shapes, results, steps * kernel.cost)
-    else:
-        run(*arrays, out=results)
+    kernel, shapes = plan.kernel(), plan.shapes
+    if SETTING.threads == 1:
+        kernel.gufunc(*arrays, out=results)
+        return
+    cores = [len(axes) for axes in shapes.arguments]
+    pairs = zip(results, shapes.results, strict=True)
+    outputs = [x.shape[x.ndim - len(axes) :] for x, axes in pairs]
+    run_split(kernel.gufunc, arrays, cores, outputs, results, steps * kernel.cost)
 
 
 def _outputs(
@@ -255,18 +238,13 @@ def _outputs(
     samples: int,
     out: Sequence[np.ndarray] | None,
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Arrays for the trajectories, and for what is carried at their ends."""
-    kind = arrays[0].dtype if arrays[0].dtype == arrays[1].dtype else np.dtype(float)
-    shapes = [(*batch, samples + 1, *shape) for shape in plan.shapes.samples]
+    """Arrays for the trajectories, and for what is left at their ends."""
+    kind = arrays[0].dtype
+    carry, told, left = plan.shapes.carry, plan.shapes.told, plan.shapes.left
+    shapes = [(*batch, samples + 1, *carry[k]) for k in told]
     paths = _given(out, shapes[:2], kind)
     paths += [np.empty(shape, kind) for shape in shapes[len(paths) :]]
-    return paths, [np.empty((*batch, *shape), kind) for shape in plan.shapes.carry]
-
-
-def _begin(arrays: Sequence[np.ndarray], paths: Sequence[np.ndarray]) -> None:
-    """Let trajectories begin with the initial states, those of all that is carried but a clock."""
-    for path, x in zip(paths, (*arrays[:2], *arrays[3:]), strict=False):
-        path[..., 0, :] = x
+    return paths, [np.empty((*batch, *carry[k]), kind) for k in left]
 
 
 def _given(
@@ -292,10 +270,9 @@ def _interpreted(
     samples: int,
     every: int,
     paths: Sequence[np.ndarray],
-    last: Sequence[np.ndarray],
+    ends: Sequence[np.ndarray],
 ) -> None:
     """By the text of the step itself, one array over the batch for each number."""
-    _begin(arrays, paths)
     shapes = plan.shapes
     carried, read = len(shapes.carry), len(shapes.carry) + len(shapes.sampled)
     # whole copies: sines of strided arrays may differ in the last bit from those of the next step
@@ -305,15 +282,20 @@ def _interpreted(
     ]
     constants = [nested(x, len(s)) for x, s in zip(arrays[read:], shapes.constants, strict=False)]
     sizes_of = [int(np.prod(s)) for s in shapes.carry]
+
+    def tell(k: int) -> None:
+        for path, place in zip(paths, shapes.told, strict=True):
+            path[..., k, :] = stacked(carry[place])
+
+    tell(0)
     for k in range(samples):
         torques = [nested(x[..., k, :], 1) for x in arrays[carried:read]]
         for _ in range(every):
             flat = plan.step(*carry, *torques, *constants)
             carry = _folded(flat, sizes_of, shapes.carry)
-        for path, row in zip(paths, (*carry[:2], *carry[3:]), strict=False):
-            path[..., k + 1, :] = stacked(row)
-    for target, value, shape in zip(last, carry, shapes.carry, strict=True):
-        target[...] = stacked(value) if shape else value
+        tell(k + 1)
+    for target, place in zip(ends, shapes.left, strict=True):
+        target[...] = stacked(carry[place])
 
 
 def _folded(flat: Sequence[Any], counts: Sequence[int], shapes: Sequence[Any]) -> list[Any]:

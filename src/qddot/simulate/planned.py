@@ -1,0 +1,144 @@
+"""The plan of a rollout from what was asked for: checked, and made once for the same objects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import lru_cache
+from typing import Any, get_args
+
+import numpy as np
+
+from qddot.errors import NotUnderstood, UnknownName
+from qddot.kernels import PARAMETERS
+from qddot.model import Model
+from qddot.simulate.feedback import Feedback, Sensor
+from qddot.simulate.integrators import find_integrator
+from qddot.simulate.lifted import lift
+from qddot.simulate.plan import Hold, StepPlan
+from qddot.simulate.plant import ContactLaw, Effect, Resisting
+
+__all__ = ["planned"]
+
+_WITH_CONTACT = ("semi_implicit", "implicit_damping")
+_EFFECTS = "Friction(law), PenaltyContact and the like are; the rest is sensors=… or contact=…"
+_SENSORS = "Noise, Quantisation and the like are; what acts on joints is one of the effects"
+
+
+def planned(
+    model: Model,
+    integrator: str,
+    hold: str,
+    effects: Sequence[Effect],
+    parameters: tuple[str, ...],
+    feedback: Feedback | None,
+    sensors: Sequence[Sensor],
+    contact: ContactLaw | None,
+    record: bool,
+) -> tuple[StepPlan, list[np.ndarray]]:
+    """The plan, and the arrays among the figures of its parts.
+
+    The same objects have the same plan, and with it all that follows from it, if none of them can
+    be changed.
+    """
+    acting, sensing = _listed("effect", effects), _listed("sensor", sensors)
+    parts = (model, integrator, hold, acting, parameters, feedback, sensing, contact, record)
+    found = _kept(_Same(_identity(parts), parts))
+    return (found, []) if found else _plan(*parts)
+
+
+@dataclass(frozen=True)
+class _Same:
+    """Parts that are the same as others if they are the same objects.
+
+    Those that are equal will not do: the seed of noise and the sign of a zero do not count there.
+    """
+
+    identity: Any
+    parts: tuple[Any, ...] = field(compare=False)
+
+
+def _identity(part: Any) -> Any:
+    return tuple(map(_identity, part)) if type(part) is tuple else id(part)
+
+
+@lru_cache(maxsize=64)
+def _kept(same: _Same) -> StepPlan | None:
+    return _plan(*same.parts)[0] if _lasting(same.parts) else None
+
+
+def _lasting(part: Any) -> bool:
+    """Whether nobody can change a part; arrays can be changed."""
+    if type(part) is tuple:
+        return all(map(_lasting, part))
+    if is_dataclass(part) and not isinstance(part, Model):
+        values = (getattr(part, x.name) for x in fields(part))
+        kind: Any = type(part)
+        return kind.__dataclass_params__.frozen and all(map(_lasting, values))
+    return part is None or isinstance(part, Model | str | float | int)
+
+
+def _plan(
+    model: Model,
+    integrator: str,
+    hold: str,
+    effects: tuple[Effect, ...],
+    parameters: tuple[str, ...],
+    feedback: Feedback | None,
+    sensors: tuple[Sensor, ...],
+    contact: ContactLaw | None,
+    record: bool,
+) -> tuple[StepPlan, list[np.ndarray]]:
+    """The plan of parts that are fit, and the arrays that leave them."""
+    for name in parameters:
+        if name not in PARAMETERS:
+            raise UnknownName("parameter", name, PARAMETERS)
+    _check("effect", effects, "act", _EFFECTS)
+    _check("sensor", sensors, "read", _SENSORS)
+    _check_together(integrator, effects, contact)
+    (acting, sensing, touching), figures = lift((effects, sensors, contact))
+    plan = StepPlan(
+        model,
+        *(find_integrator(integrator).name, _hold(hold), acting, parameters),
+        *(feedback, sensing, touching),
+        record or contact is not None or any(getattr(e, "recorded", False) for e in effects),
+        len(figures),
+    )
+    return plan, figures
+
+
+def _listed(what: str, parts: Sequence[Any]) -> tuple[Any, ...]:
+    """Effects or sensors, of which there is a list."""
+    if not isinstance(parts, list | tuple):
+        raise NotUnderstood(f"{what}s", parts, f"it is a list of {what}s")
+    return tuple(parts)
+
+
+def _check(what: str, parts: Sequence[Any], method: str, known: str) -> None:
+    """Refuse what is not an effect, or not a sensor."""
+    for part in parts:
+        if not hasattr(part, method):
+            raise NotUnderstood(what, part, known)
+
+
+def _check_together(integrator: str, effects: Sequence[Effect], contact: ContactLaw | None) -> None:
+    """Refuse what has no meaning together."""
+    if contact is not None and not hasattr(contact, "step"):
+        accepted = "it is a ComplementarityContact; a PenaltyContact is one of the effects"
+        raise NotUnderstood("contact", contact, accepted)
+    if contact is not None and integrator not in _WITH_CONTACT:
+        accepted = f"contact by complementarity steps with {' or '.join(_WITH_CONTACT)}"
+        raise NotUnderstood("integrator", integrator, accepted)
+    resisting = [effect for effect in effects if isinstance(effect, Resisting)]
+    for effect in resisting if integrator == "implicit_damping" else ():
+        if getattr(effect, "model_damping", False):
+            accepted = "implicit_damping has the damping of the model already: damping=False"
+            raise NotUnderstood("effect", effect, accepted)
+
+
+def _hold(hold: str) -> Hold:
+    """How torques are held between samples."""
+    for known in get_args(Hold):
+        if hold == known:
+            return known
+    raise NotUnderstood("hold", hold, "it is 'zero' or 'linear'")

@@ -63,10 +63,11 @@ class _Case:
     q: np.ndarray
     v: np.ndarray
 
-    def ours(self, batch: int | None = None, **choices: Any) -> Rollout:
-        """The steps here."""
-        q, v = self.q[:batch], self.v[:batch]
-        return rollout(self.robot, q, v, dt=_STEP, steps=_STEPS, integrator=_SAME, **choices)
+    @property
+    def ours(self) -> Callable[..., Rollout]:
+        """Takes the steps here."""
+        same: dict[str, Any] = {"dt": _STEP, "steps": _STEPS, "integrator": _SAME}
+        return partial(rollout, self.robot, self.q, self.v, **same)
 
     def runner(self) -> Callable[[], Rollout]:
         """Takes the steps into arrays that are used again, as mujoco.rollout does."""
@@ -93,7 +94,7 @@ def measure_rollout(clock: Clock, title: str) -> dict[str, Any]:
     row |= {"nv": case.robot.nv, "states": len(case.q), "integrator": _SAME}
     few = case.of(_FEW)
     with _one_thread(few) as engine:
-        found, expected = case.ours(3), engine()[:3]
+        found, expected = case.of(3).ours(), engine()[:3]
         there = found.q[:, 1:], found.v[:, 1:]
         apart = difference(_in_mujoco(case, *there), _split(case, expected))
         if not apart <= TOLERANCE:

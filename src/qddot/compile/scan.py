@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from qddot.compile.block import Array, Frame, Places, each_block
 from qddot.compile.gang import gang_size, gangs_ir
@@ -43,13 +44,13 @@ class ScanShapes:
         """Inputs of a step; its outputs are the carry again."""
         return (*self.carry, *self.sampled, *self.constants)
 
-    @property
+    @cached_property
     def arguments(self) -> tuple[Axes, ...]:
         """Core axes of the inputs of the gufunc; the last is the number of steps a sample."""
         sampled: list[Axes] = [("t", *shape) for shape in self.sampled]
         return (*self.carry, *sampled, *self.constants, ())
 
-    @property
+    @cached_property
     def results(self) -> tuple[Axes, ...]:
         """Core axes of the outputs of the gufunc; what is told has one entry more than samples."""
         told: list[Axes] = [("s", *self.carry[k]) for k in self.told]

@@ -42,7 +42,7 @@ class StepPlan:
     record: bool = False
     figures: int = 0
 
-    @property
+    @cached_property
     def keepers(self) -> tuple[Effect | Sensor | ContactLaw, ...]:
         """All that keeps a memory: effects, then sensors, then the contact."""
         return (*self.effects, *self.sensors, *((self.contact,) if self.contact else ()))

@@ -43,7 +43,8 @@ def planned(
     """
     acting, sensing = _listed("effect", effects), _listed("sensor", sensors)
     parts = (model, integrator, hold, acting, parameters, feedback, sensing, contact, record)
-    found = _kept(_Same(_identity(parts), parts))
+    each = (*parts[:3], *acting, *parameters, feedback, *sensing, contact, record)
+    found = _kept(_Same((len(acting), len(parameters), *map(id, each)), parts))
     return (found, []) if found else _plan(*parts)
 
 
@@ -54,12 +55,8 @@ class _Same:
     Those that are equal will not do: the seed of noise and the sign of a zero do not count there.
     """
 
-    identity: Any
+    identity: tuple[int, ...]
     parts: tuple[Any, ...] = field(compare=False)
-
-
-def _identity(part: Any) -> Any:
-    return tuple(map(_identity, part)) if type(part) is tuple else id(part)
 
 
 @lru_cache(maxsize=64)

@@ -166,7 +166,7 @@ def rollout(
     )
     samples, length = sample_count(steps, every), above_zero("dt", dt, "a time in seconds,")
     arrays = loop_arguments(plan, q0, v0, tau, samples, length, every, constants, given, figures)
-    if not {"inertia", "armature"} & constants.keys():
+    if robot.singular_joints and not {"inertia", "armature"} & constants.keys():
         refuse_singular(robot.name, robot.singular_joints, {})
     return _run(plan, arrays, samples, length, every, robot.native and robot.nv > 0, out=out)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 import subprocess
 import sys
@@ -30,7 +31,7 @@ import qddot
 from qddot.compile import gang, native
 from qddot.compile.block import Array
 from qddot.compile.gang import Ahead
-from qddot.compile.kernel import compile_kernel
+from qddot.compile.kernel import Source, compile_kernel
 from qddot.compile.types import Vector
 from qddot.errors import NotUnderstood
 
@@ -73,6 +74,23 @@ def exact(found, expected) -> None:
     for a, b in zip(results(found), results(expected), strict=True):
         assert np.asarray(a).dtype == b.dtype
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17])
+def test_rows_of_every_length(length):
+    """Turned by vectors, by halves of them, or number by number, with nothing written beyond."""
+
+    def function(x):
+        return [2.0 * c for c in reversed(x)]
+
+    source = Source("rows", "Rows.", function, ((length,),), ((length,),), f"rows {length}")
+    gufunc = compile_kernel(source).gufunc
+    for dtype, n in itertools.product(TYPES, (1, 2, 7, 8, 33)):
+        x = np.random.default_rng(n).normal(size=(n, length)).astype(dtype)
+        store = np.full(x.size + 32, 7.0, dtype)
+        found = gufunc(x, out=store[16:-16].reshape(x.shape))
+        np.testing.assert_array_equal(found, 2 * x[:, ::-1])
+        assert (np.delete(store, slice(16, -16)) == 7.0).all()
 
 
 @pytest.mark.parametrize("dtype", TYPES)

@@ -6,7 +6,8 @@ reflected inertia is not among them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.recursion import (
@@ -29,6 +30,7 @@ __all__ = [
     "torque_regressor",
 ]
 
+_Moving = TypeVar("_Moving")
 _UNITS = [Inertia.of([1.0 if k == i else 0.0 for k in range(10)]) for i in range(10)]
 
 
@@ -36,13 +38,14 @@ def _projected(
     model: Model,
     X: Sequence[Transform],
     S: Sequence[Subspace],
-    payload: Callable[[int, Inertia], Force],
+    motions: Iterable[_Moving],
+    force: Callable[[Inertia, _Moving], Force],
 ) -> Matrix:
     """nv × 10 nb matrix of what each joint feels of the force of each unit parameter."""
     Y: Matrix = zeros(model.nv, 10 * model.nb)
-    for i in range(model.nb):
+    for i, motion in enumerate(motions):
         for k, unit in enumerate(_UNITS, start=10 * i):
-            for j, F in climb(model, X, i, [payload(i, unit)]):
+            for j, F in climb(model, X, i, [force(unit, motion)]):
                 for dof, s in zip(model.bodies[j].dofs, S[j], strict=True):
                     Y[dof][k] = Y[dof][k] + s.dot(F[0])
     return Y
@@ -54,15 +57,15 @@ def torque_regressor(model: Model, q: Vector, v: Vector, a: Vector) -> Matrix:
     The forward pass of RNEA with unit parameters in place of the inertia (Atkeson et al. 1986).
     """
     X, S = joint_kinematics(model, q)
-    fields = list(acceleration_fields(model, X, S, v, a, -model.gravity))
-    return _projected(model, X, S, lambda i, unit: unit.newton_euler(fields[i]))
+    fields = acceleration_fields(model, X, S, v, a, -model.gravity)
+    return _projected(model, X, S, fields, Inertia.newton_euler)
 
 
 def momentum_regressor(model: Model, q: Vector, v: Vector) -> Matrix:
     """Regressor (nv × 10 nb) of the generalised momentum: Y π + armature · v = M v."""
     X, S = joint_kinematics(model, q)
-    V = velocities(model, X, S, v)
-    return _projected(model, X, S, lambda i, unit: unit.apply(V[i]))
+    V = velocities(model, X, S, v)[: model.nb]
+    return _projected(model, X, S, V, Inertia.apply)
 
 
 def kinetic_energy_regressor(model: Model, q: Vector, v: Vector) -> list[Scalar]:

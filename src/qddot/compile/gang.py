@@ -43,14 +43,15 @@ def gang_size(frame: Frame, pieces: int, outputs: Sequence[Array]) -> int:
     """How many blocks go through the pieces together.
 
     Code longer than the instruction cache is fetched again for every run; a gang of blocks shares
-    that, as long as its frames and what it writes stay in the nearer caches. Code that comes from
-    far away every time is worth two at least.
+    that, as long as its frames and what it writes stay in the nearer caches. Two are worth it
+    already if their frames do, and for code that comes from far away every time.
     """
     if pieces == 1:
         return 1
+    room = _GANG_BYTES // frame.vector.bytes
+    least = 2 if pieces > _PIECES_NEAR or 2 * frame.vectors <= room else 1
     vectors = frame.vectors + sum(array.count for array in outputs)
-    least = 1 if pieces <= _PIECES_NEAR else 2
-    return max(least, min(_MOST_BLOCKS, _GANG_BYTES // (vectors * frame.vector.bytes)))
+    return max(least, min(_MOST_BLOCKS, room // vectors))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Outputs as rows: a vector has a number of each state of a block, an output array a row a state.
 
-Numbers that stand side by side in an output are turned, as many as a vector has lanes, and written
-to the rows of their states, in the middle of the computation, as soon as the last of them is known.
+Numbers that stand side by side in an output are turned, as many as a vector has lanes, or half as
+many where there are no more, and written to the rows of their states, in the middle of the
+computation, as soon as the last of them is known.
 """
 
 from __future__ import annotations
@@ -55,12 +56,16 @@ def split(outputs: Sequence[int | float], shapes: Sequence[Shape]) -> list[Seque
 
 
 def writes_of(parts: Sequence[Sequence[int | float]], lanes: int) -> list[Write]:
-    """What covers all arrays: a vector's worth at a time, the last overlapping the one before."""
+    """What covers all arrays, some numbers at a time, the last overlapping those before.
+
+    Those are as many as a vector has lanes, half as many where there are no more, or the few.
+    """
     found = []
     for array, part in enumerate(parts):
-        end = len(part) - lanes
-        firsts = [*range(0, end, lanes), max(end, 0)] if part else []
-        found += [Write(array, k, tuple(part[k : k + lanes])) for k in firsts]
+        width = next((n for n in (lanes, lanes // 2) if 1 < n <= len(part)), len(part))
+        end = len(part) - width
+        firsts = [*range(0, end, width), end] if part else []
+        found += [Write(array, k, tuple(part[k : k + width])) for k in firsts]
     return found
 
 
@@ -101,13 +106,30 @@ class RowWriter:
     def write(self, write: Write, names: Sequence[str]) -> list[str]:
         """Write values that stand in the vectors of these names."""
         self.count += 1
-        if len(names) < self.v.lanes:
-            return self._by_number(write, names)
         lines: list[str] = []
+        if len(names) not in (self.v.lanes, self.v.lanes // 2) or len(names) == 1:
+            return self._by_number(write, names)
         if len(set(names)) > 1 or write.known >= 0:
             lines, names = transposed(self.v, names, f"w{self.count}_")
+        if len(names) < self.v.lanes:
+            return lines + self._halves(write, names)
         for k, name in enumerate(names):
             lines += self._store(write, k, write.first, f"{self.v.type} {name}", f"{k}")
+        return lines
+
+    def _halves(self, write: Write, names: Sequence[str]) -> list[str]:
+        """Write vectors of which each half belongs to a row."""
+        v, width, lines = self.v, len(names), []
+        for k, name in enumerate(names):
+            for lane in (k, k + width):
+                half, first = f"%wh{self.count}_{lane}", lane - k
+                mask = ", ".join(f"i32 {first + j}" for j in range(width))
+                lines.append(
+                    f"  {half} = shufflevector {v.type} {name}, {v.type} undef, "
+                    f"<{width} x i32> <{mask}>"
+                )
+                typed = f"<{width} x {v.scalar}> {half}"
+                lines += self._store(write, lane, write.first, typed, f"{lane}")
         return lines
 
     def _by_number(self, write: Write, names: Sequence[str]) -> list[str]:
@@ -146,11 +168,14 @@ def writer_ir(name: str, v: Vector, writes: Sequence[Write], places: Mapping[int
 
 
 def transposed(v: Vector, names: Sequence[str], tag: str) -> tuple[list[str], list[str]]:
-    """Butterflies that transpose a square of vectors: at each distance, blocks change places."""
+    """Butterflies that transpose squares of vectors: at each distance, blocks change places.
+
+    Fewer vectors than lanes are several squares side by side.
+    """
     lines, distance, names = [], 1, list(names)
-    while distance < v.lanes:
+    while distance < len(names):
         new = list(names)
-        for i in (k for k in range(v.lanes) if not k & distance):
+        for i in (k for k in range(len(names)) if not k & distance):
             near = [j - distance + v.lanes if j & distance else j for j in range(v.lanes)]
             far = [j + v.lanes if j & distance else j + distance for j in range(v.lanes)]
             for target, picks in ((i, near), (i + distance, far)):

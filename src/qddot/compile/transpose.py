@@ -40,27 +40,19 @@ def _filled(v: Vector, template: str, **blocks: list[str]) -> str:
     )  # fmt: skip
 
 
-# blocks of as many numbers as lanes, the last overlapping the one before it; number by number where
-# a core has fewer; spread over all lanes for a single state
+# blocks of as many numbers as lanes, the last overlapping the one before it; half as many where a
+# core has fewer, or number by number; spread over all lanes for a single state
 _GATHER = """
 define internal void @gather(ptr %base, i64 %step, i64 %i, i64 %n, i64 %count, ptr %buffer) {{
 entry:
 {lanes}
-  %end = sub i64 %count, {w}
   %is_alone = icmp eq i64 %n, 1
   br i1 %is_alone, label %test_alone, label %several
 several:
-  %is_few = icmp slt i64 %count, {w}
-  br i1 %is_few, label %test_few, label %block
-block:
-  %k = phi i64 [0, %several], [%next, %block]
-{block}
-  %ahead = add i64 %k, {w}
-  %next = call i64 @llvm.smin.i64(i64 %ahead, i64 %end)
-  %final = icmp eq i64 %k, %end
-  br i1 %final, label %done, label %block
+{wide}
+  br label %test_few
 test_few:
-  %j = phi i64 [0, %several], [%j1, %few]
+  %j = phi i64 [0, %fewer{least}], [%j1, %few]
   %more = icmp slt i64 %j, %count
   br i1 %more, label %few, label %done
 few:
@@ -81,22 +73,53 @@ done:
 """
 
 
+def _blocks(v: Vector, width: int) -> list[str]:
+    """Blocks of so many numbers, all the lanes' at once, if a core has as many."""
+    part, k, names = f"<{width} x {v.scalar}>", f"%k{width}", []
+    lines = [
+        f"  %end{width} = sub i64 %count, {width}",
+        f"  %less{width} = icmp slt i64 %end{width}, 0",
+        f"  br i1 %less{width}, label %fewer{width}, label %begin{width}",
+        f"begin{width}:",
+        f"  br label %block{width}",
+        f"block{width}:",
+        f"  {k} = phi i64 [0, %begin{width}], [%next{width}, %block{width}]",
+    ]
+    for lane in range(v.lanes):
+        lines += [
+            f"  %a{width}_{lane} = getelementptr {v.scalar}, ptr %p{lane}, i64 {k}",
+            f"  %x{width}_{lane} = load {part}, ptr %a{width}_{lane}, align {v.size}",
+        ]
+    joined = ", ".join(f"i32 {lane}" for lane in range(v.lanes))
+    for lane in range(width):
+        names.append(f"%x{width}_{lane}")
+        if width < v.lanes:
+            names[-1] = f"%y{width}_{lane}"
+            pair = f"{part} %x{width}_{lane}, {part} %x{width}_{lane + width}"
+            lines.append(f"  {names[-1]} = shufflevector {pair}, <{v.lanes} x i32> <{joined}>")
+    shuffles, names = transposed(v, names, f"t{width}_")
+    lines += shuffles
+    for number, name in enumerate(names):
+        lines += [
+            f"  %n{width}_{number} = add i64 {k}, {number}",
+            f"  %b{width}_{number} = getelementptr {v.type}, ptr %buffer, i64 %n{width}_{number}",
+            f"  store {v.type} {name}, ptr %b{width}_{number}, align {v.bytes}",
+        ]
+    return [
+        *lines,
+        f"  %ahead{width} = add i64 {k}, {width}",
+        f"  %next{width} = call i64 @llvm.smin.i64(i64 %ahead{width}, i64 %end{width})",
+        f"  %final{width} = icmp eq i64 {k}, %end{width}",
+        f"  br i1 %final{width}, label %done, label %block{width}",
+        f"fewer{width}:",
+    ]
+
+
 def _gather(v: Vector) -> str:
     """The function @gather."""
-    t, w, block, few = v.type, v.lanes, [], []
-    for k in range(w):
-        block += [
-            f"  %a{k} = getelementptr {v.scalar}, ptr %p{k}, i64 %k",
-            f"  %x{k} = load {t}, ptr %a{k}, align {v.size}",
-        ]
-    shuffles, names = transposed(v, [f"%x{k}" for k in range(w)], "t")
-    block += shuffles
-    for k, name in enumerate(names):
-        block += [
-            f"  %n{k} = add i64 %k, {k}",
-            f"  %b{k} = getelementptr {t}, ptr %buffer, i64 %n{k}",
-            f"  store {t} {name}, ptr %b{k}, align {v.bytes}",
-        ]
+    t, w, few = v.type, v.lanes, []
+    widths = [n for n in (w, w // 2) if n > 1]
+    wide = [line for n in widths for line in _blocks(v, n)]
     value = "undef"
     for k in range(w):
         few += [
@@ -118,7 +141,7 @@ def _gather(v: Vector) -> str:
         f"  %ad = getelementptr {t}, ptr %buffer, i64 %h",
         f"  store {t} %as, ptr %ad, align {v.bytes}",
     ]
-    return _filled(v, _GATHER, block=block, few=few, alone=alone)
+    return _filled(v, _GATHER, wide=wide, few=few, alone=alone, least=[str(widths[-1])])
 
 
 def _strided(v: Vector, inward: bool) -> str:

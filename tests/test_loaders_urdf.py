@@ -12,7 +12,7 @@ import pytest
 import qddot
 from qddot.errors import DescriptionError
 from qddot.model import WORLD
-from qddot.spatial import Transform
+from qddot.spatial import Transform, rotation_from_rpy
 
 BOX = 'ixx="0.3" ixy="0.02" ixz="-0.01" iyy="0.25" iyz="0.015" izz="0.2"'
 PARTS = (("ixx", "ixy", "ixz"), ("ixy", "iyy", "iyz"), ("ixz", "iyz", "izz"))
@@ -130,6 +130,31 @@ def test_the_axis_is_in_the_frame_of_the_joint_and_defaults_to_x(load):
     J = loaded.frame_jacobian(loaded.neutral(), "arm", "local_world_aligned")[:, 0]
     # joint frame turned by 90 degrees about z: its x axis is the y axis of the base
     np.testing.assert_allclose(J, [0, 0, 0, 0, 1, 0], atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("1.57079632679", math.pi / 2),
+        ("-1.5707963267949", -math.pi / 2),
+        ("3.1415926536", math.pi),
+        ("2.61799387799", math.radians(150)),
+        ("0.0174532925199", math.radians(1)),
+        ("1.5708", 1.5708),
+        ("3.14159265", 3.14159265),
+        ("0.0000001", 1e-7),
+        ("0.3", 0.3),
+    ],
+)
+def test_degrees_that_were_rounded_late_are_whole(load, written, meant):
+    """Files with ten decimals and more; coarser angles are those of the file."""
+    text = robot(
+        '<link name="base"/>',
+        link("arm", 2.0, "0 0 1"),
+        joint("j", "continuous", "base", "arm", f'<origin rpy="0 0 {written}"/>'),
+    )
+    found = load(text).model.bodies[0].placement.R
+    assert [list(row) for row in found] == [list(row) for row in rotation_from_rpy(0.0, 0.0, meant)]
 
 
 def test_an_axis_of_any_length_is_a_direction(load):

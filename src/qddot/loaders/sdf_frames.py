@@ -15,7 +15,7 @@ from pathlib import Path
 
 from qddot.errors import DescriptionError
 from qddot.loaders.find import resolve_uri
-from qddot.loaders.xml import Element, parse_xml, read_file
+from qddot.loaders.xml import Element, parse_xml, read_file, whole_degrees
 from qddot.spatial import Transform, Vec3, rotation_from_quaternion, rotation_from_rpy
 
 __all__ = [
@@ -284,5 +284,5 @@ def pose_of(element: Element) -> Transform:
     else:
         values = pose.numbers(pose.text, 6)
         unit = math.pi / 180.0 if is_true(pose.attributes.get("degrees", "")) else 1.0
-        R = rotation_from_rpy(*(x * unit for x in values[3:]))
+        R = rotation_from_rpy(*(whole_degrees(x * unit) for x in values[3:]))
     return Transform(R, Vec3(*values[:3]))

@@ -11,13 +11,14 @@ from xml.parsers import expat
 from qddot.errors import DescriptionError
 from qddot.spatial import Transform, Vec3, rotation_from_rpy
 
-__all__ = ["Element", "parse_xml", "read_file"]
+__all__ = ["Element", "parse_xml", "read_file", "whole_degrees"]
 
 _MOST_BYTES = 64 * 2**20
 _DEEPEST = 200
 _MOST_ELEMENTS = 500_000
 _LARGEST = 1e12
 _UNLIMITED = 1e16
+_ROUNDED = 5e-11
 
 
 @dataclass
@@ -112,7 +113,7 @@ class Element:
             return Transform.identity()
         for attribute in origin.attributes.keys() - {"xyz", "rpy"}:
             raise origin.error(f"attribute {attribute!r} is not understood (xyz and rpy are)")
-        rpy = origin.vector("rpy", Vec3.zero())
+        rpy = map(whole_degrees, origin.vector("rpy", Vec3.zero()))
         return Transform(rotation_from_rpy(*rpy), origin.vector("xyz", Vec3.zero()))
 
     def unit(self, axis: Vec3) -> Vec3:
@@ -121,6 +122,15 @@ class Element:
         if length < 1e-9:
             raise self.error("its axis has no length")
         return axis * (1.0 / length)
+
+
+def whole_degrees(angle: float) -> float:
+    """An angle; whole degrees that were rounded to ten decimals or more are whole again.
+
+    Files have 1.57079632679 for a right angle; axes that are meant to be parallel then are.
+    """
+    near = math.radians(round(math.degrees(angle)))
+    return near if abs(angle - near) <= _ROUNDED else angle
 
 
 def _number(text: str) -> float:

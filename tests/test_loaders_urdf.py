@@ -12,7 +12,7 @@ import pytest
 import qddot
 from qddot.errors import DescriptionError
 from qddot.model import WORLD
-from qddot.spatial import Transform, rotation_from_rpy
+from qddot.spatial import Transform
 
 BOX = 'ixx="0.3" ixy="0.02" ixz="-0.01" iyy="0.25" iyz="0.015" izz="0.2"'
 PARTS = (("ixx", "ixy", "ixz"), ("ixy", "iyy", "iyz"), ("ixz", "iyz", "izz"))
@@ -148,13 +148,13 @@ def test_the_axis_is_in_the_frame_of_the_joint_and_defaults_to_x(load):
 )
 def test_degrees_that_were_rounded_late_are_whole(load, written, meant):
     """Files with ten decimals and more; coarser angles are those of the file."""
-    text = robot(
-        '<link name="base"/>',
-        link("arm", 2.0, "0 0 1"),
-        joint("j", "continuous", "base", "arm", f'<origin rpy="0 0 {written}"/>'),
-    )
-    found = load(text).model.bodies[0].placement.R
-    assert [list(row) for row in found] == [list(row) for row in rotation_from_rpy(0.0, 0.0, meant)]
+
+    def turned(yaw: str) -> list[float]:
+        origin = f'<origin rpy="0 0 {yaw}"/>'
+        parts = '<link name="base"/>', link("arm"), joint("j", "continuous", "base", "arm", origin)
+        return [x for row in load(robot(*parts)).model.bodies[0].placement.R for x in row]
+
+    np.testing.assert_allclose(turned(written), rotation(0, 0, meant).ravel(), atol=2e-16)
 
 
 def test_an_axis_of_any_length_is_a_direction(load):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
+import weakref
+from collections import deque
 from functools import cache
 from pathlib import Path
 
@@ -384,41 +387,91 @@ def test_what_cannot_be_done_is_said(changes, error, words):
         rollout(robot, **given)
 
 
-def test_plans_are_made_once_and_never_of_what_was_before():
-    robot, q0, v0 = qddot.load("planar_2r"), np.array([0.3, 0.2]), np.zeros(2)
+class Pushing:
+    """An effect of a torque at all joints."""
 
-    @dataclasses.dataclass
-    class Push:
-        torque: float
+    def memory(self, model):
+        return 0
 
-        def memory(self, model):
-            return 0
+    def start(self, model):
+        return []
 
-        def start(self, model):
-            return []
+    def act(self, at, memory):
+        return [x + self.torque for x in at.tau], None
 
-        def act(self, at, memory):
-            return [x + self.torque for x in at.tau], None
+    def renew(self, at, memory):
+        return []
 
-        def renew(self, at, memory):
-            return []
 
-    def run(**choices):
-        return rollout(robot, q0, v0, dt=1e-3, steps=5, **choices)
+@dataclasses.dataclass
+class Push(Pushing):
+    """One that can be changed."""
 
-    friction = Friction(coulomb(0.1))
-    assert run().plan is run().plan
-    assert run(effects=[friction]).plan is run(effects=(friction,)).plan
-    assert run(effects=[friction]).plan is not run().plan
-    # what the caller may change is looked at again
-    push = Push(1.0)
-    before = run(effects=[push])
-    push.torque = 2.0
-    for native in (True, False):
-        robot.native = native
-        after, fresh = run(effects=[push]), run(effects=[Push(2.0)])
-        np.testing.assert_array_equal(after.v, fresh.v)
-        assert (np.abs(after.v[-1] - before.v[-1]) > 1e-4).all()
+    torque: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Steady(Pushing):
+    """One that cannot."""
+
+    torque: float
+
+
+class Scaled(Steady):
+    """One that can again: it is no dataclass of its own."""
+
+    scale = 1.0
+
+    def __repr__(self):
+        return f"Scaled({self.torque}, {self.scale})"
+
+    def act(self, at, memory):
+        return [x + self.scale * self.torque for x in at.tau], None
+
+
+def push(native, effects, **choices):
+    robot = Robot(qddot.load("planar_2r").model, native=native)
+    return rollout(robot, [0.3, 0.2], [0.0, 0.0], dt=1e-3, steps=5, effects=effects, **choices)
+
+
+def test_the_same_objects_have_the_same_plan():
+    robot, friction = qddot.load("planar_2r"), Friction(coulomb(0.1))
+
+    def plan(**choices):
+        return rollout(robot, [0.3, 0.2], [0.0, 0.0], dt=1e-3, steps=5, **choices).plan
+
+    assert plan() is plan()
+    assert plan(effects=[friction]) is plan(effects=deque([friction]))
+    assert plan(effects=[friction]) is not plan()
+    assert plan(sensors=[Noise(0.1, 0.0, seed=1)]) is not plan(sensors=[Noise(0.1, 0.0, seed=2)])
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_what_can_be_changed_is_looked_at_again(native):
+    pushed, scaled = Push(1.0), Scaled(1.0)
+    first = push(native, [pushed, scaled])
+    pushed.torque, scaled.scale = 2.0, 4.0
+    expected = push(native, [Steady(2.0), Steady(4.0)])
+    np.testing.assert_array_equal(push(native, [pushed, scaled]).v, expected.v)
+    assert (np.abs(expected.v[-1] - first.v[-1]) > 1e-4).all()
+    # on from a state without torques, natively or not
+    further = rollout(
+        Robot(first.plan.model, native=native),
+        *(first.q[-1], first.v[-1]),
+        dt=1e-3,
+        steps=5,
+        effects=[Steady(6.0)],
+    )
+    np.testing.assert_allclose(first.continued(steps=5).v, further.v, rtol=1e-12)
+
+
+def test_figures_that_are_arrays_are_not_kept_alive():
+    figures = np.full(1000, 0.1)
+    alive = weakref.ref(figures)
+    found = push(True, [Friction(coulomb(figures))])
+    del figures, found
+    gc.collect()
+    assert alive() is None
 
 
 @pytest.mark.parametrize("native", [True, False])

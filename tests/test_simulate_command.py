@@ -178,8 +178,7 @@ def small(monkeypatch):
     monkeypatch.setattr(bench_rollouts, "_STEPS", 5)
     monkeypatch.setattr(bench_rollouts, "_STATES", 8)
     monkeypatch.setattr(bench_rollouts, "_FEW", 4)
-    # sixteen trajectories of six samples of an arm, and one more byte
-    monkeypatch.setattr(bench_rollouts, "_LARGE_BYTES", 16 * 6 * 12 * 8 + 1)
+    monkeypatch.setattr(bench_rollouts, "_LARGE", 16)
 
 
 def test_a_rollout_is_measured_beside_mujoco(small):

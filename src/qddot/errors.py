@@ -31,6 +31,9 @@ __all__ = [
     "combination",
 ]
 
+_LONGEST = 300
+"""Letters of a value that a message shows."""
+
 
 class QddotError(Exception):
     """Base of every error that qddot raises on purpose."""
@@ -218,7 +221,16 @@ class NotUnderstood(QddotError):
 
     def __init__(self, what: str, found: object, accepted: str) -> None:
         self.what, self.found, self.accepted = what, found, accepted
-        super().__init__(f"{what}: {found!r} is not understood; {accepted}")
+        super().__init__(f"{what}: {_shown(found)} is not understood; {accepted}")
+
+
+def _shown(x: object) -> str:
+    """A value in a message: an array by its shape, anything else in one line at most."""
+    shape = getattr(x, "shape", ())
+    if isinstance(shape, tuple) and shape:
+        return f"an array of shape {shape}"
+    text = " ".join(repr(x).split())
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 class NoSupport(QddotError):

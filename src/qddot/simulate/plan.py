@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal
 
@@ -41,6 +41,8 @@ class StepPlan:
     contact: ContactLaw | None = None
     record: bool = False
     figures: int = 0
+    lasting: bool = field(default=False, compare=False, repr=False)
+    """Whether none of the parts can be changed."""
 
     @cached_property
     def keepers(self) -> tuple[Effect | Sensor | ContactLaw, ...]:
@@ -187,13 +189,16 @@ class StepPlan:
 
     def kernel(self) -> Kernel:
         """The compiled loop of this step."""
-        return kept_kernel(self._key, self._source)
+        return kept_kernel(self._lasting_key if self.lasting else self._key(), self._source)
 
-    @cached_property
     def _key(self) -> str:
         """All that the text of the step depends on, in words."""
-        parts = [getattr(self, f.name) for f in fields(self) if f.name != "model"]
+        parts = [getattr(self, f.name) for f in fields(self) if f.compare and f.name != "model"]
         return repr((self.model.digest, *parts))
+
+    @cached_property
+    def _lasting_key(self) -> str:
+        return self._key()
 
     def _source(self, key: str) -> Source:
         name, doc, shapes = f"rollout_{self.integrator}", "A robot stepped in time.", self.shapes

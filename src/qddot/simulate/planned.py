@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import lru_cache
 from typing import Any, get_args
 
@@ -44,13 +44,16 @@ def planned(
     acting, sensing = _listed("effect", effects), _listed("sensor", sensors)
     parts = (model, integrator, hold, acting, parameters, feedback, sensing, contact, record)
     each = (*parts[:3], *acting, *parameters, feedback, *sensing, contact, record)
-    found = _kept(_Same((len(acting), len(parameters), *map(id, each)), parts))
-    return (found, []) if found else _plan(*parts)
+    try:
+        # no figure of a part that lasts is an array
+        return _kept(_Same((len(acting), len(parameters), *map(id, each)), parts)), []
+    except _Changeable:
+        return _plan(*parts)
 
 
 @dataclass(frozen=True)
 class _Same:
-    """Parts that are the same as others if they are the same objects.
+    """Parts that are the same as others if they are the same objects, which stay alive with it.
 
     Those that are equal will not do: the seed of noise and the sign of a zero do not count there.
     """
@@ -59,19 +62,26 @@ class _Same:
     parts: tuple[Any, ...] = field(compare=False)
 
 
+class _Changeable(Exception):
+    """Parts of which no plan is kept."""
+
+
 @lru_cache(maxsize=64)
-def _kept(same: _Same) -> StepPlan | None:
-    return _plan(*same.parts)[0] if _lasting(same.parts) else None
+def _kept(same: _Same) -> StepPlan:
+    if not _lasting(same.parts):
+        raise _Changeable
+    return replace(_plan(*same.parts)[0], lasting=True)
 
 
 def _lasting(part: Any) -> bool:
-    """Whether nobody can change a part; arrays can be changed."""
+    """Whether nobody can change a part; arrays can be changed, and what a subclass adds."""
     if type(part) is tuple:
         return all(map(_lasting, part))
     if is_dataclass(part) and not isinstance(part, Model):
-        values = (getattr(part, x.name) for x in fields(part))
-        kind: Any = type(part)
-        return kind.__dataclass_params__.frozen and all(map(_lasting, values))
+        told = vars(type(part)).get("__dataclass_params__")
+        values = {x.name: getattr(part, x.name) for x in fields(part)}
+        more = getattr(part, "__dict__", {}).keys() - values.keys()
+        return bool(told and told.frozen) and not more and all(map(_lasting, values.values()))
     return part is None or isinstance(part, Model | str | float | int)
 
 
@@ -106,7 +116,7 @@ def _plan(
 
 def _listed(what: str, parts: Sequence[Any]) -> tuple[Any, ...]:
     """Effects or sensors, of which there is a list."""
-    if not isinstance(parts, list | tuple):
+    if not isinstance(parts, list | tuple | Sequence):
         raise NotUnderstood(f"{what}s", parts, f"it is a list of {what}s")
     return tuple(parts)
 

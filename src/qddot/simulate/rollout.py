@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -194,19 +194,12 @@ def _run(
     q, v, *history = paths
     misses = history.pop(0) if plan.iterations else None
     inputs = tuple(arrays[len(plan.shapes.carry) : -1])
-    time = _times(before, samples, every, dt)
-    ends = [x[..., -1, :] for x in history] if plan.record else ends
-    memories, kept = (_of_keepers(plan, part, batch) for part in (ends, history))
+    time = np.arange(before, before + samples * every + 1, every, dtype=float)
+    time *= dt
+    left = [x[..., -1, :] for x in history] if plan.record else ends
+    memories, kept = (_of_keepers(plan, part, batch) for part in (left, history))
     facts = (inputs[0], dt, plan.integrator, memories, kept, plan, inputs, misses, native, every)
     return Rollout(time, q, v, *facts)
-
-
-@lru_cache(maxsize=64)
-def _times(before: int, samples: int, every: int, dt: float) -> np.ndarray:
-    """The times of samples; rollouts of the same length share them."""
-    time = np.arange(before, before + samples * every + 1, every) * dt
-    time.flags.writeable = False
-    return time
 
 
 def _of_keepers(

@@ -66,7 +66,6 @@ QUICK_FUNCTIONS = (
     "inverse_dynamics_derivatives",
 )
 QUICK_ROBOTS = ("ur5", "talos")
-_LARGEST_REGRESSOR = 20
 _PACKAGES = ("qddot", "numpy", "llvmlite", "casadi", "pin", "mujoco", "drake", "adam-robotics")
 
 Step = tuple[str, Callable[[], None]]
@@ -130,9 +129,8 @@ def _steps(plan: Plan, subjects: Sequence[Subject], data: dict[str, Any]) -> Ite
 
 def _measurable(subject: Subject, name: str) -> bool:
     """Whether a function makes sense on a robot; a task is all six axes at the tool of an arm."""
-    if name == "operational_space":
-        return subject.kind in ("arm", "robot") and can_move_freely(subject.robot)
-    return name != "torque_regressor" or subject.robot.nv <= _LARGEST_REGRESSOR
+    task = name == "operational_space"
+    return not task or (subject.kind in ("arm", "robot") and can_move_freely(subject.robot))
 
 
 def _put(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from native_cases import cold_cache  # noqa: F401
-from test_rollout import IMPLICIT, start, tree, undamped
+from test_rollout import IMPLICIT, KeepsNothing, start, tree, undamped
 
 import qddot
 from qddot.algorithms.inverse_dynamics import newton_euler
@@ -142,22 +142,13 @@ def test_variational_energy_is_bounded_over_a_million_steps():
 
 
 @dataclass(frozen=True)
-class Drag:
+class Drag(KeepsNothing):
     """Torques against the velocity of each joint, and a push on the last body."""
-
-    def memory(self, model):
-        return 0
-
-    def start(self, model):
-        return []
 
     def act(self, at, memory):
         pushes = per_body(at.model, Force.zero())
         pushes[at.model.nb - 1] = Force.of([0.3, -0.2, 0.1, 0.0, 0.1, 0.2])
         return [t - 0.4 * s for t, s in zip(at.tau, at.v, strict=True)], pushes
-
-    def renew(self, at, memory):
-        return []
 
 
 @pytest.mark.parametrize("integrator", IMPLICIT)

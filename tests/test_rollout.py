@@ -387,8 +387,8 @@ def test_what_cannot_be_done_is_said(changes, error, words):
         rollout(robot, **given)
 
 
-class Pushing:
-    """An effect of a torque at all joints."""
+class KeepsNothing:
+    """What an effect without a memory says of it."""
 
     def memory(self, model):
         return 0
@@ -396,11 +396,15 @@ class Pushing:
     def start(self, model):
         return []
 
-    def act(self, at, memory):
-        return [x + self.torque for x in at.tau], None
-
     def renew(self, at, memory):
         return []
+
+
+class Pushing(KeepsNothing):
+    """An effect of a torque at all joints."""
+
+    def act(self, at, memory):
+        return [x + self.torque for x in at.tau], None
 
 
 @dataclasses.dataclass
@@ -441,27 +445,26 @@ def test_the_same_objects_have_the_same_plan():
         return rollout(robot, [0.3, 0.2], [0.0, 0.0], dt=1e-3, steps=5, **choices).plan
 
     assert plan() is plan()
+    time = rollout(robot, [0.3, 0.2], [0.0, 0.0], dt=1e-3, steps=5).time
+    time += 1.0
+    assert rollout(robot, [0.3, 0.2], [0.0, 0.0], dt=1e-3, steps=5).time[0] == 0.0
     assert plan(effects=[friction]) is plan(effects=deque([friction]))
     assert plan(effects=[friction]) is not plan()
     assert plan(sensors=[Noise(0.1, 0.0, seed=1)]) is not plan(sensors=[Noise(0.1, 0.0, seed=2)])
 
 
 @pytest.mark.parametrize("native", [True, False])
-def test_what_can_be_changed_is_looked_at_again(native):
-    pushed, scaled = Push(1.0), Scaled(1.0)
-    first = push(native, [pushed, scaled])
-    pushed.torque, scaled.scale = 2.0, 4.0
-    expected = push(native, [Steady(2.0), Steady(4.0)])
-    np.testing.assert_array_equal(push(native, [pushed, scaled]).v, expected.v)
+@pytest.mark.parametrize(("kind", "name"), [(Push, "torque"), (Scaled, "scale")])
+def test_what_can_be_changed_is_looked_at_again(native, kind, name):
+    effect, steady = kind(1.0), Steady(4.0)
+    first = push(native, [effect])
+    setattr(effect, name, 4.0)
+    expected = push(native, [steady])
+    np.testing.assert_array_equal(push(native, [effect]).v, expected.v)
     assert (np.abs(expected.v[-1] - first.v[-1]) > 1e-4).all()
-    # on from a state without torques, natively or not
-    further = rollout(
-        Robot(first.plan.model, native=native),
-        *(first.q[-1], first.v[-1]),
-        dt=1e-3,
-        steps=5,
-        effects=[Steady(6.0)],
-    )
+    # and so it is where the first motion goes on
+    robot, state = Robot(first.plan.model, native=native), (first.q[-1], first.v[-1])
+    further = rollout(robot, *state, dt=1e-3, steps=5, effects=[steady])
     np.testing.assert_allclose(first.continued(steps=5).v, further.v, rtol=1e-12)
 
 

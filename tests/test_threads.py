@@ -90,12 +90,14 @@ def test_shares_cover_an_axis_once_and_get_smaller(length, parts, worth):
     sizes = [x.stop - x.start for x in shares]
     assert sizes == sorted(sizes, reverse=True)
     assert min(sizes[:-1], default=worth) >= worth
-    for whole in (8, 32):
-        # no vector is filled by half, and no gang of a large batch
-        assert length <= 4 * whole * parts or not any(size % whole for size in sizes[:-1])
+    whole = 32 if length > 128 * parts else 8
+    if length > 8 * parts:
+        # no vector is filled by half and no gang of a large batch, of which none runs alone
+        assert not any(size % whole for size in sizes[:-1])
+        assert min(sizes[:-1], default=32) >= min(32, length // (4 * parts))
     if length >= parts * max(worth, 1) * 8:
         assert len(shares) >= parts
-        assert sizes[-1] <= max(worth, 32) + 31
+        assert sizes[-1] < max(worth, 32) + whole
 
 
 def test_a_batch_is_split_where_its_work_is_worth_it():

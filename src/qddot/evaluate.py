@@ -15,6 +15,7 @@ import numpy as np
 
 from qddot.algorithms.catalogue import Argument, Function, sizes
 from qddot.algorithms.kinematics import TASK_AXES
+from qddot.compile.threads import broadcast, leading_axes
 from qddot.errors import BatchMismatch, NotUnderstood, ShapeMismatch, UnknownName
 from qddot.model import Model
 from qddot.parts import Contact, Loop
@@ -22,7 +23,7 @@ from qddot.parts import Contact, Loop
 if TYPE_CHECKING:
     import casadi
 
-__all__ = ["checked", "floats", "interpret", "settled", "symbolic"]
+__all__ = ["batch_shape", "checked", "floats", "interpret", "settled", "symbolic"]
 
 
 def interpret(
@@ -67,11 +68,19 @@ def checked(
     """Arrays of numbers with the right last axes, and the shape their leading axes broadcast to."""
     arguments = row.inputs[: len(arrays)]
     inputs = [_numbers(row, a, x, dims) for a, x in zip(arguments, arrays, strict=True)]
-    leading = [x.shape[: x.ndim - len(a.shape)] for x, a in zip(inputs, arguments, strict=True)]
+    cores, names = [len(a.shape) for a in arguments], [a.name for a in arguments]
+    return inputs, batch_shape(row.name, inputs, cores, names)
+
+
+def batch_shape(
+    function: str, arrays: Sequence[np.ndarray], cores: Sequence[int], names: Sequence[str]
+) -> tuple[int, ...]:
+    """What the axes before the last ones, so many of each array, broadcast to."""
+    leading = leading_axes(arrays, cores)
     try:
-        return inputs, np.broadcast_shapes(*leading)
+        return broadcast(leading)
     except ValueError:
-        raise BatchMismatch(row.name, leading, [a.name for a in arguments]) from None
+        raise BatchMismatch(function, leading, names) from None
 
 
 def settled(row: Function, options: Mapping[str, Any]) -> dict[str, Any]:

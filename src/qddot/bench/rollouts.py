@@ -47,8 +47,8 @@ CONTACTS: dict[str, dict[str, Any]] = {
 _KP, _KD = 100.0, 3.0
 _STEP, _STEPS = 1e-3, 100
 _SAME = "implicit_damping"
-_STATES = 256
-_LARGE = 2048
+_STATES, _LARGE = 256, 2048
+"""From how many states the steps are taken, and for two threads."""
 _FEW = 16
 """From how many of the states MuJoCo takes its steps: its turns are as short as ours."""
 

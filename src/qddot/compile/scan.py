@@ -195,13 +195,13 @@ class _Moves:
 
 def _arrays(shapes: ScanShapes, v: Vector) -> list[Array]:
     """The arguments of the gufunc; what is told after a sample is one entry ahead of it."""
-    time, arrays = {"t": "%t", "s": "%t_next"}, list[Array]()
+    counts, arrays = {"t": "%t", "s": "%t_next"}, list[Array]()
     every = (*shapes.arguments, *shapes.results)
     first = len(every)
     for k, axes in enumerate(every):
-        name = axes[0] if axes else ""
-        core = tuple(int(n) for n in axes if n not in time)
-        arrays.append(Array(k, core, first, v, time.get(str(name), "")))
+        core = tuple(n for n in axes if isinstance(n, int))
+        time = "".join(counts[name] for name in axes if isinstance(name, str))
+        arrays.append(Array(k, core, first, v, time))
         first += len(axes)
     return arrays
 

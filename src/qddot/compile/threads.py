@@ -176,7 +176,7 @@ def _shares(length: int, parts: int, worth: int) -> tuple[slice, ...]:
     enough, none is smaller than what is worth it and fills vectors and gangs.
     """
     least, bounds = max(worth, min(_FULL, length // (4 * parts)), 1), [0]
-    whole = next((n for n in (_FULL, _WHOLE) if length > 4 * n * parts), 1)
+    whole = _FULL if length > 4 * _FULL * parts else _WHOLE if length > _WHOLE * parts else 1
     while bounds[-1] < length:
         share = max(least, (length - bounds[-1]) // (2 * parts))
         bounds.append(min(length, bounds[-1] + -(-share // whole) * whole))

@@ -19,6 +19,7 @@ _MOST_ELEMENTS = 500_000
 _LARGEST = 1e12
 _UNLIMITED = 1e16
 _ROUNDED = 5e-11
+"""How far ten decimals of an angle may be from it."""
 
 
 @dataclass

@@ -15,10 +15,11 @@ from qddot.algorithms.recursion import Vector
 from qddot.compile.kernel import Source
 from qddot.condense import condensed
 from qddot.errors import NotUnderstood, ShapeMismatch
+from qddot.evaluate import batch_shape
 from qddot.model import Model
 from qddot.robot import Robot
 from qddot.scalar import Scalar
-from qddot.simulate.arguments import above_zero, batch_shape, numbers
+from qddot.simulate.arguments import above_zero, numbers
 from qddot.simulate.compiled import kept_kernel
 from qddot.simulate.integrators import DORMAND_PRINCE, weighted
 from qddot.simulate.layout import columns, stacked

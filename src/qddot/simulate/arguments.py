@@ -7,13 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from qddot.compile.threads import broadcast, leading_axes
-from qddot.errors import BatchMismatch, NotUnderstood, ShapeMismatch, UnknownName
+from qddot.errors import NotUnderstood, ShapeMismatch, UnknownName
 from qddot.simulate.plan import StepPlan
 
 __all__ = [
     "above_zero",
-    "batch_shape",
     "loop_arguments",
     "numbers",
     "sample_count",
@@ -112,18 +110,7 @@ def _rows(name: str, x: ArrayLike, n: int, rows: int) -> np.ndarray:
 
 
 def _held(row: np.ndarray, rows: int) -> np.ndarray:
-    """One row at all times, as np.broadcast_to would give it, in a tenth of the time."""
+    """One row at all times, as np.broadcast_to would give it after many more checks."""
     held = np.ndarray((rows, len(row)), row.dtype, row, strides=(0, *row.strides))
     held.flags.writeable = False
     return held
-
-
-def batch_shape(
-    function: str, arrays: Sequence[np.ndarray], cores: Sequence[int], names: Sequence[str]
-) -> tuple[int, ...]:
-    """What the axes before the last ones, so many of each array, broadcast to."""
-    leading = leading_axes(arrays, cores)
-    try:
-        return broadcast(leading)
-    except ValueError:
-        raise BatchMismatch(function, leading, names) from None

@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike
 
 from qddot.compile.threads import SETTING, run_split
 from qddot.errors import NotUnderstood, ShapeMismatch
+from qddot.evaluate import batch_shape
 from qddot.health import refuse_singular
 from qddot.robot import Robot
 from qddot.simulate.arguments import (
     above_zero,
-    batch_shape,
     loop_arguments,
     sample_count,
 )
@@ -188,7 +188,7 @@ def _run(
     # the status tells what overflows
     with np.errstate(all="ignore"):
         if native:
-            _native(plan, arrays, samples * every, (*paths, *ends))
+            _native(plan, arrays, cores, samples * every, (*paths, *ends))
         else:
             _interpreted(plan, arrays, samples, every, paths, ends)
     q, v, *history = paths
@@ -211,15 +211,18 @@ def _of_keepers(
 
 
 def _native(
-    plan: StepPlan, arrays: Sequence[np.ndarray], steps: int, results: tuple[np.ndarray, ...]
+    plan: StepPlan,
+    arrays: Sequence[np.ndarray],
+    cores: Sequence[int],
+    steps: int,
+    results: tuple[np.ndarray, ...],
 ) -> None:
     """By the compiled loop, over threads where the batch is worth it."""
-    kernel, shapes = plan.kernel(), plan.shapes
+    kernel = plan.kernel()
     if SETTING.threads == 1:
         kernel.gufunc(*arrays, out=results)
         return
-    cores = [len(axes) for axes in shapes.arguments]
-    pairs = zip(results, shapes.results, strict=True)
+    pairs = zip(results, plan.shapes.results, strict=True)
     outputs = [x.shape[x.ndim - len(axes) :] for x, axes in pairs]
     run_split(kernel.gufunc, arrays, cores, outputs, results, steps * kernel.cost)
 

@@ -1,4 +1,4 @@
-"""A condensed model has the joint-space dynamics of the model it came from, with more zeros."""
+"""Condensed and straightened models have the dynamics of the model they came from, with more zeros."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from test_identities import many
 
 import qddot
 from qddot.algorithms.catalogue import CATALOGUE
-from qddot.condense import condensed
+from qddot.condense import condensed, straightened
 from qddot.kernels import source_of
 from qddot.model import Model
 from qddot.robot import Robot
@@ -27,6 +27,7 @@ ROWS = sorted(
     for name, row in CATALOGUE.items()
     if row.joint_space and name != SECOND and not CHOSEN & {o.name for o in row.options}
 )
+EACH_BODY = sorted(name for name, row in CATALOGUE.items() if row.each_body)
 TURNS = [
     Mat3(*(Vec3(*row) for row in R))
     for p in itertools.permutations(range(3))
@@ -65,6 +66,38 @@ def test_all_joint_space_functions_stay(tree):
             if np.isfinite(b).all():
                 scale = max(np.abs(b).max(initial=0.0), 1.0)
                 assert np.abs(a - b).max(initial=0.0) < 1e-15 * max(condition, 1e5) * scale, name
+
+
+@many
+@given(trees(most=8))
+def test_regressors_stay(tree):
+    """Random trees have prismatic, helical and coupled joints, tilted axes and several roots."""
+    model = squared(build(*tree), tree[1])
+    for name in EACH_BODY:
+        arrays, _ = inputs_of(Robot(model), name, (), tree[1] % 1000)
+        expected, found = (
+            Robot(m, native=False).call(name, *arrays) for m in (model, straightened(model))
+        )
+        np.testing.assert_allclose(found, expected, atol=1e-12 * np.abs(expected).max(initial=1.0))
+
+
+@pytest.mark.parametrize(
+    ("name", "joint", "other"),
+    [
+        ("planar_3r", "joint2", "joint1"),
+        ("ur5e", "wrist_1_joint", "shoulder_lift_joint"),
+        ("quadruped", "FL_calf_joint", "FL_thigh_joint"),
+    ],
+)
+def test_parallel_joints_feel_the_same_moment_of_a_tensor(name, joint, other):
+    """Forces are not handed on between parallel axes, so entries of tensors are the same number."""
+    robot = qddot.load(name)
+    v, a = np.random.default_rng(0).normal(size=(2, robot.nv))
+    body, rest = (robot.model.body_of_joint(x) for x in (joint, other))
+    column = 10 * robot.model.bodies.index(body) + 4
+    Y = robot.torque_regressor(robot.random(0), v, a)[:, column : column + 6]
+    assert np.abs(Y[body.iv]).max() > 0.1
+    np.testing.assert_array_equal(Y[body.iv], Y[rest.iv])
 
 
 def test_no_mass_is_left_on_an_axis():
@@ -121,3 +154,11 @@ def test_fewer_operations(name, function):
     model, row = qddot.load(name).model, CATALOGUE[function]
     plain = source_of(dataclasses.replace(row, joint_space=False), model, {}).tape()
     assert source_of(row, model, {}).tape().operations < 0.95 * plain.operations
+
+
+@pytest.mark.parametrize(("name", "share"), [("panda", 0.96), ("quadruped", 0.99)])
+@pytest.mark.parametrize("function", EACH_BODY)
+def test_fewer_operations_for_each_body(name, share, function):
+    model, row = qddot.load(name).model, CATALOGUE[function]
+    plain = source_of(dataclasses.replace(row, each_body=False), model, {}).tape()
+    assert source_of(row, model, {}).tape().operations < share * plain.operations

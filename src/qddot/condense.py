@@ -8,6 +8,9 @@ turning it about itself moves nothing (Khalil & Dombre 2002, section 9.4: the ba
 condensed model has its axes and origins where rotations and offsets between joints have most zeros,
 and no mass on the axes. It has the same M, C, g and torques; poses of its bodies and their
 parameters are its own.
+
+Where the parameters of the bodies must stay what they are, as in a regressor, forces can still be
+handed on between the joints in such frames: a straightened model has them beside its own.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from qddot.joints import Joint
 from qddot.model import WORLD, Body, Model
 from qddot.spatial import Inertia, Mat3, Sym3, Transform, Vec3, rotation_about
 
-__all__ = ["condensed"]
+__all__ = ["condensed", "straightened"]
 
 _TURNING = ("revolute", "continuous")
 _BITS = 50
@@ -31,11 +34,28 @@ Choice = Callable[[int, Transform], tuple[Transform, Joint, Transform]]
 
 def condensed(model: Model) -> Model:
     """The model with axes turned, origins slid along them, and mass handed to the parents."""
-    return _lightened(_slid(_turned(model)))
+    return _lightened(_slid(_turned(model)[0])[0])
 
 
-def _reframed(model: Model, choose: Choice) -> Model:
-    """The model with other frames of its bodies."""
+def straightened(model: Model) -> Model:
+    """The model with its joints in straight frames beside it: axes turned, origins slid."""
+    massless = (dataclasses.replace(body, inertia=Inertia.zero()) for body in model.bodies)
+    turned, turns = _turned(Model(model.name, tuple(massless), ()))
+    joints, slides = _slid(turned)
+    frames = (_tidy((turn @ slide).inverse()) for turn, slide in zip(turns, slides, strict=True))
+    return dataclasses.replace(model, straight=(joints, tuple(frames)))
+
+
+def _tidy(X: Transform) -> Transform:
+    """The pose without noise of rounding beside zero and one."""
+    noise = math.ldexp(1.0, -_BITS)
+    rows = ([float(round(x)) if abs(x - round(x)) <= noise else x for x in row] for row in X.R)
+    p = (x if abs(x) > noise else 0.0 for x in X.p)
+    return Transform(Mat3(*(Vec3(*row) for row in rows)), Vec3(*p))
+
+
+def _reframed(model: Model, choose: Choice) -> tuple[Model, list[Transform]]:
+    """The model with other frames of its bodies, and those frames in the old ones."""
     moves = {WORLD: Transform.identity()}
     bodies = []
     for i, body in enumerate(model.bodies):
@@ -47,10 +67,11 @@ def _reframed(model: Model, choose: Choice) -> Model:
         dataclasses.replace(f, placement=moves[f.body].inverse() @ f.placement)
         for f in model.frames
     )
-    return dataclasses.replace(model, bodies=tuple(bodies), frames=frames)
+    changed = dataclasses.replace(model, bodies=tuple(bodies), frames=frames)
+    return changed, [moves[i] for i in range(model.nb)]
 
 
-def _turned(model: Model) -> Model:
+def _turned(model: Model) -> tuple[Model, list[Transform]]:
     """The model with bodies turned so that they stand like their parents, their joints apart."""
     inertias = [body.inertia for body in _lightened(model).bodies]
     carried: list[list[Body]] = [[] for _ in (*model.bodies, WORLD)]
@@ -137,7 +158,7 @@ def _numbers(parts: Iterable[float]) -> int:
     return sum(x != 0.0 for x in _without_noise(parts))
 
 
-def _slid(model: Model) -> Model:
+def _slid(model: Model) -> tuple[Model, list[Transform]]:
     """The model with the origin of each body where it is least far from that of its parent."""
 
     def choose(i: int, X: Transform) -> tuple[Transform, Joint, Transform]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from qddot.algorithms.catalogue import Function, sizes
 from qddot.compile.kernel import Kernel, Source, compile_kernel
-from qddot.condense import condensed
+from qddot.condense import condensed, straightened
 from qddot.edit import with_parameters
 from qddot.errors import NotUnderstood, UnknownName
 from qddot.model import Model
@@ -69,6 +69,14 @@ def parameter_names(row: Function, options: Mapping[str, Any], given: Any) -> tu
     return tuple(names)
 
 
+def _shortened(row: Function, model: Model, parameters: Sequence[str]) -> Model:
+    """The model with which a function takes fewest operations."""
+    if row.each_body:
+        return straightened(model)
+    # inertias that are inputs belong to the bodies as they are
+    return condensed(model) if row.joint_space and "inertia" not in parameters else model
+
+
 def source_of(
     row: Function,
     model: Model,
@@ -89,9 +97,7 @@ def source_of(
 
     def function(*values: Any) -> list[Any]:
         check()
-        # inertias that are inputs belong to the bodies as they are
-        shorter = row.joint_space and "inertia" not in parameters
-        robot = condensed(model) if shorter else model
+        robot = _shortened(row, model, parameters)
         for name, value in zip(parameters, values[len(arguments) :], strict=True):
             robot = PARAMETERS[name][1](robot, value)
         result = row.algorithm(robot, *values[: len(arguments)], **options)

@@ -69,7 +69,11 @@ class Body:
 
 @dataclass(frozen=True)
 class Model:
-    """A validated tree of bodies. Bodies stand after their parents, depth first in file order."""
+    """A validated tree of bodies. Bodies stand after their parents, depth first in file order.
+
+    `straight`, if given, has the same joints in other frames, between which forces are handed on
+    in fewer operations, and where the frames of the bodies are in those.
+    """
 
     name: str
     bodies: tuple[Body, ...]
@@ -80,6 +84,7 @@ class Model:
     polynomial_couplings: tuple[PolynomialCoupling, ...] = ()
     configurations: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     health: tuple[Finding, ...] = ()
+    straight: tuple[Model, tuple[Transform, ...]] | None = None
 
     def __post_init__(self) -> None:
         check_unique("body", (b.name for b in self.bodies))

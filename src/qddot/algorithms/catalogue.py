@@ -61,7 +61,8 @@ class Function:
     """A row of the catalogue.
 
     `needs_inverse`: it inverts M. `joint_space`: it sees bodies only through joints and frames,
-    so a condensed model gives the same.
+    so a condensed model gives the same. `each_body`: forces of single bodies go to the base one by
+    one, so straight joints make it shorter.
     """
 
     algorithm: Callable[..., Any]
@@ -69,6 +70,7 @@ class Function:
     outputs: tuple[Argument, ...]
     needs_inverse: bool = False
     joint_space: bool = False
+    each_body: bool = False
 
     @property
     def name(self) -> str:
@@ -116,9 +118,10 @@ def _row(
     text: str,
     needs_inverse: bool = False,
     joint_space: bool = False,
+    each_body: bool = False,
 ) -> Function:
     inputs, outputs = (tuple(map(Argument.parse, side.split())) for side in text.split("->"))
-    return Function(algorithm, inputs, outputs, needs_inverse, joint_space)
+    return Function(algorithm, inputs, outputs, needs_inverse, joint_space, each_body)
 
 
 def _joint_row(algorithm: Callable[..., Any], text: str, needs_inverse: bool = False) -> Function:
@@ -186,8 +189,8 @@ CATALOGUE: dict[str, Function] = {
             "q:nq v:nv -> Lambda:nt,nt Jbar:nv,nt mu:nt p:nt",
             True,
         ),
-        _row(regressors.torque_regressor, "q:nq v:nv a:nv -> Y:nv,np"),
-        _row(regressors.momentum_regressor, "q:nq v:nv -> Y:nv,np"),
+        _row(regressors.torque_regressor, "q:nq v:nv a:nv -> Y:nv,np", each_body=True),
+        _row(regressors.momentum_regressor, "q:nq v:nv -> Y:nv,np", each_body=True),
         _row(regressors.kinetic_energy_regressor, "q:nq v:nv -> Y:np"),
         _row(regressors.potential_energy_regressor, "q:nq -> Y:np"),
         _joint_row(

@@ -6,7 +6,7 @@ reflected inertia is not among them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from qddot.algorithms.kinematics import world_poses
@@ -14,14 +14,14 @@ from qddot.algorithms.recursion import (
     Matrix,
     Vector,
     acceleration_fields,
-    climb,
     joint_kinematics,
+    per_body,
     velocities,
     zeros,
 )
-from qddot.model import Model
+from qddot.model import WORLD, Body, Model
 from qddot.scalar import Scalar
-from qddot.spatial import Force, Inertia, Subspace, Transform
+from qddot.spatial import Force, Inertia, Motion, Subspace, Transform
 
 __all__ = [
     "kinetic_energy_regressor",
@@ -36,19 +36,50 @@ _UNITS = [Inertia.of([1.0 if k == i else 0.0 for k in range(10)]) for i in range
 
 def _projected(
     model: Model,
-    X: Sequence[Transform],
-    S: Sequence[Subspace],
+    q: Vector,
     motions: Iterable[_Moving],
     force: Callable[[Inertia, _Moving], Force],
 ) -> Matrix:
     """nv × 10 nb matrix of what each joint feels of the force of each unit parameter."""
     Y: Matrix = zeros(model.nv, 10 * model.nb)
+    joints, frames = model.straight or (model, per_body(model, Transform.identity()))
+    X, S = joint_kinematics(joints, q)
     for i, motion in enumerate(motions):
+        way = list(_way(joints, X, S, i, frames[i]))
         for k, unit in enumerate(_UNITS, start=10 * i):
-            for j, F in climb(model, X, i, [force(unit, motion)]):
-                for dof, s in zip(model.bodies[j].dofs, S[j], strict=True):
-                    Y[dof][k] = Y[dof][k] + s.dot(F[0])
+            F = force(unit, motion)
+            for felt, onward in way:
+                for dof, s in felt:
+                    Y[dof][k] = Y[dof][k] + s.dot(F)
+                F = onward.to_parent(F)
     return Y
+
+
+def _way(
+    model: Model, X: Sequence[Transform], S: Sequence[Subspace], i: int, at: Transform
+) -> Iterator[tuple[list[tuple[int, Motion]], Transform]]:
+    """The way of a force from a frame at some pose on body i to the world, in steps.
+
+    Each has the motions that the force meets, with their velocity index, and leads on to an
+    ancestor. Joints with parallel axes are one step: it is the motions that come to the force.
+    """
+    felt: list[tuple[int, Motion]] = []
+    while i != WORLD:
+        body = model.bodies[i]
+        felt += [(dof, at.to_child(s)) for dof, s in zip(body.dofs, S[i], strict=True)]
+        at = X[i] @ at
+        if body.parent == WORLD or not _is_parallel(body, model.bodies[body.parent]):
+            yield felt, at
+            felt, at = [], Transform.identity()
+        i = body.parent
+
+
+def _is_parallel(body: Body, parent: Body) -> bool:
+    """Whether two joints of one freedom leave each other's axis as it is."""
+    if body.joint.kind.nv != 1 or parent.joint.kind.nv != 1:
+        return False
+    axis = body.placement.R.apply(body.joint.axes[0])
+    return body.joint.kind.name == "prismatic" or not any(axis.cross(parent.joint.axes[0]))
 
 
 def torque_regressor(model: Model, q: Vector, v: Vector, a: Vector) -> Matrix:
@@ -58,14 +89,14 @@ def torque_regressor(model: Model, q: Vector, v: Vector, a: Vector) -> Matrix:
     """
     X, S = joint_kinematics(model, q)
     fields = acceleration_fields(model, X, S, v, a, -model.gravity)
-    return _projected(model, X, S, fields, Inertia.newton_euler)
+    return _projected(model, q, fields, Inertia.newton_euler)
 
 
 def momentum_regressor(model: Model, q: Vector, v: Vector) -> Matrix:
     """Regressor (nv × 10 nb) of the generalised momentum: Y π + armature · v = M v."""
     X, S = joint_kinematics(model, q)
     V = velocities(model, X, S, v)[: model.nb]
-    return _projected(model, X, S, V, Inertia.apply)
+    return _projected(model, q, V, Inertia.apply)
 
 
 def kinetic_energy_regressor(model: Model, q: Vector, v: Vector) -> list[Scalar]:

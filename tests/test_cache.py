@@ -161,8 +161,7 @@ def test_a_sealed_file_of_another_processor_is_not_run(cache, good):
     length = int.from_bytes(body[:8], "little")
     header, code = json.loads(body[8 : 8 + length]), body[8 + length :]
     parts = json.loads(header["key"])
-    assert parts[5] == kernel_module.native.host().cpu
-    parts[5] = "another-cpu"
+    parts[parts.index(kernel_module.native.host().cpu)] = "another-cpu"
     foreign = json.dumps({**header, "key": json.dumps(parts)}).encode()
     wrong = [
         len(foreign).to_bytes(8, "little") + foreign + code,

@@ -1,4 +1,4 @@
-"""Condensed and straightened models have the dynamics of the model they came from, with more zeros."""
+"""Condensed and straightened models have the dynamics of those they came from, and more zeros."""
 
 from __future__ import annotations
 

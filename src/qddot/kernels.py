@@ -83,10 +83,12 @@ def source_of(
     options: Mapping[str, Any],
     parameters: Sequence[str] = (),
     check: Callable[[], None] = lambda: None,
+    zeros: bool = True,
 ) -> Source:
     """What the compiler needs of a catalogue function; `parameters` become further inputs.
 
-    `check` is called when the function is recorded: what lies in the cache has passed it.
+    `check` is called when the function is recorded: what lies in the cache has passed it. Without
+    `zeros`, those of every state are not written.
     """
     dims = sizes(model, options)
     arguments = [a for a in row.inputs if a.shape[:1] != ("nw",) or dims["nw"]]
@@ -105,7 +107,7 @@ def source_of(
 
     key = repr((model.digest, sorted(options.items()), tuple(parameters)))
     outputs = tuple(output.shape_in(dims) for output in row.outputs)
-    return Source(row.name, row.doc, function, tuple(shapes), outputs, key)
+    return Source(row.name, row.doc, function, tuple(shapes), outputs, key, zeros=zeros)
 
 
 def kernel_of(
@@ -114,6 +116,7 @@ def kernel_of(
     options: Mapping[str, Any],
     parameters: Sequence[str] = (),
     check: Callable[[], None] = lambda: None,
+    zeros: bool = True,
 ) -> Kernel:
     """The compiled form of a catalogue function of a model."""
-    return compile_kernel(source_of(row, model, options, parameters, check))
+    return compile_kernel(source_of(row, model, options, parameters, check, zeros))

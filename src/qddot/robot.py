@@ -9,15 +9,16 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot import edit
 from qddot.algorithms.catalogue import CATALOGUE, Function, function, sizes
-from qddot.compile.gufunc import empty
+from qddot.compile.gufunc import zeros as new_zeros
 from qddot.compile.kernel import Kernel
+from qddot.compile.refill import Refill
 from qddot.compile.threads import SETTING, run_split, run_whole
 from qddot.errors import NotUnderstood
 from qddot.evaluate import checked, interpret, settled, symbolic
@@ -84,7 +85,6 @@ class Robot:
         self.model = model
         self.native = os.environ.get("QDDOT_NATIVE") != "0" if native is None else native
         self._fast: dict[Any, Callable[..., Any]] = {}
-        self._gufuncs: dict[Any, np.ufunc] = {}
         self._kernels: dict[tuple[Any, ...], Kernel] = {}
         self._independent: set[tuple[Loop | Contact, ...] | None] = set()
 
@@ -249,7 +249,7 @@ class Robot:
             if "forces" not in given and "friction" not in given:
                 settings = [given.get(o.name, o.default) for o in _settings(row)]
                 place = (row.name, *settings) if settings else row.name
-                self._fast[place], self._gufuncs[place] = kernel.call, kernel.gufunc
+                self._fast[place] = kernel.call
         return kernel
 
     def empty(
@@ -257,8 +257,8 @@ class Robot:
     ) -> Any:
         """Arrays for `out=` of a function on a batch of this shape, where writing is fastest.
 
-        They begin with a line of the cache, which arrays of NumPy's own do not; one array, or a
-        tuple where the function has several outputs.
+        They begin with a line of the cache, which arrays of NumPy's own do not, and have zeros in
+        them; one array, or a tuple where the function has several outputs.
         """
         row = function(name)
         dims = sizes(self.model, settled(row, options))
@@ -267,7 +267,7 @@ class Robot:
             raise NotUnderstood("batch", batch, "it is a whole number from 0, or some of them")
         if np.dtype(dtype) not in (np.float64, np.float32):
             raise NotUnderstood("dtype", dtype, "float64 and float32 are computed with")
-        made = tuple(empty((*axes, *o.shape_in(dims)), dtype) for o in row.outputs)
+        made = tuple(new_zeros((*axes, *o.shape_in(dims)), dtype) for o in row.outputs)
         return made if len(made) > 1 else made[0]
 
     def explain(self, name: str, **options: Any) -> Kernel:
@@ -275,17 +275,33 @@ class Robot:
         row = function(name)
         return self._kernel(row, settled(row, options))
 
-    def compile(self, name: str, parameters: str | Sequence[str] = (), **options: Any) -> np.ufunc:
+    def compile(
+        self,
+        name: str,
+        parameters: str | Sequence[str] = (),
+        zeros: Literal["written", "kept"] = "written",
+        **options: Any,
+    ) -> np.ufunc | Refill:
         """A function as a gufunc, with constants of the robot as further inputs.
 
         `parameters` is any of "inertia" (nb, 10), "gravity" (3), "friction" (nb, 3) and
         "armature" (nb, 1), in the order in which they follow the inputs of the function. Armature
         stands for rotors too; friction needs `friction=True` where the function has that option.
+
+        With zeros="kept" it is a `Refill` instead: arrays that are filled again keep what is zero
+        at every state, most of a regressor or of a Jacobian of a tree, without its being written.
         """
+        if not isinstance(zeros, str) or zeros not in ("written", "kept"):
+            raise NotUnderstood("zeros", zeros, "they are 'written' or 'kept'")
         row = function(name)
+        if not self.nv:
+            raise NotUnderstood("compile", name, f"{self.name} has no joint that moves")
         given = settled(row, options)
         names = parameter_names(row, given, parameters)
         check = self._check_later(row, given, names)
+        if zeros == "kept":
+            kernel = kernel_of(row, self.model, given, names, check, zeros=False)
+            return Refill(kernel.call, kernel.general, kernel.gufunc.nin, kernel.gufunc.nout)
         return kernel_of(row, self.model, given, names, check).gufunc
 
     def casadi(self, name: str, **options: Any) -> casadi.Function:
@@ -405,7 +421,8 @@ def {name}(self, {arguments}):
         try:
             if out is None:
                 return self._fast[{key}]({arrays})
-            return self._gufuncs[{key}]({arrays}, out=out)
+            if {direct}:
+                return self._fast[{key}]({arrays}, {results})
         except (KeyError, TypeError, ValueError):
             pass  # not compiled yet, other numbers than floats, or wrong shapes
     return self._general({name!r}, ({arrays},), {options}, out)
@@ -419,15 +436,19 @@ def _method(row: Function) -> Callable[..., Any]:
     arrays = [a.name for a in row.inputs if a.name != "f_ext"]
     settings = [o.name for o in _settings(row)]
     optional = [p.name for p in given if p.name not in (*arrays, *settings)]
+    several = f"type(out) is tuple and len(out) == {len(row.outputs)}"
+    direct, results = (several, "*out") if len(row.outputs) > 1 else ("type(out) is ndarray", "out")
     text = _METHOD.format(
         name=row.name,
         arguments=str(signature).removeprefix("(self, ").removesuffix(")"),
         plain="".join(f"{p.name} is {p.default!r} and " for p in given if p.name in optional),
         key=f"({row.name!r}, {', '.join(settings)})" if settings else repr(row.name),
         arrays=", ".join(arrays),
+        direct=direct,
+        results=results,
         options="{" + ", ".join(f"{name!r}: {name}" for name in (*settings, *optional)) + "}",
     )
-    scope: dict[str, Any] = {"SETTING": SETTING}
+    scope: dict[str, Any] = {"SETTING": SETTING, "ndarray": np.ndarray}
     exec(text, scope)
     method = scope[row.name]
     method.__qualname__ = f"Robot.{row.name}"

@@ -30,6 +30,7 @@ __all__ = [
     "looped",
     "make_job",
     "ours",
+    "ours_refilled",
     "ours_single",
     "stacked",
     "urdf_of",
@@ -151,17 +152,28 @@ def looped(call: Callable[..., Any], *columns: Iterable[Any]) -> tuple[int, Call
 
 
 def ours(job: Job, dtype: str = "float64") -> Contender:
-    """The gufunc of the function on the whole batch, into arrays that are used again."""
+    """The method with the whole batch, into arrays that are used again."""
     arrays = [x.astype(dtype) for x in job.inputs.values()]
     made = job.robot.empty(job.function, job.states, dtype, **job.options)
-    outputs = made if isinstance(made, tuple) else (made,)
-    run = partial(job.robot.compile(job.function, **job.options), *arrays, out=outputs)
+    method = getattr(job.robot, job.function)
+    run = partial(method, *arrays, **job.options, out=made)
 
     def values() -> Arrays:
-        run()
-        return tuple(x[:CHECKED].astype(float) for x in outputs)
+        return tuple(x[:CHECKED].astype(float) for x in _tuple(run()))
 
     return Contender("qddot", f"batch, {dtype}", job.states, run, values)
+
+
+def ours_refilled(job: Job) -> Contender:
+    """The function on the whole batch, into arrays that keep their zeros."""
+    fill = job.robot.compile(job.function, zeros="kept", **job.options)
+    made = job.robot.empty(job.function, job.states, **job.options)
+    run = partial(fill, *job.inputs.values(), out=made)
+
+    def values() -> Arrays:
+        return tuple(x[:CHECKED] for x in _tuple(run()))
+
+    return Contender("qddot", "batch, zeros kept", job.states, run, values)
 
 
 def ours_single(job: Job) -> Contender:
@@ -182,7 +194,10 @@ def urdf_of(subject: Subject) -> Path:
     return subject.file
 
 
+def _tuple(results: Any) -> Arrays:
+    return results if isinstance(results, tuple) else (results,)
+
+
 def stacked(results: Sequence[Any]) -> Arrays:
     """Results of single states (an array or several) as arrays over the states."""
-    rows = [r if isinstance(r, tuple) else (r,) for r in results]
-    return tuple(np.array(column) for column in zip(*rows, strict=True))
+    return tuple(np.array(column) for column in zip(*map(_tuple, results), strict=True))

@@ -50,7 +50,7 @@ def read_figures(file: Path) -> dict[str, Any]:
 
 def sheets(data: dict[str, Any]) -> list[Sheet]:
     """All tables that have rows."""
-    made = [_batch(data), _single(data), _bound(data), _threads(data), _compile(data)]
+    made = [_batch(data), _kept(data), _single(data), _bound(data), _threads(data), _compile(data)]
     made += [_scaling(data), _rollouts(data), _contacts(data), _goals(judged(data)), _notes(data)]
     return [s for s in made if s.rows]
 
@@ -104,14 +104,34 @@ def _batch(data: dict[str, Any]) -> Sheet:
         listed = (cells.get(engine, "–") for engine in engines)
         rows.append((row["robot"], row["function"], str(row["states"]), ours, *listed))
     text = (
-        "µs a state, and in brackets the ratio. qddot runs the gufunc on a batch that stays in the "
-        "cache, on one core, in float64, into arrays that are used again. Pinocchio's figure is "
-        "the faster of a Python call a state and its own loop over a batch on one thread; MuJoCo "
-        "and Drake take Python calls; CasADi runs the same text in its own virtual machine. A "
-        "dash: that engine is not asked for it."
+        "µs a state, and in brackets the ratio. qddot runs a method of `Robot` on a batch that "
+        "stays in the cache, on one core, in float64, into arrays that are used again. "
+        "Pinocchio's figure is the faster of a Python call a state and its own loop over a batch "
+        "on one thread; MuJoCo and Drake take Python calls; CasADi runs the same text in its own "
+        "virtual machine. A dash: that engine is not asked for it."
     )
     columns = ("robot", "function", "states", "qddot", *engines)
     return Sheet("A batch on one core", text, columns, tuple(rows))
+
+
+def _kept(data: dict[str, Any]) -> Sheet:
+    rows = []
+    for row in data["rows"]:
+        kept = row["ours"].get("kept_us")
+        if kept:
+            pinocchio = next((p["us"] for p in row["peers"] if p["engine"] == "Pinocchio"), None)
+            times = (row["ours"]["us"], kept, pinocchio)
+            ratios = (pinocchio and pinocchio / t for t in times[:2])
+            share = f"{100 * row['ours']['zeros_share']:.0f} %"
+            cells = (*map(_number, times), *map(_times, ratios))
+            rows.append((row["robot"], row["function"], share, *cells))
+    text = (
+        "Functions of which half the numbers or more are zero at every state, µs a state: the "
+        'method writes all of them, `robot.compile(…, zeros="kept")` leaves the zeros of arrays '
+        "that it fills again alone. Pinocchio writes its zeros at every call."
+    )
+    columns = ("robot", "function", "zeros", "written", "kept", "Pinocchio", "written", "kept")
+    return Sheet("Zeros that are kept", text, columns, tuple(rows))
 
 
 def _single(data: dict[str, Any]) -> Sheet:

@@ -210,7 +210,10 @@ def _memory(v: Vector, vectors: int) -> tuple[list[str], list[str]]:
 
 
 def _staging(outputs: Sequence[Array], states: int) -> tuple[list[str], list[str]]:
-    """The staging area, if an output has strides, and where each output has its rows there."""
+    """The staging area, if an output has strides, and where each output has its rows there.
+
+    It begins with zeros, for those that a function does not write.
+    """
     sizes = [states * a.count * a.vector.size for a in outputs]
     lines, direct = [], "true"
     for a in outputs:
@@ -223,12 +226,15 @@ def _staging(outputs: Sequence[Array], states: int) -> tuple[list[str], list[str
         "stage:",
         f"  %area = call ptr @malloc(i64 {max(sum(sizes), 1)})",
         "  %no_area = icmp eq ptr %area, null",
-        "  br i1 %no_area, label %no_stage, label %staged",
+        "  br i1 %no_area, label %no_stage, label %wipe",
+        "wipe:",
+        f"  call void @llvm.memset.p0.i64(ptr %area, i8 0, i64 {max(sum(sizes), 1)}, i1 false)",
+        "  br label %staged",
         "no_stage:",
         "  call void @no_memory()",
         "  br label %done",
         "staged:",
-        "  %staging = phi ptr [null, %choose], [%area, %stage]",
+        "  %staging = phi ptr [null, %choose], [%area, %wipe]",
     ]
     for k, a in enumerate(outputs):
         lines += a.stage(sum(sizes[:k]))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Loops", "empty", "make_gufunc", "numpy_functions"]
+__all__ = ["Loops", "make_gufunc", "numpy_functions", "zeros"]
 
 _LINE_BYTES = 64
 
@@ -48,15 +48,15 @@ def _constructor() -> Any:
     return kind(table[_FROM_FUNC_AND_DATA_AND_SIGNATURE])
 
 
-def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """An array that begins with a line of the cache.
+def zeros(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """An array of zeros that begins with a line of the cache.
 
     A vector is then written to one line where rows are as long as whole vectors; arrays of
     NumPy's own begin a quarter of a line later.
     """
     kind = np.dtype(dtype)
     size = math.prod(shape) * kind.itemsize
-    memory = np.empty(size + _LINE_BYTES, np.uint8)
+    memory = np.zeros(size + _LINE_BYTES, np.uint8)
     start = -memory.ctypes.data % _LINE_BYTES
     return memory[start : start + size].view(kind).reshape(shape)
 

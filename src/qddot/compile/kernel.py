@@ -13,7 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +22,15 @@ import numpy as np
 from qddot.compile import native
 from qddot.compile.block import Places
 from qddot.compile.cache import Cache, Entry
+from qddot.compile.direct import DIRECT, direct_ir, make_direct
 from qddot.compile.fuse import fused
 from qddot.compile.gufunc import Loops, make_gufunc
 from qddot.compile.loop import loop_ir
 from qddot.compile.lower import lower
+from qddot.compile.refill import refill
 from qddot.compile.rows import split, writes_after
 from qddot.compile.scan import ScanShapes, scan_ir, step_places
 from qddot.compile.schedule import Schedule, schedule
-from qddot.compile.single import SINGLE, make_single, single_ir
 from qddot.compile.tape import Symbol, Tape, record
 from qddot.compile.types import Vector, vector_type
 
@@ -57,7 +58,8 @@ class Source:
 
     `function` takes nested lists of numbers of the input shapes and returns all output numbers in
     order. `key` says in words all that it depends on besides the sources of this library. With a
-    `scan` the function is a step that is repeated in time.
+    `scan` the function is a step that is repeated in time. Without `zeros`, outputs that are zero
+    at every state are not written: their arrays must have them already.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Source:
     outputs: tuple[Shape, ...]
     key: str
     scan: ScanShapes | None = None
+    zeros: bool = True
 
     @property
     def arguments(self) -> tuple[tuple[int | str, ...], ...]:
@@ -85,9 +88,16 @@ class Source:
         return "->".join(",".join(f"({','.join(map(str, a))})" for a in side) for side in sides)
 
     @property
-    def has_single(self) -> bool:
-        """Whether one state has a way of its own: all inputs and outputs are arrays of one size."""
+    def is_direct(self) -> bool:
+        """Whether there is a way around NumPy: all inputs and outputs are arrays of one size."""
         return self.scan is None and all(self.inputs) and all(self.outputs)
+
+    def cost(self, operations: int) -> int:
+        """What a state, or a step of it, takes in time, in operations, of which it has so many.
+
+        A number that is moved counts as ten; those of a step move less often, but all are counted.
+        """
+        return operations + 10 * sum(map(math.prod, (*self.inputs, *self.outputs)))
 
     def loop(self, tape: Tape, plan: Schedule, vector: Vector, places: Places) -> str:
         """The IR of the loop over a batch."""
@@ -108,26 +118,27 @@ class Source:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A compiled function: the gufunc, a faster way to call it, and what is known of it."""
+    """A compiled function: the gufunc, ways to call it, and what is known of it.
+
+    `call` takes results behind the inputs, if there are any, and is fastest on one thread; it
+    hands on to `general`: the gufunc, or what sees to the zeros that the gufunc does not write.
+    """
 
     gufunc: np.ufunc
     call: Callable[..., Any]
+    general: Callable[..., Any]
     source: Source
     facts: dict[str, Any]
 
     @cached_property
     def operations(self) -> int:
         """How many operations a state takes."""
-        return int(sum(self.facts["operations"].values()))
+        return _operations(self.facts)
 
     @cached_property
     def cost(self) -> int:
-        """What a state, or a step of it, takes in time, in operations.
-
-        A number that is moved counts as ten; those of a step move less often, but all are counted.
-        """
-        source = self.source
-        return self.operations + 10 * sum(map(math.prod, (*source.inputs, *source.outputs)))
+        """What a state, or a step of it, takes in time, in operations."""
+        return self.source.cost(self.operations)
 
     def __str__(self) -> str:
         f = self.facts
@@ -144,6 +155,10 @@ class Kernel:
                 f"  cache file   {f['file']}",
             ]
         )
+
+
+def _operations(facts: dict[str, Any]) -> int:
+    return int(sum(facts["operations"].values()))
 
 
 def _nested(x: Sequence[Any], shape: Shape) -> Any:
@@ -171,7 +186,7 @@ def _key(source: Source, dtype: str) -> str:
 
     target = native.host()
     parts = (
-        *(source.name, source.signature, source.key, dtype),
+        *(source.name, source.signature, source.key, source.zeros, dtype),
         *(target.triple, target.cpu, target.features, target.register_bytes),
         *(llvmlite.__version__, _sources_digest()),
     )
@@ -191,10 +206,10 @@ def _object_code(source: Source, dtype: str, cache: Cache) -> tuple[Entry, bool]
     # a step hands its outputs to the next, any other function writes them
     parts = [] if source.scan else split(tape.outputs, source.outputs)
     places = step_places(tape, source.scan) if source.scan else {}
-    plan = schedule(tape, writes_after(tape, parts, vector.lanes))
+    plan = schedule(tape, writes_after(tape, parts, vector.lanes, source.zeros))
     ir = lower(tape, plan, vector, source.loop(tape, plan, vector, places), places)
-    if dtype == "float64" and source.has_single:
-        ir += "\n" + single_ir(source.inputs, source.outputs, _LOOP)
+    if dtype == "float64" and source.is_direct:
+        ir += "\n" + direct_ir(source.inputs, source.outputs, _LOOP, makes=source.zeros)
     code = native.assemble(ir, native.host())
     facts = {
         "name": source.name,
@@ -224,26 +239,25 @@ def compile_kernel(source: Source, cache: Cache | None = None) -> Kernel:
         loops.set(0, addresses[_LOOP], library)
         loops.set(1, *_later(source, cache, loops))
         gufunc = make_gufunc(loops, source.name, source.doc, source.signature)
-        call = _single(addresses.get(SINGLE), source, gufunc)
+        cost = source.cost(_operations(entry.facts))
+        general: Callable[..., Any] = gufunc
+        if not source.zeros:
+            narrow = partial(_make_narrow, source, cache, loops)
+            general = partial(refill, gufunc, source.inputs, source.outputs, cost, narrow)
+        direct = make_direct(addresses.get(DIRECT, 0), general, source.name, source.doc)
     facts = {
         **entry.facts,
         "cached": cached,
         "ready": time.perf_counter() - start,
         "file": str(cache.path(_key(source, "float64"))),
     }
-    return Kernel(gufunc, call, source, facts)
+    return Kernel(gufunc, direct or general, general, source, facts)
 
 
 def _linked(entry: Entry, source: Source, dtype: str) -> tuple[Any, dict[str, int]]:
     """The loaded library of an entry and the addresses of its functions."""
-    names = (_LOOP, SINGLE) if dtype == "float64" and source.has_single else (_LOOP,)
+    names = (_LOOP, DIRECT) if dtype == "float64" and source.is_direct else (_LOOP,)
     return native.link(entry.code, f"{source.name}_{dtype}_{next(_numbers)}", names)
-
-
-def _single(address: int | None, source: Source, gufunc: np.ufunc) -> Callable[..., Any]:
-    """The fastest way to call a gufunc."""
-    made = address and make_single(address, gufunc, source.name, source.doc)
-    return made or gufunc
 
 
 _LOOP_TYPE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)
@@ -265,21 +279,23 @@ def _fill_with_nan(source: Source, args: int, dims: int, steps: int) -> None:
             ctypes.c_float.from_address(place).value = math.nan
 
 
-def _later(source: Source, cache: Cache, loops: Loops) -> tuple[int, Any]:
-    """A loop that, when first called, makes the float32 loop, puts it in its place and runs it."""
+def _make_narrow(source: Source, cache: Cache, loops: Loops) -> None:
+    """Make the float32 loop, if it is not made yet, and put it in its place."""
+    with _lock:
+        if not loops.ready:
+            entry, _ = _object_code(source, "float32", cache)
+            library, addresses = _linked(entry, source, "float32")
+            loops.set(1, addresses[_LOOP], library)
+            loops.ready = True
 
-    def make() -> Callable[..., None]:
-        with _lock:
-            if not loops.ready:
-                entry, _ = _object_code(source, "float32", cache)
-                library, addresses = _linked(entry, source, "float32")
-                loops.set(1, addresses[_LOOP], library)
-                loops.ready = True
-        return _LOOP_TYPE(loops.address(1))
+
+def _later(source: Source, cache: Cache, loops: Loops) -> tuple[int, Any]:
+    """A loop that, when first called, makes the float32 loop and runs it."""
 
     def first_call(args: int, dims: int, steps: int, data: int) -> None:
         try:
-            make()(args, dims, steps, data)
+            _make_narrow(source, cache, loops)
+            _LOOP_TYPE(loops.address(1))(args, dims, steps, data)
         except Exception as error:  # nothing may pass through native code
             _fill_with_nan(source, args, dims, steps)
             why = error.__cause__ or error

@@ -52,6 +52,7 @@ def _declarations(v: Vector) -> str:
             "declare i64 @llvm.umin.i64(i64, i64)",
             "declare i64 @llvm.smin.i64(i64, i64)",
             "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)",
+            "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)",
             "declare ptr @malloc(i64)",
             "declare void @free(ptr)",
         ]

@@ -42,6 +42,11 @@ class Write:
         """The entry of the tape after which all are known; -1 where all are constants."""
         return max((x for x in self.values if type(x) is int), default=-1)
 
+    @property
+    def is_zero(self) -> bool:
+        """Whether there is nothing but zeros."""
+        return self.known < 0 and not any(self.values)
+
 
 Writes = Mapping[int, tuple[Write, ...]]
 
@@ -69,12 +74,14 @@ def writes_of(parts: Sequence[Sequence[int | float]], lanes: int) -> list[Write]
     return found
 
 
-def writes_after(tape: Tape, parts: Sequence[Sequence[int | float]], lanes: int) -> Writes:
-    """The writes that follow each entry of a tape.
+def writes_after(
+    tape: Tape, parts: Sequence[Sequence[int | float]], lanes: int, zeros: bool = True
+) -> Writes:
+    """The writes that follow each entry of a tape, those of nothing but zeros if wanted.
 
     Those of constants are spread evenly, from before the first entry (-1) on.
     """
-    found = writes_of(parts, lanes)
+    found = [write for write in writes_of(parts, lanes) if zeros or not write.is_zero]
     constant = [write for write in found if write.known < 0]
     after: dict[int, list[Write]] = {}
     for write in found:

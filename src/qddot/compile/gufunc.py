@@ -68,15 +68,23 @@ class Loops:
         self.dtypes, self.inputs, self.outputs = tuple(dtypes), inputs, outputs
         self.ready = False
         self._functions = (ctypes.c_void_p * len(dtypes))()
+        self._made = (ctypes.c_void_p * len(dtypes))()
         self._data = (ctypes.c_void_p * len(dtypes))()
         codes = [np.dtype(d).num for d in dtypes for _ in range(inputs + outputs)]
         self._types = (ctypes.c_char * len(codes))(*(bytes([code]) for code in codes))
         self._alive: list[Any] = []
 
-    def set(self, k: int, address: int, alive: Any) -> None:
-        """Put a loop into the table, and keep what it lives in."""
+    def set(self, k: int, address: int, alive: Any, made: bool = True) -> None:
+        """Put a loop into the table, and keep what it lives in; one not made yet makes itself."""
         self._alive.append(alive)
         self._functions[k] = address
+        if made:
+            self._made[k] = address
+
+    @property
+    def made_address(self) -> int:
+        """Where the addresses of the loops are that are made, and nulls for others."""
+        return ctypes.addressof(self._made)
 
     def address(self, k: int) -> int:
         """The address of a loop."""

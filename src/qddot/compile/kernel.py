@@ -237,14 +237,14 @@ def compile_kernel(source: Source, cache: Cache | None = None) -> Kernel:
         # NumPy takes float32 where all are float32, else the first loop that loses nothing
         loops = Loops(("float64", "float32"), len(source.arguments), len(source.results))
         loops.set(0, addresses[_LOOP], library)
-        loops.set(1, *_later(source, cache, loops))
+        loops.set(1, *_later(source, cache, loops), made=False)
         gufunc = make_gufunc(loops, source.name, source.doc, source.signature)
         cost = source.cost(_operations(entry.facts))
         general: Callable[..., Any] = gufunc
         if not source.zeros:
             narrow = partial(_make_narrow, source, cache, loops)
             general = partial(refill, gufunc, source.inputs, source.outputs, cost, narrow)
-        direct = make_direct(addresses.get(DIRECT, 0), general, source.name, source.doc)
+        direct = make_direct(addresses.get(DIRECT, 0), loops, general, source.name, source.doc)
     facts = {
         **entry.facts,
         "cached": cached,

@@ -32,6 +32,8 @@ __all__ = [
 
 _Moving = TypeVar("_Moving")
 _UNITS = [Inertia.of([1.0 if k == i else 0.0 for k in range(10)]) for i in range(10)]
+_TOGETHER = 2
+"""How many units go their way at a time: a processor computes one while another waits."""
 
 
 def _projected(
@@ -46,12 +48,13 @@ def _projected(
     X, S = joint_kinematics(joints, q)
     for i, motion in enumerate(motions):
         way = list(_way(joints, X, S, i, frames[i]))
-        for k, unit in enumerate(_UNITS, start=10 * i):
-            F = force(unit, motion)
+        for k in range(0, 10, _TOGETHER):
+            forces = [force(unit, motion) for unit in _UNITS[k : k + _TOGETHER]]
             for felt, onward in way:
                 for dof, s in felt:
-                    Y[dof][k] = Y[dof][k] + s.dot(F)
-                F = onward.to_parent(F)
+                    for column, F in enumerate(forces, start=10 * i + k):
+                        Y[dof][column] = Y[dof][column] + s.dot(F)
+                forces = [onward.to_parent(F) for F in forces]
     return Y
 
 

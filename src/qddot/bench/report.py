@@ -130,7 +130,8 @@ def _kept(data: dict[str, Any]) -> Sheet:
         'method writes all of them, `robot.compile(…, zeros="kept")` leaves the zeros of arrays '
         "that it fills again alone. Pinocchio writes its zeros at every call."
     )
-    columns = ("robot", "function", "zeros", "written", "kept", "Pinocchio", "written", "kept")
+    names = ("written", "kept", "Pinocchio", "ratio, written", "ratio, kept")
+    columns = ("robot", "function", "zeros", *names)
     return Sheet("Zeros that are kept", text, columns, tuple(rows))
 
 

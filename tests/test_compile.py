@@ -509,6 +509,19 @@ def test_a_float32_loop_that_cannot_be_made_gives_nan_and_a_warning(monkeypatch)
     assert kernel(x).tolist() == [[1.0, 2.0, 0.0]] * 5
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_while_a_float32_loop_is_made_gives_nan(monkeypatch):
+    kernel = compiled(lambda x, y: [x * y, x + y], 2)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("qddot.compile.kernel._object_code", interrupted)
+    out = np.zeros((5, 2), np.float32)
+    kernel(np.ones((5, 2), np.float32), out=out)
+    assert np.isnan(out).all()
+
+
 def test_errors_of_shape_are_those_of_the_interpreter():
     for robot in robots("planar_2r"):
         robot.bias(np.zeros(2), np.zeros(2))

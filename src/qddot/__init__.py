@@ -1,13 +1,15 @@
 """qddot: every term of M q̈ + C q̇ + g + τ_f = τ + Jᵀ F, and proof that they are right."""
 
 import importlib
-from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from qddot.compile.threads import set_threads, threads
 from qddot.errors import QddotError
-from qddot.export import export_c
 from qddot.loaders import robot_names
 from qddot.robot import Robot, Terms, Wrench, load
+
+if TYPE_CHECKING:
+    from qddot.export import export_c
 
 __all__ = [
     "QddotError",
@@ -43,12 +45,14 @@ _MODULES = frozenset(
 )
 
 
-def __getattr__(name: str) -> ModuleType:
-    """Modules that are imported when they are first asked for, as in `qddot.simulate`."""
+def __getattr__(name: str) -> Any:
+    """What is imported when it is first asked for: modules as `qddot.simulate`, and `export_c`."""
+    if name == "export_c":
+        return importlib.import_module("qddot.export").export_c
     if name in _MODULES:
         return importlib.import_module(f"qddot.{name}")
     raise AttributeError(f"module 'qddot' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES})
+    return sorted({*globals(), *__all__, *_MODULES})

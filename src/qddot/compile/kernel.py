@@ -296,8 +296,10 @@ def _later(source: Source, cache: Cache, loops: Loops) -> tuple[int, Any]:
         try:
             _make_narrow(source, cache, loops)
             _LOOP_TYPE(loops.address(1))(args, dims, steps, data)
-        except Exception as error:  # nothing may pass through native code
+        except BaseException as error:  # nothing may pass through native code
             _fill_with_nan(source, args, dims, steps)
+            if not isinstance(error, Exception):
+                raise  # an interrupt, of which ctypes tells
             why = error.__cause__ or error
             text = f"{source.name}: no float32 loop: {str(why) or type(why).__name__}"
             warnings.warn(text, RuntimeWarning, stacklevel=2)

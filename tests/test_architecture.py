@@ -23,7 +23,7 @@ LAYERS = [
     {"edit", "condense"},
     {"flexible"},
     {"loaders", "algorithms", "compile"},
-    {"conventions", "evaluate", "kernels", "lazy", "trajectory", "wrenches"},
+    {"conventions", "evaluate", "kernels", "lazy", "methods", "trajectory", "wrenches"},
     {"health"},
     {"robot"},
     {"export", "lagrange", "port_hamiltonian", "constraints", "task_space", "balance", "linearise"},

@@ -12,8 +12,8 @@ from test_identities import many
 import qddot
 from qddot.compile import native
 from qddot.compile import refill as refill_module
-from qddot.compile.refill import Refill
 from qddot.errors import NotUnderstood
+from qddot.kernels import Refill
 from qddot.robot import Robot
 
 NAMES = ["torque_regressor", "mass_matrix", "frame_jacobian", "inverse_dynamics_derivatives"]

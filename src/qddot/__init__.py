@@ -26,6 +26,7 @@ __all__ = [
 
 __version__ = "0.1.0"
 
+_FUNCTIONS = {"export_c": "export"}
 _MODULES = frozenset(
     {
         "adapt",
@@ -46,13 +47,13 @@ _MODULES = frozenset(
 
 
 def __getattr__(name: str) -> Any:
-    """What is imported when it is first asked for: modules as `qddot.simulate`, and `export_c`."""
-    if name == "export_c":
-        return importlib.import_module("qddot.export").export_c
+    """What is imported when it is first asked for: modules such as `qddot.simulate`, functions."""
     if name in _MODULES:
         return importlib.import_module(f"qddot.{name}")
+    if name in _FUNCTIONS:
+        return getattr(importlib.import_module(f"qddot.{_FUNCTIONS[name]}"), name)
     raise AttributeError(f"module 'qddot' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_MODULES})
+    return sorted({*globals(), *_FUNCTIONS, *_MODULES})

@@ -8,13 +8,14 @@ from typing import Any
 
 from qddot.algorithms.catalogue import Function, sizes
 from qddot.compile.kernel import Kernel, Source, compile_kernel
+from qddot.compile.threads import SETTING
 from qddot.condense import condensed, straightened
 from qddot.edit import with_parameters
 from qddot.errors import NotUnderstood, UnknownName
 from qddot.model import Model
 from qddot.spatial import Vec3
 
-__all__ = ["PARAMETERS", "kernel_of", "parameter_names", "source_of"]
+__all__ = ["PARAMETERS", "Refill", "kernel_of", "parameter_names", "source_of"]
 
 
 def _with_drivetrain(model: Model, rows: Sequence[Any], fields: Sequence[str]) -> Model:
@@ -108,6 +109,28 @@ def source_of(
     key = repr((model.digest, sorted(options.items()), tuple(parameters)))
     outputs = tuple(output.shape_in(dims) for output in row.outputs)
     return Source(row.name, row.doc, function, tuple(shapes), outputs, key, zeros=zeros)
+
+
+@dataclasses.dataclass(frozen=True)
+class Refill:
+    """A compiled function that leaves zeros alone.
+
+    Without `out` it makes arrays; as `out` it takes arrays that it made, or others that have the
+    same zeros. It returns them.
+    """
+
+    kernel: Kernel
+
+    def __call__(self, *given: Any, out: Any = None) -> Any:
+        """The function of arrays, into those of `out`."""
+        inputs, outputs = self.kernel.gufunc.nin, self.kernel.gufunc.nout
+        results = () if out is None else out if isinstance(out, tuple) else (out,)
+        if len(given) != inputs or (out is not None and len(results) != outputs):
+            found = f"{len(given)} arrays" + ("" if out is None else f", {len(results)} for `out`")
+            needed = f"{inputs} are needed, and for `out` {outputs} or none"
+            raise NotUnderstood("arguments", found, needed)
+        call = self.kernel.call if SETTING.threads == 1 else self.kernel.general
+        return call(*given, *results)
 
 
 def kernel_of(

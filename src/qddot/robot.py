@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +17,6 @@ from qddot import edit
 from qddot.algorithms.catalogue import CATALOGUE, Function, function, sizes
 from qddot.compile.gufunc import zeros as new_zeros
 from qddot.compile.kernel import Kernel
-from qddot.compile.refill import Refill
 from qddot.compile.threads import SETTING, run_split, run_whole
 from qddot.errors import NotUnderstood
 from qddot.evaluate import checked, interpret, settled, symbolic
@@ -30,10 +28,11 @@ from qddot.health import (
     refuse_singular,
     singular_joints,
 )
-from qddot.kernels import kernel_of, parameter_names, source_of
+from qddot.kernels import Refill, kernel_of, parameter_names, source_of
 from qddot.lazy import apply_lazily, is_lazy
 from qddot.loaders import load_model
 from qddot.loaders.description import Base, Couplings
+from qddot.methods import method, method_settings
 from qddot.model import Model
 from qddot.parts import Contact, Finding, Loop
 from qddot.spatial import Transform
@@ -247,7 +246,7 @@ class Robot:
             check = self._check_later(row, given)
             kernel = self._kernels[key] = kernel_of(row, self.model, given, check=check)
             if "forces" not in given and "friction" not in given:
-                settings = [given.get(o.name, o.default) for o in _settings(row)]
+                settings = [given.get(o.name, o.default) for o in method_settings(row)]
                 place = (row.name, *settings) if settings else row.name
                 self._fast[place] = kernel.call
         return kernel
@@ -299,10 +298,8 @@ class Robot:
         given = settled(row, options)
         names = parameter_names(row, given, parameters)
         check = self._check_later(row, given, names)
-        if zeros == "kept":
-            kernel = kernel_of(row, self.model, given, names, check, zeros=False)
-            return Refill(kernel.call, kernel.general, kernel.gufunc.nin, kernel.gufunc.nout)
-        return kernel_of(row, self.model, given, names, check).gufunc
+        kernel = kernel_of(row, self.model, given, names, check, zeros == "written")
+        return kernel.gufunc if zeros == "written" else Refill(kernel)
 
     def casadi(self, name: str, **options: Any) -> casadi.Function:
         """A catalogue function as a casadi.Function of the same text.
@@ -415,73 +412,8 @@ def _copied(value: Any, out: Any) -> Any:
     return out
 
 
-_METHOD = """
-def {name}(self, {arguments}):
-    if {plain}SETTING.threads == 1:
-        try:
-            if out is None:
-                return self._fast[{key}]({arrays})
-            if {direct}:
-                return self._fast[{key}]({arrays}, {results})
-        except (KeyError, TypeError, ValueError):
-            pass  # not compiled yet, other numbers than floats, or wrong shapes
-    return self._general({name!r}, ({arrays},), {options}, out)
-"""
-
-
-def _method(row: Function) -> Callable[..., Any]:
-    """The Robot method of a catalogue row, written out so that a call costs next to nothing."""
-    signature = _signature(row)
-    given = [p for p in list(signature.parameters.values())[1:] if p.name != "out"]
-    arrays = [a.name for a in row.inputs if a.name != "f_ext"]
-    settings = [o.name for o in _settings(row)]
-    optional = [p.name for p in given if p.name not in (*arrays, *settings)]
-    several = f"type(out) is tuple and len(out) == {len(row.outputs)}"
-    direct, results = (several, "*out") if len(row.outputs) > 1 else ("type(out) is ndarray", "out")
-    text = _METHOD.format(
-        name=row.name,
-        arguments=str(signature).removeprefix("(self, ").removesuffix(")"),
-        plain="".join(f"{p.name} is {p.default!r} and " for p in given if p.name in optional),
-        key=f"({row.name!r}, {', '.join(settings)})" if settings else repr(row.name),
-        arrays=", ".join(arrays),
-        direct=direct,
-        results=results,
-        options="{" + ", ".join(f"{name!r}: {name}" for name in (*settings, *optional)) + "}",
-    )
-    scope: dict[str, Any] = {"SETTING": SETTING, "ndarray": np.ndarray}
-    exec(text, scope)
-    method = scope[row.name]
-    method.__qualname__ = f"Robot.{row.name}"
-    method.__doc__ = f"{inspect.getdoc(row.algorithm)}\n\nShapes: {row.signature}"
-    return method
-
-
-def _settings(row: Function) -> list[inspect.Parameter]:
-    """The options whose values a compiled function is found by."""
-    return [o for o in row.options if o.name not in ("forces", "friction")]
-
-
-def _signature(row: Function) -> inspect.Signature:
-    """Arrays, then frame and reference, then f_ext, friction and out."""
-    P = inspect.Parameter
-    options = {o.name: o for o in row.options}
-    forced = options.pop("forces", None) is not None
-    required = [o for o in options.values() if o.default is P.empty]
-    optional = [o for o in options.values() if o.default is not P.empty]
-    return inspect.Signature(
-        [
-            P("self", P.POSITIONAL_OR_KEYWORD),
-            *(P(a.name, P.POSITIONAL_OR_KEYWORD) for a in row.inputs if a.name != "f_ext"),
-            *(o.replace(kind=P.POSITIONAL_OR_KEYWORD) for o in required),
-            *([P("f_ext", P.POSITIONAL_OR_KEYWORD, default=None)] if forced else []),
-            *optional,
-            P("out", P.KEYWORD_ONLY, default=None),
-        ]
-    )
-
-
 for _row in CATALOGUE.values():
-    setattr(Robot, _row.name, _method(_row))
+    setattr(Robot, _row.name, method(_row))
 
 
 def _is_count(n: object) -> bool:

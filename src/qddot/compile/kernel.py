@@ -22,7 +22,8 @@ import numpy as np
 from qddot.compile import native
 from qddot.compile.block import Places
 from qddot.compile.cache import Cache, Entry
-from qddot.compile.direct import DIRECT, direct_ir, make_direct
+from qddot.compile.direct import make_direct
+from qddot.compile.direct_ir import DIRECT, direct_ir
 from qddot.compile.fuse import fused
 from qddot.compile.gufunc import Loops, make_gufunc
 from qddot.compile.loop import loop_ir
@@ -92,13 +93,6 @@ class Source:
         """Whether there is a way around NumPy: all inputs and outputs are arrays of one size."""
         return self.scan is None and all(self.inputs) and all(self.outputs)
 
-    def cost(self, operations: int) -> int:
-        """What a state, or a step of it, takes in time, in operations, of which it has so many.
-
-        A number that is moved counts as ten; those of a step move less often, but all are counted.
-        """
-        return operations + 10 * sum(map(math.prod, (*self.inputs, *self.outputs)))
-
     def loop(self, tape: Tape, plan: Schedule, vector: Vector, places: Places) -> str:
         """The IR of the loop over a batch."""
         workspace, pieces = plan.workspace, len(plan.pieces)
@@ -133,12 +127,12 @@ class Kernel:
     @cached_property
     def operations(self) -> int:
         """How many operations a state takes."""
-        return _operations(self.facts)
+        return int(sum(self.facts["operations"].values()))
 
-    @cached_property
+    @property
     def cost(self) -> int:
         """What a state, or a step of it, takes in time, in operations."""
-        return self.source.cost(self.operations)
+        return int(self.facts["cost"])
 
     def __str__(self) -> str:
         f = self.facts
@@ -155,10 +149,6 @@ class Kernel:
                 f"  cache file   {f['file']}",
             ]
         )
-
-
-def _operations(facts: dict[str, Any]) -> int:
-    return int(sum(facts["operations"].values()))
 
 
 def _nested(x: Sequence[Any], shape: Shape) -> Any:
@@ -211,10 +201,14 @@ def _object_code(source: Source, dtype: str, cache: Cache) -> tuple[Entry, bool]
     if dtype == "float64" and source.is_direct:
         ir += "\n" + direct_ir(source.inputs, source.outputs, _LOOP, makes=source.zeros)
     code = native.assemble(ir, native.host())
+    counts = recorded.counts()
+    # a number that is moved counts as ten; those of a step move less often, but all are counted
+    moved = sum(map(math.prod, (*source.inputs, *source.outputs)))
     facts = {
         "name": source.name,
         "dtype": dtype,
-        "operations": recorded.counts(),
+        "operations": counts,
+        "cost": sum(counts.values()) + 10 * moved,
         "lanes": vector.lanes,
         "cpu": native.host().cpu,
         "pieces": len(plan.pieces),
@@ -239,10 +233,9 @@ def compile_kernel(source: Source, cache: Cache | None = None) -> Kernel:
         loops.set(0, addresses[_LOOP], library)
         loops.set(1, *_later(source, cache, loops), made=False)
         gufunc = make_gufunc(loops, source.name, source.doc, source.signature)
-        cost = source.cost(_operations(entry.facts))
         general: Callable[..., Any] = gufunc
         if not source.zeros:
-            narrow = partial(_make_narrow, source, cache, loops)
+            cost, narrow = entry.facts["cost"], partial(_make_narrow, source, cache, loops)
             general = partial(refill, gufunc, source.inputs, source.outputs, cost, narrow)
         direct = make_direct(addresses.get(DIRECT, 0), loops, general, source.name, source.doc)
     facts = {

@@ -7,43 +7,18 @@ the others. Only arrays that have them may be filled, so no call goes by way of 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from qddot.compile.gufunc import zeros
-from qddot.compile.threads import SETTING, broadcast, leading_axes, run_split
+from qddot.compile.threads import broadcast, leading_axes, run_split
 from qddot.errors import NotUnderstood
 
-__all__ = ["Refill", "refill"]
+__all__ = ["refill"]
 
 Shape = tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Refill:
-    """A compiled function that leaves zeros alone.
-
-    Without `out` it makes arrays; as `out` it takes arrays that it made, or others that have the
-    same zeros. It returns them.
-    """
-
-    _direct: Callable[..., Any]
-    _general: Callable[..., Any]
-    inputs: int
-    outputs: int
-
-    def __call__(self, *given: Any, out: Any = None) -> Any:
-        """The function of arrays, into those of `out`."""
-        results = () if out is None else out if isinstance(out, tuple) else (out,)
-        if len(given) != self.inputs or (out is not None and len(results) != self.outputs):
-            found = f"{len(given)} arrays" + ("" if out is None else f", {len(results)} for `out`")
-            needed = f"{self.inputs} are needed, and for `out` {self.outputs} or none"
-            raise NotUnderstood("arguments", found, needed)
-        call = self._direct if SETTING.threads == 1 else self._general
-        return call(*given, *results)
 
 
 def refill(

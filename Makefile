@@ -1,34 +1,55 @@
-# `make demo`, `make test` and `make bench` do everything from a fresh clone: virtual environment, install, run.
+# `make demo`, `make test`, `make fuzz` and `make bench` do everything from a fresh clone: virtual environment, install, run.
+ifeq ($(OS),Windows_NT)
+PYTHON ?= python
+BIN := .venv/Scripts
+INTERPRETER := $(BIN)/python.exe
+else
 PYTHON ?= python3
 BIN := .venv/bin
+INTERPRETER := $(BIN)/python
+endif
+SECONDS ?= 60
+SEED ?= 0
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# sources and pages are UTF-8, also where the system's encoding is another one
+export PYTHONUTF8 := 1
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test test-widths lint fuzz bench clean
 
 demo: .venv/demo.stamp
 	$(BIN)/qddot check ur5e
 
 test: .venv/test.stamp lint
 	$(BIN)/python -m pytest -n auto
+	$(MAKE) test-widths
+
+# native code as processors without AVX, with AVX2 and with AVX-512 run it
+test-widths: .venv/test.stamp
+	QDDOT_VECTOR_BYTES=16 $(BIN)/python -m pytest -n auto -m native_core
+	QDDOT_VECTOR_BYTES=32 $(BIN)/python -m pytest -n auto -m native_core
+	QDDOT_VECTOR_BYTES=64 $(BIN)/python -m pytest -n auto -m native_core
 
 lint: .venv/test.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+fuzz: .venv/test.stamp
+	$(BIN)/python -m fuzz --seconds $(SECONDS) --seed $(SEED)
+
 bench: .venv/test.stamp
-	$(BIN)/qddot bench --json bench.json --plot bench.png --page docs/performance.md
+	$(BIN)/qddot bench --json bench.json --plot bench.png --page docs/performance.md --force
 
 clean:
 	rm -rf .venv build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.venv/bin/python:
+$(INTERPRETER):
 	$(PYTHON) -m venv .venv
 
-.venv/demo.stamp: .venv/bin/python pyproject.toml constraints.txt
+.venv/demo.stamp: $(INTERPRETER) pyproject.toml constraints.txt
 	$(INSTALL) -e .
 	touch $@
 
-.venv/test.stamp: .venv/bin/python pyproject.toml constraints.txt
+.venv/test.stamp: $(INTERPRETER) pyproject.toml constraints.txt
 	$(INSTALL) -e ".[oracles,dev]"
 	touch $@

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 import qddot
-from qddot.sizing import Breakdown, breakdown, size
-from qddot.trajectory import PEAK_ACCELERATION, PEAK_SPEED, quintic
+from qddot.analysis.sizing import Breakdown, breakdown, size
+from qddot.analysis.trajectory import PEAK_ACCELERATION, PEAK_SPEED, quintic
 
 PAGE = Path(__file__).parent / "ur5-quintic.md"
 START = (0.0, -math.pi / 2, math.pi / 2, 0.0, math.pi / 2, 0.0)

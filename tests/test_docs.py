@@ -44,6 +44,15 @@ def test_api_page_is_current():
     assert PAGE.read_text() == api_page(), "run python docs/generate.py"
 
 
+def test_settings_are_documented():
+    sources = (ROOT / "src" / "qddot").rglob("*.py")
+    named = {x for file in sources for x in re.findall(r"QDDOT_[A-Z_]+", file.read_text("utf-8"))}
+    assert named
+    assert named == set(
+        re.findall(r"QDDOT_[A-Z_]+", (ROOT / "docs" / "machines.md").read_text("utf-8"))
+    )
+
+
 def test_no_registry_or_machine_path_is_named():
     listed = subprocess.run(["git", "ls-files"], capture_output=True, text=True, cwd=ROOT)
     for name in listed.stdout.split():

@@ -3,15 +3,20 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from qddot.compile.threads import set_threads, threads
+from qddot.compile.runtime.threads import set_threads, threads
 from qddot.errors import QddotError
 from qddot.loaders import robot_names
-from qddot.robot import Robot, Terms, Wrench, load
+from qddot.model.dh import DHRow
+from qddot.model.specs import FrameSpec, LinkSpec
+from qddot.robot.robot import Robot, Terms, Wrench, load
 
 if TYPE_CHECKING:
-    from qddot.export import export_c
+    from qddot.export.export_c import export_c
 
 __all__ = [
+    "DHRow",
+    "FrameSpec",
+    "LinkSpec",
     "QddotError",
     "Robot",
     "Terms",
@@ -26,30 +31,34 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-_FUNCTIONS = {"export_c": "export"}
-_MODULES = frozenset(
-    {
-        "adapt",
-        "balance",
-        "constraints",
-        "ellipsoids",
-        "lagrange",
-        "linearise",
-        "port_hamiltonian",
-        "simulate",
-        "sizing",
-        "task_space",
-        "trajectory",
-        "verify",
-        "writers",
-    }
-)
+_FUNCTIONS = {"export_c": "export.export_c"}
+_MODULES = {
+    "adapt": "engines",
+    "engines": "engines",
+    "simulate": "simulate",
+    "verify": "verify",
+    "writers": "writers",
+    **{
+        name: f"analysis.{name}"
+        for name in (
+            "balance",
+            "constraints",
+            "ellipsoids",
+            "lagrange",
+            "linearise",
+            "port_hamiltonian",
+            "sizing",
+            "task_space",
+            "trajectory",
+        )
+    },
+}
 
 
 def __getattr__(name: str) -> Any:
     """What is imported when it is first asked for: modules such as `qddot.simulate`, functions."""
     if name in _MODULES:
-        return importlib.import_module(f"qddot.{name}")
+        return importlib.import_module(f"qddot.{_MODULES[name]}")
     if name in _FUNCTIONS:
         return getattr(importlib.import_module(f"qddot.{_FUNCTIONS[name]}"), name)
     raise AttributeError(f"module 'qddot' has no attribute {name!r}")

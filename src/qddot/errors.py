@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
 import math
+import pickle
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 __all__ = [
     "ActuatorsTooFew",
@@ -15,28 +19,86 @@ __all__ = [
     "DescriptionError",
     "DoubtfulQuaternion",
     "ImpossibleInertia",
+    "InvalidArgument",
     "InvalidModel",
     "JointsDiffer",
     "MissingPackage",
     "NoClosedForm",
     "NoEquilibrium",
     "NoSupport",
-    "NotUnderstood",
+    "NotEnoughMemory",
     "QddotError",
     "RedundantConstraints",
     "ShapeMismatch",
     "SingularInertia",
     "Uncontrollable",
+    "UnknownArgument",
     "UnknownName",
+    "Unsupported",
+    "WrongType",
     "combination",
+    "control_character",
+    "count_text",
+    "format_bytes",
 ]
 
+_MARKS = r"\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
+_ACTING = re.compile(rf"[\x00-\x08\x0b\x0c\x0e-\x1f{_MARKS}]")
+_ACTING_OR_SPACE = re.compile(rf"[\x00-\x1f{_MARKS}]")
 _LONGEST = 300
 """Letters of a value that a message shows."""
 
 
+def control_character(text: str, whitespace: bool = False) -> str | None:
+    """The first character of a text that would act on a terminal, as U+009B; None without one.
+
+    These are the control characters, line separators and marks that turn the direction of writing;
+    tab and line ends too, unless `whitespace` lets them pass.
+    """
+    found = (_ACTING if whitespace else _ACTING_OR_SPACE).search(text)
+    return f"U+{ord(found[0]):04X}" if found else None
+
+
 class QddotError(Exception):
-    """Base of every error that qddot raises on purpose."""
+    """Base of every error that qddot raises on purpose; its message and fields can be pickled."""
+
+    def __str__(self) -> str:
+        # KeyError would show the message in quotes
+        return Exception.__str__(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        fields = {name: _make_portable(value) for name, value in vars(self).items()}
+        return _restore_error, (type(self), self.args), fields
+
+    def __copy__(self) -> QddotError:
+        other = _restore_error(type(self), self.args)
+        vars(other).update(vars(self))
+        return other
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> QddotError:
+        other = memo[id(self)] = _restore_error(type(self), copy.deepcopy(self.args, memo))
+        vars(other).update(copy.deepcopy(vars(self), memo))
+        return other
+
+
+def _restore_error(kind: type[QddotError], arguments: tuple[Any, ...]) -> QddotError:
+    """An error with a message made before: what its class is made from may be used up."""
+    # with two bases, only the builtin that gives an error its layout may make it
+    builtin: Any = kind
+    while builtin.__module__ != "builtins":
+        builtin = builtin.__base__
+    error: QddotError = builtin.__new__(kind)
+    error.args = arguments
+    return error
+
+
+def _make_portable(value: Any) -> Any:
+    """A value that can be pickled: itself, or its text."""
+    try:
+        pickle.dumps(value)
+    except Exception:  # a foreign object may fail in any way
+        return repr(value)
+    return value
 
 
 class InvalidModel(QddotError):
@@ -131,14 +193,24 @@ class RedundantConstraints(QddotError):
         )
 
 
+_MOST_ROWS = 6
+
+
 def combination(parts: Mapping[str, float]) -> str:
     """In words, of what a redundant row is made."""
     if not parts:
         return "moves with no joint"
     if any(math.isnan(x) for x in parts.values()):
-        return f"depends on {', '.join(map(repr, parts))}"
+        named = ", ".join(map(repr, list(parts)[:_MOST_ROWS]))
+        more = len(parts) - _MOST_ROWS
+        return f"depends on {named} and {more} more" if more > 0 else f"depends on {named}"
     terms = " ".join(f"{x:+.4g} {name!r}" for name, x in parts.items())
     return f"= {terms.removeprefix('+')}"
+
+
+def count_text(n: int, noun: str, plural: str = "") -> str:
+    """A number of things in words that agree: "1 link", "2 links", "2 bodies"."""
+    return f"{n} {noun if n == 1 else plural or f'{noun}s'}"
 
 
 class CannotAssemble(QddotError):
@@ -165,7 +237,7 @@ class ActuatorsTooFew(QddotError):
         )
 
 
-class UnknownName(QddotError):
+class UnknownName(QddotError, KeyError):
     """A name that does not exist, with the names that do."""
 
     def __init__(
@@ -194,7 +266,20 @@ class UnknownName(QddotError):
         return f"{len(self.known)} are known, such as {self.known[0]!r}"
 
 
-class ShapeMismatch(QddotError):
+class UnknownArgument(QddotError, TypeError):
+    """Keyword arguments that a function does not have, with those that it has."""
+
+    def __init__(self, function: str, given: Iterable[str], known: Iterable[str]) -> None:
+        self.function, self.given, self.known = function, tuple(given), tuple(known)
+        names = ", ".join(map(repr, self.given))
+        close = difflib.get_close_matches(self.given[0], self.known, n=1, cutoff=0.5)
+        hint = f" (closest: {close[0]!r})" if close else ""
+        super().__init__(
+            f"{function} has no argument {names}{hint}; it takes {', '.join(self.known)}"
+        )
+
+
+class ShapeMismatch(QddotError, ValueError):
     """An argument whose last axes do not fit the signature of the function."""
 
     def __init__(self, function: str, argument: str, expected: str, found: tuple[int, ...]) -> None:
@@ -203,7 +288,7 @@ class ShapeMismatch(QddotError):
         super().__init__(f"{function}: {argument} must have shape {expected}, got {found}")
 
 
-class BatchMismatch(QddotError):
+class BatchMismatch(QddotError, ValueError):
     """Inputs whose leading axes do not broadcast."""
 
     def __init__(
@@ -216,21 +301,48 @@ class BatchMismatch(QddotError):
         super().__init__(f"{function}: batch shapes {listed} do not broadcast")
 
 
-class NotUnderstood(QddotError):
-    """An argument whose value or type has no meaning here; says what is accepted."""
+class InvalidArgument(QddotError, ValueError):
+    """An argument whose value cannot be used: its name, the value, and what is accepted."""
 
     def __init__(self, what: str, found: object, accepted: str) -> None:
         self.what, self.found, self.accepted = what, found, accepted
-        super().__init__(f"{what}: {_shown(found)} is not understood; {accepted}")
+        super().__init__(f"{what}: {_describe_value(found)} is not understood; {accepted}")
 
 
-def _shown(x: object) -> str:
+class WrongType(InvalidArgument, TypeError):
+    """An argument of another type than the accepted ones."""
+
+
+class Unsupported(InvalidArgument):
+    """A choice that is sound by itself, but not for this robot, format or other choice."""
+
+
+def _describe_value(x: object) -> str:
     """A value in a message: an array by its shape, anything else in one line at most."""
     shape = getattr(x, "shape", ())
     if isinstance(shape, tuple) and shape:
         return f"an array of shape {shape}"
     text = " ".join(repr(x).split())
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+class NotEnoughMemory(QddotError, MemoryError):
+    """Work that needs more memory than there is: bytes needed and available, and what fits."""
+
+    def __init__(self, purpose: str, needed: int, available: int, remedy: str) -> None:
+        self.purpose, self.needed = purpose, needed
+        self.available, self.remedy = available, remedy
+        super().__init__(
+            f"{purpose} needs {format_bytes(needed)} of memory, and {format_bytes(available)} are "
+            f"available; {remedy}"
+        )
+
+
+def format_bytes(n: int) -> str:
+    """A number of bytes in the largest unit that leaves it above one."""
+    units = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+    power = min(max(n.bit_length() - 1, 0) // 10, len(units) - 1)
+    return f"{n / 1024**power:.4g} {units[power]}"
 
 
 class NoSupport(QddotError):
@@ -245,7 +357,7 @@ class CannotWrite(QddotError):
         super().__init__(f"cannot write {self.path}: {reason}")
 
 
-class MissingPackage(QddotError):
+class MissingPackage(QddotError, ImportError):
     """A feature whose package is not installed; says how to install it."""
 
     def __init__(self, package: str, feature: str, install: str | None = None) -> None:

@@ -9,6 +9,7 @@ wrenches), nt (axes of a task) and nc (rows of constraints).
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,9 +34,9 @@ from qddot.algorithms import (
 )
 from qddot.algorithms.kinematics import TASK_AXES
 from qddot.errors import UnknownName
-from qddot.model import Model
+from qddot.model.model import Model
 
-__all__ = ["CATALOGUE", "Argument", "Function", "function", "sizes"]
+__all__ = ["CATALOGUE", "OTHER_NAMES", "Argument", "Function", "function", "sizes"]
 
 
 @dataclass(frozen=True)
@@ -99,21 +100,25 @@ class Function:
         sides = (self.inputs, self.outputs)
         return "->".join(",".join(f"({','.join(a.shape)})" for a in side) for side in sides)
 
+    def numbers(self, dims: Mapping[str, int]) -> int:
+        """How many numbers the outputs have at one state."""
+        return sum(math.prod(output.shape_in(dims)) for output in self.outputs)
+
     def flat(self, value: Any, dims: Mapping[str, int]) -> list[list[Any]]:
         """The scalars of each output of the algorithm, in order."""
         values = (value,) if len(self.outputs) == 1 else value
         shapes = [output.shape_in(dims) for output in self.outputs]
-        return [_leaves(x, shape) for x, shape in zip(values, shapes, strict=True)]
+        return [_flatten(x, shape) for x, shape in zip(values, shapes, strict=True)]
 
 
-def _leaves(value: Any, shape: Sequence[int]) -> list[Any]:
+def _flatten(value: Any, shape: Sequence[int]) -> list[Any]:
     """The scalars of nested sequences of this shape, in order."""
     if not shape:
         return [value]
-    return [leaf for part in value for leaf in _leaves(part, shape[1:])]
+    return [leaf for part in value for leaf in _flatten(part, shape[1:])]
 
 
-def _row(
+def _catalogue_row(
     algorithm: Callable[..., Any],
     text: str,
     needs_inverse: bool = False,
@@ -126,7 +131,7 @@ def _row(
 
 def _joint_row(algorithm: Callable[..., Any], text: str, needs_inverse: bool = False) -> Function:
     """A row that sees bodies only through joints and frames."""
-    return _row(algorithm, text, needs_inverse, joint_space=True)
+    return _catalogue_row(algorithm, text, needs_inverse, joint_space=True)
 
 
 CATALOGUE: dict[str, Function] = {
@@ -145,10 +150,10 @@ CATALOGUE: dict[str, Function] = {
             True,
         ),
         _joint_row(constraints.impact, "q:nq v:nv restitution:nc -> v1:nv impulse:nc", True),
-        _row(constraints.constraint_residual, "q:nq -> phi:nc"),
-        _row(constraints.constraint_jacobian, "q:nq -> J:nc,nv"),
-        _row(constraints.constraint_jacobian_rate, "q:nq v:nv -> dJ:nc,nv"),
-        _row(constraints.constraint_bias, "q:nq v:nv -> b:nc"),
+        _catalogue_row(constraints.constraint_residual, "q:nq -> phi:nc"),
+        _catalogue_row(constraints.constraint_jacobian, "q:nq -> J:nc,nv"),
+        _catalogue_row(constraints.constraint_jacobian_rate, "q:nq v:nv -> dJ:nc,nv"),
+        _catalogue_row(constraints.constraint_bias, "q:nq v:nv -> b:nc"),
         _joint_row(mass_matrix.mass_matrix, "q:nq -> M:nv,nv"),
         _joint_row(mass_matrix.mass_matrix_rate, "q:nq v:nv -> dM:nv,nv"),
         _joint_row(forward_dynamics.inverse_mass_matrix, "q:nq -> Minv:nv,nv", True),
@@ -156,32 +161,32 @@ CATALOGUE: dict[str, Function] = {
         _joint_row(coriolis.christoffel_symbols, "q:nq -> Gamma:nv,nv,nv"),
         _joint_row(inverse_dynamics.gravity, "q:nq -> g:nv"),
         _joint_row(inverse_dynamics.bias, "q:nq v:nv -> h:nv"),
-        _row(friction.friction, "q:nq v:nv -> tau:nv"),
+        _catalogue_row(friction.friction, "q:nq v:nv -> tau:nv"),
         _joint_row(energy.kinetic_energy, "q:nq v:nv -> T:"),
-        _row(energy.potential_energy, "q:nq -> V:"),
+        _catalogue_row(energy.potential_energy, "q:nq -> V:"),
         _joint_row(hamiltonian.momentum, "q:nq v:nv -> p:nv"),
         _joint_row(hamiltonian.coriolis_transpose_product, "q:nq v:nv -> Ctv:nv"),
-        _row(hamiltonian.hamiltonian, "q:nq p:nv -> H:", True),
+        _catalogue_row(hamiltonian.hamiltonian, "q:nq p:nv -> H:", True),
         _joint_row(hamiltonian.hamiltonian_derivatives, "q:nq p:nv -> dH_dq:nv dH_dp:nv", True),
-        _row(kinematics.body_poses, "q:nq -> X:nb,4,4"),
-        _row(kinematics.body_velocities, "q:nq v:nv -> V:nb,6"),
-        _row(kinematics.body_accelerations, "q:nq v:nv a:nv -> A:nb,6"),
-        _row(kinematics.frame_poses, "q:nq -> X:nf,4,4"),
-        _row(kinematics.frame_pose, "q:nq -> X:4,4"),
-        _row(kinematics.frame_velocity, "q:nq v:nv -> V:6"),
-        _row(kinematics.frame_acceleration, "q:nq v:nv a:nv -> A:6"),
-        _row(kinematics.frame_classical_acceleration, "q:nq v:nv a:nv -> A:6"),
-        _row(kinematics.frame_jacobian, "q:nq -> J:6,nv"),
-        _row(kinematics.frame_jacobian_rate, "q:nq v:nv -> dJ:6,nv"),
-        _row(centroidal.center_of_mass, "q:nq -> c:3"),
-        _row(centroidal.center_of_mass_jacobian, "q:nq -> J:3,nv"),
-        _row(centroidal.centroidal_map, "q:nq -> A:6,nv"),
-        _row(centroidal.centroidal_map_rate, "q:nq v:nv -> dA:6,nv"),
-        _row(centroidal.centroidal_momentum, "q:nq v:nv -> h:6"),
-        _row(centroidal.centroidal_momentum_rate, "q:nq v:nv a:nv -> dh:6"),
-        _row(centroidal.composite_inertia, "q:nq -> I:6,6"),
-        _row(task_space.task_jacobian, "q:nq -> J:nt,nv"),
-        _row(task_space.manipulability, "q:nq -> volume:"),
+        _catalogue_row(kinematics.body_poses, "q:nq -> X:nb,4,4"),
+        _catalogue_row(kinematics.body_velocities, "q:nq v:nv -> V:nb,6"),
+        _catalogue_row(kinematics.body_accelerations, "q:nq v:nv a:nv -> A:nb,6"),
+        _catalogue_row(kinematics.frame_poses, "q:nq -> X:nf,4,4"),
+        _catalogue_row(kinematics.frame_pose, "q:nq -> X:4,4"),
+        _catalogue_row(kinematics.frame_velocity, "q:nq v:nv -> V:6"),
+        _catalogue_row(kinematics.frame_acceleration, "q:nq v:nv a:nv -> A:6"),
+        _catalogue_row(kinematics.frame_classical_acceleration, "q:nq v:nv a:nv -> A:6"),
+        _catalogue_row(kinematics.frame_jacobian, "q:nq -> J:6,nv"),
+        _catalogue_row(kinematics.frame_jacobian_rate, "q:nq v:nv -> dJ:6,nv"),
+        _catalogue_row(centroidal.center_of_mass, "q:nq -> c:3"),
+        _catalogue_row(centroidal.center_of_mass_jacobian, "q:nq -> J:3,nv"),
+        _catalogue_row(centroidal.centroidal_map, "q:nq -> A:6,nv"),
+        _catalogue_row(centroidal.centroidal_map_rate, "q:nq v:nv -> dA:6,nv"),
+        _catalogue_row(centroidal.centroidal_momentum, "q:nq v:nv -> h:6"),
+        _catalogue_row(centroidal.centroidal_momentum_rate, "q:nq v:nv a:nv -> dh:6"),
+        _catalogue_row(centroidal.composite_inertia, "q:nq -> I:6,6"),
+        _catalogue_row(task_space.task_jacobian, "q:nq -> J:nt,nv"),
+        _catalogue_row(task_space.manipulability, "q:nq -> volume:"),
         _joint_row(task_space.task_mobility, "q:nq -> W:nt,nt", True),
         _joint_row(task_space.task_inertia, "q:nq -> Lambda:nt,nt", True),
         _joint_row(
@@ -189,10 +194,10 @@ CATALOGUE: dict[str, Function] = {
             "q:nq v:nv -> Lambda:nt,nt Jbar:nv,nt mu:nt p:nt",
             True,
         ),
-        _row(regressors.torque_regressor, "q:nq v:nv a:nv -> Y:nv,np", each_body=True),
-        _row(regressors.momentum_regressor, "q:nq v:nv -> Y:nv,np", each_body=True),
-        _row(regressors.kinetic_energy_regressor, "q:nq v:nv -> Y:np"),
-        _row(regressors.potential_energy_regressor, "q:nq -> Y:np"),
+        _catalogue_row(regressors.torque_regressor, "q:nq v:nv a:nv -> Y:nv,np", each_body=True),
+        _catalogue_row(regressors.momentum_regressor, "q:nq v:nv -> Y:nv,np", each_body=True),
+        _catalogue_row(regressors.kinetic_energy_regressor, "q:nq v:nv -> Y:np"),
+        _catalogue_row(regressors.potential_energy_regressor, "q:nq -> Y:np"),
         _joint_row(
             derivatives.inverse_dynamics_derivatives,
             "q:nq v:nv a:nv -> dtau_dq:nv,nv dtau_dv:nv,nv M:nv,nv",
@@ -203,51 +208,86 @@ CATALOGUE: dict[str, Function] = {
             True,
         ),
         _joint_row(derivatives.gravity_derivatives, "q:nq -> dg_dq:nv,nv"),
-        _row(derivatives.frame_velocity_derivatives, "q:nq v:nv -> dV_dq:6,nv J:6,nv"),
-        _row(centroidal.centroidal_momentum_derivatives, "q:nq v:nv -> dh_dq:6,nv A:6,nv"),
+        _catalogue_row(derivatives.frame_velocity_derivatives, "q:nq v:nv -> dV_dq:6,nv J:6,nv"),
+        _catalogue_row(
+            centroidal.centroidal_momentum_derivatives, "q:nq v:nv -> dh_dq:6,nv A:6,nv"
+        ),
         _joint_row(
             derivatives.inverse_dynamics_second_derivatives,
             "q:nq v:nv a:nv -> d2_dqdq:nv,nv,nv d2_dvdq:nv,nv,nv d2_dvdv:nv,nv,nv dM_dq:nv,nv,nv",
         ),
-        _row(configuration.integrate, "q:nq dv:nv -> q1:nq"),
-        _row(configuration.difference, "q0:nq q1:nq -> dv:nv"),
-        _row(configuration.interpolate, "q0:nq q1:nq t: -> q:nq"),
+        _catalogue_row(configuration.integrate, "q:nq dv:nv -> q1:nq"),
+        _catalogue_row(configuration.difference, "q0:nq q1:nq -> dv:nv"),
+        _catalogue_row(configuration.interpolate, "q0:nq q1:nq t: -> q:nq"),
     )
 }
 
 
 _ELSEWHERE = {
-    "rnea": "inverse_dynamics",
-    "id": "inverse_dynamics",
-    "aba": "forward_dynamics",
-    "fd": "forward_dynamics",
-    "hd": "hybrid_dynamics",
-    "constraintdynamics": "constrained_dynamics",
-    "constraint_dynamics": "constrained_dynamics",
-    "impulsedynamics": "impact",
-    "impulse_dynamics": "impact",
-    "crba": "mass_matrix",
-    "inertia_matrix": "mass_matrix",
-    "minv": "inverse_mass_matrix",
-    "computeminverse": "inverse_mass_matrix",
-    "nle": "bias",
-    "nonlinear_effects": "bias",
-    "nonlineareffects": "bias",
-    "coriolis": "coriolis_matrix",
-    "christoffel": "christoffel_symbols",
-    "com": "center_of_mass",
-    "ccrba": "centroidal_map",
-    "fk": "frame_pose",
-    "forward_kinematics": "frame_pose",
-    "jacobian": "frame_jacobian",
-    "dccrba": "centroidal_map_rate",
-    "osc": "operational_space",
-    "lambda": "task_inertia",
-    "regressor": "torque_regressor",
-    "rnea_derivatives": "inverse_dynamics_derivatives",
-    "aba_derivatives": "forward_dynamics_derivatives",
+    "inverse_dynamics": "rnea id mj_inverse rne inverse_dyn CalcInverseDynamics "
+    "calculateInverseDynamics",
+    "forward_dynamics": "aba fd mj_forward fdyn accel forward_dyn",
+    "hybrid_dynamics": "hd",
+    "constrained_dynamics": "constraint_dynamics constraintDynamics",
+    "impact": "impulse_dynamics impulseDynamics",
+    "mass_matrix": "crba inertia inertia_matrix mj_fullM CalcMassMatrix calculateMassMatrix "
+    "CalcMassMatrixViaInverseDynamics JntToMass mass M",
+    "inverse_mass_matrix": "minv computeMinverse",
+    "bias": "nle nonlinear_effects nonLinearEffects mj_rne CalcBiasTerm bias_force",
+    "coriolis_matrix": "coriolis computeCoriolisMatrix",
+    "christoffel_symbols": "christoffel",
+    "gravity": "gravload computeGeneralizedGravity CalcGravityGeneralizedForces JntToGravity g "
+    "gravity_vector",
+    "kinetic_energy": "computeKineticEnergy CalcKineticEnergy",
+    "potential_energy": "computePotentialEnergy CalcPotentialEnergy",
+    "center_of_mass": "com CalcCenterOfMassPositionInWorld mj_subtreeCom",
+    "center_of_mass_jacobian": "jacobianCenterOfMass com_jacobian",
+    "centroidal_map": "ccrba",
+    "centroidal_map_rate": "dccrba",
+    "centroidal_momentum": "computeCentroidalMomentum hg",
+    "frame_pose": "fk forward_kinematics forwardKinematics fkine getFrameWorldPose frame_placement",
+    "frame_poses": "framesForwardKinematics updateFramePlacements mj_kinematics fkine_all",
+    "frame_jacobian": "jacobian J jacob0 jacobe mj_jac mj_jacSite mj_jacBody getFrameJacobian "
+    "computeFrameJacobian computeJointJacobians calculateJacobian CalcJacobianSpatialVelocity",
+    "frame_jacobian_rate": "jacob0_dot frameJacobianTimeVariation",
+    "operational_space": "osc",
+    "task_inertia": "lambda",
+    "torque_regressor": "regressor computeJointTorqueRegressor",
+    "inverse_dynamics_derivatives": "rnea_derivatives computeRNEADerivatives",
+    "forward_dynamics_derivatives": "aba_derivatives computeABADerivatives",
+    "integrate": "mj_integratePos",
+    "difference": "mj_differentiatePos",
 }
-"""What functions are called elsewhere."""
+"""What functions are called elsewhere: in Pinocchio, MuJoCo, Drake, robotics toolboxes, books."""
+
+
+def _fold_name(name: str) -> str:
+    """A name without its case and underscores, in which libraries differ."""
+    return name.lower().replace("_", "")
+
+
+_OURS = {_fold_name(theirs): ours for ours, names in _ELSEWHERE.items() for theirs in names.split()}
+
+
+def _call_text(row: Function) -> str:
+    """The call of a method with all that it needs."""
+    arguments = [a.name for a in row.inputs if a.name != "f_ext"]
+    arguments += [o.name for o in row.options if o.default is o.empty]
+    return f"robot.{row.name}({', '.join(arguments)})"
+
+
+OTHER_NAMES: dict[str, str] = {
+    **{
+        theirs: _call_text(CATALOGUE[ours])
+        for ours, names in _ELSEWHERE.items()
+        for theirs in names.split()
+    },
+    "computeAllTerms": "robot.terms(q, v)",
+    "mj_step": "robot.rollout(q0, v0, tau)",
+    "neutralConfiguration": "robot.neutral()",
+    "randomConfiguration": "robot.random(rng, size)",
+}
+"""Names of methods in other libraries, and the calls that they are here."""
 
 
 def function(name: str) -> Function:
@@ -255,7 +295,7 @@ def function(name: str) -> Function:
     try:
         return CATALOGUE[name]
     except (KeyError, TypeError):
-        ours = _ELSEWHERE.get(name.lower()) if isinstance(name, str) else None
+        ours = _OURS.get(_fold_name(name)) if isinstance(name, str) else None
         hint = f"it is called {ours!r}" if ours else ""
         raise UnknownName("function", name, CATALOGUE, hint=hint) from None
 

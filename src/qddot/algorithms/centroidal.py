@@ -10,15 +10,15 @@ from qddot.algorithms.recursion import (
     Matrix,
     Vector,
     acceleration_fields,
-    assembled,
-    beyond,
+    jacobian_from_columns,
     joint_kinematics,
     subspace_rates,
+    subtree_sums,
     velocities,
 )
-from qddot.model import Model
-from qddot.scalar import Scalar
-from qddot.spatial import Force, Inertia, Mat3, Motion, Transform, Vec3
+from qddot.model.model import Model
+from qddot.spatial.algebra import Force, Inertia, Mat3, Motion, Transform, Vec3
+from qddot.spatial.scalar import Scalar
 
 __all__ = [
     "center_of_mass",
@@ -32,18 +32,18 @@ __all__ = [
 ]
 
 
-def _composites(model: Model, X: Sequence[Transform]) -> list[Inertia]:
+def _composite_inertias(model: Model, X: Sequence[Transform]) -> list[Inertia]:
     """Inertia of all beyond each joint in body coordinates; the world's entry is the total."""
-    return beyond(model, X, (body.inertia for body in model.bodies), Inertia.zero())
+    return subtree_sums(model, X, (body.inertia for body in model.bodies), Inertia.zero())
 
 
 def center_of_mass(model: Model, q: Vector) -> Vec3:
     """Centre of mass of the moving bodies, in the world."""
     X, _ = joint_kinematics(model, q)
-    return _center(_composites(model, X)[-1])
+    return _center_of(_composite_inertias(model, X)[-1])
 
 
-def _center(total: Inertia) -> Vec3:
+def _center_of(total: Inertia) -> Vec3:
     """Centre of mass; the origin where nothing that moves has mass."""
     return _per_mass(total.h, total.mass)
 
@@ -68,14 +68,15 @@ def centroidal_map(model: Model, q: Vector) -> Matrix:
     Orin & Goswami 2008, each column from the composite body that its joint moves.
     """
     X, S = joint_kinematics(model, q)
-    composite = _composites(model, X)
-    poses, c = world_poses(model, X), _center(composite[-1])
+    composite = _composite_inertias(model, X)
+    poses, c = world_poses(model, X), _center_of(composite[-1])
     columns = []
+    # momentum of the composite body of each joint, at the centre of mass
     for i, body in enumerate(model.bodies):
         for dof, s in zip(body.dofs, S[i], strict=True):
             P = poses[i].to_parent(composite[i].apply(s))
             columns.append((dof, Force(P.lin, P.ang - c.cross(P.lin))))
-    return assembled(model, columns)
+    return jacobian_from_columns(model, columns)
 
 
 def centroidal_map_rate(model: Model, q: Vector, v: Vector) -> Matrix:
@@ -83,30 +84,32 @@ def centroidal_map_rate(model: Model, q: Vector, v: Vector) -> Matrix:
     X, S = joint_kinematics(model, q)
     V = velocities(model, X, S, v)
     dS = subspace_rates(S, V)
-    composite = _composites(model, X)
+    composite = _composite_inertias(model, X)
     rates = (body.inertia.rate(V[i]) for i, body in enumerate(model.bodies))
-    rate = beyond(model, X, rates, Inertia.zero())
-    poses, c = world_poses(model, X), _center(composite[-1])
+    rate = subtree_sums(model, X, rates, Inertia.zero())
+    poses, c = world_poses(model, X), _center_of(composite[-1])
     dc = _per_mass(rate[-1].h, composite[-1].mass)
     columns = []
+    # product rule on the momentum of each composite body and on the centre of mass
     for i, body in enumerate(model.bodies):
         for dof, s, ds in zip(body.dofs, S[i], dS[i], strict=True):
             P = poses[i].to_parent(composite[i].apply(s))
             dP = poses[i].to_parent(rate[i].apply(s) + composite[i].apply(ds))
             moment = dP.ang - c.cross(dP.lin) - dc.cross(P.lin)
             columns.append((dof, Force(dP.lin, moment)))
-    return assembled(model, columns)
+    return jacobian_from_columns(model, columns)
 
 
 def centroidal_momentum_derivatives(model: Model, q: Vector, v: Vector) -> tuple[Matrix, Matrix]:
     """∂h/∂q and ∂h/∂v = A_G of the centroidal momentum (each 6 × nv)."""
     X, S = joint_kinematics(model, q)
     V = velocities(model, X, S, v)
-    composite = _composites(model, X)
+    composite = _composite_inertias(model, X)
     own = (b.inertia.apply(V[i]) for i, b in enumerate(model.bodies))
-    momentum = beyond(model, X, own, Force.zero())
-    poses, c, total = world_poses(model, X), _center(composite[-1]), momentum[-1].lin
+    momentum = subtree_sums(model, X, own, Force.zero())
+    poses, c, total = world_poses(model, X), _center_of(composite[-1]), momentum[-1].lin
     by_q, by_v = [], []
+    # a step along s turns the momentum of the subtree and changes its velocities by V × s
     for i, body in enumerate(model.bodies):
         before = X[i].to_child(V[body.parent])
         for dof, s in zip(body.dofs, S[i], strict=True):
@@ -115,7 +118,7 @@ def centroidal_momentum_derivatives(model: Model, q: Vector, v: Vector) -> tuple
             dc = _per_mass(P.lin, composite[-1].mass)
             by_q.append((dof, Force(H.lin, H.ang - dc.cross(total) - c.cross(H.lin))))
             by_v.append((dof, Force(P.lin, P.ang - c.cross(P.lin))))
-    return assembled(model, by_q), assembled(model, by_v)
+    return jacobian_from_columns(model, by_q), jacobian_from_columns(model, by_v)
 
 
 def centroidal_momentum(model: Model, q: Vector, v: Vector) -> list[Scalar]:
@@ -132,8 +135,8 @@ def centroidal_momentum_rate(model: Model, q: Vector, v: Vector, a: Vector) -> F
     X, S = joint_kinematics(model, q)
     fields = acceleration_fields(model, X, S, v, a, Vec3.zero())
     forces = (b.inertia.newton_euler(f) for b, f in zip(model.bodies, fields, strict=True))
-    total = beyond(model, X, forces, Force.zero())[-1]
-    c = _center(_composites(model, X)[-1])
+    total = subtree_sums(model, X, forces, Force.zero())[-1]
+    c = _center_of(_composite_inertias(model, X)[-1])
     return Force(total.lin, total.ang - c.cross(total.lin))
 
 
@@ -144,8 +147,8 @@ def composite_inertia(model: Model, q: Vector) -> Matrix:
     average velocity of the robot (Orin & Goswami 2008); reflected inertia is no part of it.
     """
     X, _ = joint_kinematics(model, q)
-    total = _composites(model, X)[-1]
-    centred = total.to_parent(Transform(Mat3.identity(), -_center(total)))
+    total = _composite_inertias(model, X)[-1]
+    centred = total.to_parent(Transform(Mat3.identity(), -_center_of(total)))
     units = [Motion.of([1.0 if i == k else 0.0 for i in range(6)]) for k in range(6)]
     I = Inertia(centred.mass, Vec3.zero(), centred.I)
     return [[*I.apply(unit)] for unit in units]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from qddot.algorithms.recursion import Vector, zeros
-from qddot.model import Model
-from qddot.scalar import Scalar
+from qddot.model.model import Model
+from qddot.spatial.scalar import Scalar
 
 __all__ = ["difference", "integrate", "interpolate"]
 

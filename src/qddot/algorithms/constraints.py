@@ -31,12 +31,12 @@ from qddot.algorithms.kinematics import (
 from qddot.algorithms.linear import Factor, dot, factorise, mobility, solve
 from qddot.algorithms.mass_matrix import mass_matrix
 from qddot.algorithms.recursion import Matrix, Vector, zeros
-from qddot.dual import Dual, partials_of
-from qddot.joints import plane_basis
-from qddot.model import WORLD, Body, Frame, Model
-from qddot.parts import Contact, Loop
-from qddot.scalar import Scalar, less, where
-from qddot.spatial import Force, Mat3, Motion, Subspace, Transform, Vec3
+from qddot.model.joints import plane_basis
+from qddot.model.links import Contact, Loop
+from qddot.model.model import WORLD, Body, Frame, Model
+from qddot.spatial.algebra import Force, Mat3, Motion, Subspace, Transform, Vec3
+from qddot.spatial.dual import Dual, partials_of
+from qddot.spatial.scalar import Scalar, less, where
 
 __all__ = [
     "constrained_dynamics",
@@ -58,7 +58,7 @@ _SINGULAR = 1e-12
 """The share of a row's mobility below which what the rows after it leave of it is rounding."""
 
 
-def _aligned(R: Mat3) -> list[tuple[Scalar, Vec3]]:
+def _align_axes_equations(R: Mat3) -> list[tuple[Scalar, Vec3]]:
     """Axes z coincide: 2 z × R z / (1 + z · R z), about x and y."""
     scale = 1.0 / (1.0 + R.c.z)
     values = (R.b.z * scale * -2.0, R.a.z * scale * 2.0)
@@ -68,31 +68,35 @@ def _aligned(R: Mat3) -> list[tuple[Scalar, Vec3]]:
     ]
 
 
-def _square(R: Mat3) -> list[tuple[Scalar, Vec3]]:
+def _perpendicular_axes_equations(R: Mat3) -> list[tuple[Scalar, Vec3]]:
     """Axis z of the first frame is square to axis x of the second."""
     return [(0.0, _X), (-R.c.x, R.c.cross(_X))]
 
 
-def _equal(R: Mat3) -> list[tuple[Scalar, Vec3]]:
+def _equal_attitude_equations(R: Mat3) -> list[tuple[Scalar, Vec3]]:
     """Twice the Rodrigues vector of R: 2 tan(angle / 2) times its axis."""
-    turn = R.axial() * (2.0 / (1.0 + R.trace()))
+    turn = R.axial_vector() * (2.0 / (1.0 + R.trace()))
     return [
         (value, e + e.cross(turn) * 0.5 + turn * (value * 0.25))
         for value, e in zip(turn, (_X, _Y, _Z), strict=True)
     ]
 
 
-_TURNS = {"revolute": _aligned, "planar": _aligned, "universal": _square}
+_TURNS = {
+    "revolute": _align_axes_equations,
+    "planar": _align_axes_equations,
+    "universal": _perpendicular_axes_equations,
+}
 """The equations about axes by kind; those that are not named here hold the whole attitude."""
 
 
-def _equations(constraint: Constraint, X: Transform) -> list[Equation]:
+def _constraint_equations(constraint: Constraint, X: Transform) -> list[Equation]:
     """The equations of a constraint at the pose X of its second frame in the first."""
     rows = [TASK_AXES.index(row) for row in constraint.rows]
     none = Vec3.zero()
     found = {k: (x, Force(e, none)) for k, (x, e) in enumerate(zip(X.p, X.R, strict=True))}
     if any(k >= 3 for k in rows):
-        turns = _TURNS.get(constraint.kind, _equal)(X.R)
+        turns = _TURNS.get(constraint.kind, _equal_attitude_equations)(X.R)
         found |= {k: (x, Force(none, e)) for k, (x, e) in enumerate(turns, 3)}
     return [found[k] for k in rows]
 
@@ -108,33 +112,32 @@ class _Pair:
     X: Transform
 
 
-def _pair(model: Model, q: Vector, constraint: Constraint) -> _Pair:
+def _frame_pair(model: Model, q: Vector, constraint: Constraint) -> _Pair:
     """The two frames that a constraint compares, turned so that z is its axis."""
     if isinstance(constraint, Contact):
         frame1 = Frame("world", WORLD, constraint.place or Transform.identity())
         frame2 = model.frame(constraint.frame)
     else:
         frames = (model.frame(constraint.frame1), model.frame(constraint.frame2))
-        frame1, frame2 = (_turned(frame, Vec3(*constraint.axis)) for frame in frames)
+        turn = Transform(Mat3(*plane_basis(Vec3(*constraint.axis))).T, Vec3.zero())
+        frame1, frame2 = (
+            dataclasses.replace(frame, placement=frame.placement @ turn) for frame in frames
+        )
+    # joints between both frames and the last body that carries both
     chains = [[*model.ancestors(frame.body), WORLD] for frame in (frame1, frame2)]
     top = next(i for i in chains[0] if i in chains[1])
-    path1, path2 = (_path(model, q, chain[: chain.index(top)]) for chain in chains)
-    X1, X2 = _end(path1, frame1), _end(path2, frame2)
+    path1, path2 = (_joint_path(model, q, chain[: chain.index(top)]) for chain in chains)
+    X1, X2 = _end_pose(path1, frame1), _end_pose(path2, frame2)
     return _Pair(path1, path2, frame1.placement, frame2.placement, X1.inverse() @ X2)
 
 
-def _turned(frame: Frame, axis: Vec3) -> Frame:
-    turn = Transform(Mat3(*plane_basis(axis)).T, Vec3.zero())
-    return dataclasses.replace(frame, placement=frame.placement @ turn)
-
-
-def _path(model: Model, q: Vector, inward: Sequence[int]) -> Path:
+def _joint_path(model: Model, q: Vector, inward: Sequence[int]) -> Path:
     """Bodies from the root side outward, with their pose in the parent and their subspace."""
     bodies = (model.bodies[i] for i in reversed(inward))
     return [(body, *body.kinematics(q)) for body in bodies]
 
 
-def _end(path: Path, frame: Frame) -> Transform:
+def _end_pose(path: Path, frame: Frame) -> Transform:
     X = Transform.identity()
     for _, X_parent, _ in path:
         X = X @ X_parent
@@ -152,7 +155,7 @@ def _relative_velocity(pair: _Pair, v: Vector) -> Motion:
     return ends[1] - pair.X.to_child(ends[0])
 
 
-def _columns(pair: _Pair) -> list[tuple[int, Motion]]:
+def _relative_velocity_columns(pair: _Pair) -> list[tuple[int, Motion]]:
     """The relative velocity by each joint velocity, with the index of the latter."""
     found: list[tuple[int, Motion]] = []
     first = pair.placement1 @ pair.X
@@ -163,21 +166,21 @@ def _columns(pair: _Pair) -> list[tuple[int, Motion]]:
     return found
 
 
-def _listed(model: Model, constraints: Constraints) -> Sequence[Constraint]:
+def _constraints_or_loops(model: Model, constraints: Constraints) -> Sequence[Constraint]:
     return model.loops if constraints is None else constraints
 
 
-def _held(constraint: Constraint) -> bool:
+def _holds_anywhere(constraint: Constraint) -> bool:
     """Whether it is a contact that holds a frame wherever it is."""
     return isinstance(constraint, Contact) and constraint.place is None
 
 
-def _chosen(constraint: Constraint, twist: Sequence[Any]) -> list[Any]:
+def _select_rows(constraint: Constraint, twist: Sequence[Any]) -> list[Any]:
     """The rows of something of six rows that a constraint names."""
     return [twist[TASK_AXES.index(row)] for row in constraint.rows]
 
 
-def _at(constraint: Constraint) -> dict[str, Any]:
+def _frame_options(constraint: Constraint) -> dict[str, Any]:
     return {"frame": constraint.name, "reference": "local_world_aligned"}
 
 
@@ -190,12 +193,12 @@ def constraint_residual(
     of half an angle. Without `constraints`, the loops of the model.
     """
     found: list[Scalar] = []
-    for constraint in _listed(model, constraints):
-        if _held(constraint):
+    for constraint in _constraints_or_loops(model, constraints):
+        if _holds_anywhere(constraint):
             found += zeros(constraint.size)
         else:
-            X = _pair(model, q, constraint).X
-            found += [value for value, _ in _equations(constraint, X)]
+            X = _frame_pair(model, q, constraint).X
+            found += [value for value, _ in _constraint_equations(constraint, X)]
     return found
 
 
@@ -205,13 +208,13 @@ def constraint_jacobian(model: Model, q: Vector, *, constraints: Constraints = N
     Its transpose takes multipliers to joint torques.
     """
     J: Matrix = []
-    for constraint in _listed(model, constraints):
-        if _held(constraint):
-            J += _chosen(constraint, frame_jacobian(model, q, **_at(constraint)))
+    for constraint in _constraints_or_loops(model, constraints):
+        if _holds_anywhere(constraint):
+            J += _select_rows(constraint, frame_jacobian(model, q, **_frame_options(constraint)))
             continue
-        pair = _pair(model, q, constraint)
-        columns = _columns(pair)
-        for _, force in _equations(constraint, pair.X):
+        pair = _frame_pair(model, q, constraint)
+        columns = _relative_velocity_columns(pair)
+        for _, force in _constraint_equations(constraint, pair.X):
             row: list[Scalar] = zeros(model.nv)
             for dof, column in columns:
                 row[dof] = row[dof] + column.dot(force)
@@ -223,11 +226,13 @@ def constraint_jacobian_rate(
     model: Model, q: Vector, v: Vector, *, constraints: Constraints = None
 ) -> Matrix:
     """Rate J̇ (nc × nv) of the Jacobian of the constraints along v: it, run on dual numbers."""
-    moving = _along(model, q, v)
+    moving = _dual_along_velocity(model, q, v)
     J: Matrix = []
-    for constraint in _listed(model, constraints):
-        if _held(constraint):
-            J += _chosen(constraint, frame_jacobian_rate(model, q, v, **_at(constraint)))
+    for constraint in _constraints_or_loops(model, constraints):
+        if _holds_anywhere(constraint):
+            J += _select_rows(
+                constraint, frame_jacobian_rate(model, q, v, **_frame_options(constraint))
+            )
         else:
             rows = constraint_jacobian(model, moving, constraints=[constraint])
             J += [[partials_of(x, 1)[0] for x in row] for row in rows]
@@ -238,22 +243,22 @@ def constraint_bias(
     model: Model, q: Vector, v: Vector, *, constraints: Constraints = None
 ) -> list[Scalar]:
     """Bias J̇ v (nc): the acceleration of the constraints while that of the joints is zero."""
-    moving = _along(model, q, v)
+    moving = _dual_along_velocity(model, q, v)
     found: list[Scalar] = []
-    for constraint in _listed(model, constraints):
-        if _held(constraint):
+    for constraint in _constraints_or_loops(model, constraints):
+        if _holds_anywhere(constraint):
             still = zeros(model.nv)
-            A = frame_classical_acceleration(model, q, v, still, **_at(constraint))
-            found += _chosen(constraint, [*A])
+            A = frame_classical_acceleration(model, q, v, still, **_frame_options(constraint))
+            found += _select_rows(constraint, [*A])
             continue
-        pair = _pair(model, moving, constraint)
+        pair = _frame_pair(model, moving, constraint)
         V = _relative_velocity(pair, v)
-        rates = [V.dot(force) for _, force in _equations(constraint, pair.X)]
+        rates = [V.dot(force) for _, force in _constraint_equations(constraint, pair.X)]
         found += [partials_of(rate, 1)[0] for rate in rates]
     return found
 
 
-def _along(model: Model, q: Vector, v: Vector) -> list[Scalar]:
+def _dual_along_velocity(model: Model, q: Vector, v: Vector) -> list[Scalar]:
     """The configuration with its rate along v, as dual numbers."""
     moving: list[Scalar] = list(q)
     for body in model.independent:
@@ -263,7 +268,7 @@ def _along(model: Model, q: Vector, v: Vector) -> list[Scalar]:
     return moving
 
 
-def _response(factor: Factor, J: Matrix) -> Factor:
+def _factorise_mobility(factor: Factor, J: Matrix) -> Factor:
     """The factors of J M⁻¹ Jᵀ; those of a row that others make up are zero, never rounding.
 
     Where a row is a combination of those after it, nothing but rounding is left of its pivot.
@@ -274,7 +279,20 @@ def _response(factor: Factor, J: Matrix) -> Factor:
     return L, [where(sound, x, 0.0) for sound, x in zip(whole, d, strict=True)]
 
 
-def _pulled(J: Matrix, multipliers: Vector, onto: Vector) -> list[Scalar]:
+def _solve_multipliers(
+    factor: Factor, J: Matrix, right: Vector, constraints: Sequence[Constraint]
+) -> list[Scalar]:
+    """λ of (J M⁻¹ Jᵀ) λ = right by the independent rows; that of a redundant row is zero."""
+    flags = [row in c.redundant for c in constraints for row in c.rows]
+    kept = [k for k, idle in enumerate(flags) if not idle]
+    solved = solve(_factorise_mobility(factor, [J[k] for k in kept]), [right[k] for k in kept])
+    found: list[Scalar] = zeros(len(J))
+    for k, x in zip(kept, solved, strict=True):
+        found[k] = x
+    return found
+
+
+def _add_constraint_forces(J: Matrix, multipliers: Vector, onto: Vector) -> list[Scalar]:
     """Generalised forces with those of multipliers, Jᵀ λ, added."""
     total = list(onto)
     for row, force in zip(J, multipliers, strict=True):
@@ -298,11 +316,13 @@ def constrained_dynamics(
 
     Featherstone 2008, section 8.5, with M factorised: (J M⁻¹ Jᵀ) λ = −(J q̈₀ + J̇ v), q̈₀ that of
     the open tree. With `stabilisation` k, a rate in 1/s, the right side is −2 k J v − k² φ, so that
-    what is open closes as exp(−k t) (Baumgarte 1972). Infinite or NaN where rows depend on each
-    other.
+    what is open closes as exp(−k t) (Baumgarte 1972). Rows that others make up wherever the loops
+    are closed are left out, which a warning says once: their λ is zero. Infinite or NaN where the
+    rows that are left depend on each other.
     """
     J = constraint_jacobian(model, q, constraints=constraints)
     drift = constraint_bias(model, q, v, constraints=constraints)
+    # Baumgarte: constraints that are open close at this rate
     if stabilisation is not None:
         phi = constraint_residual(model, q, constraints=constraints)
         k = stabilisation
@@ -310,13 +330,15 @@ def constrained_dynamics(
             d + dot(row, v) * (2.0 * k) + x * (k * k)
             for d, row, x in zip(drift, J, phi, strict=True)
         ]
+    # accelerations of the open tree
     h = inverse_dynamics(model, q, v, zeros(model.nv), f_ext, forces=forces, friction=friction)
     push = [t - b for t, b in zip(tau, h, strict=True)]
     factor = factorise(mass_matrix(model, q))
     free = solve(factor, push)
+    # multipliers that cancel the acceleration of the constraints
     opening = [-(dot(row, free) + d) for row, d in zip(J, drift, strict=True)]
-    multipliers = solve(_response(factor, J), opening)
-    return solve(factor, _pulled(J, multipliers, push)), multipliers
+    multipliers = _solve_multipliers(factor, J, opening, _constraints_or_loops(model, constraints))
+    return solve(factor, _add_constraint_forces(J, multipliers, push)), multipliers
 
 
 def impact(
@@ -325,11 +347,12 @@ def impact(
     """Velocity v⁺ after an impact and its impulses: J v⁺ = −e J v, with e an equation.
 
     Featherstone 2008, section 11.7: M (v⁺ − v) = Jᵀ ι. With e = 0 the constraints hold from then
-    on; e = 1 keeps the energy. Infinite or NaN where rows depend on each other.
+    on; e = 1 keeps the energy. Redundant rows are left out as in `constrained_dynamics`, their e
+    with them.
     """
     J = constraint_jacobian(model, q, constraints=constraints)
     factor = factorise(mass_matrix(model, q))
     closing = [-(dot(row, v) * (e + 1.0)) for row, e in zip(J, restitution, strict=True)]
-    impulses = solve(_response(factor, J), closing)
-    change = solve(factor, _pulled(J, impulses, zeros(model.nv)))
+    impulses = _solve_multipliers(factor, J, closing, _constraints_or_loops(model, constraints))
+    change = solve(factor, _add_constraint_forces(J, impulses, zeros(model.nv)))
     return [x + dx for x, dx in zip(v, change, strict=True)], impulses

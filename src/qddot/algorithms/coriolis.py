@@ -9,15 +9,15 @@ from qddot.algorithms.recursion import (
     Matrix,
     Vector,
     add_block,
-    climb,
-    inward,
+    ancestors_with_forces,
     joint_kinematics,
+    leaves_to_root,
     subspace_rates,
     velocities,
     zeros,
 )
-from qddot.model import WORLD, Model
-from qddot.spatial import Transform, Vec3
+from qddot.model.model import WORLD, Model
+from qddot.spatial.algebra import Transform, Vec3
 
 __all__ = ["christoffel_symbols", "coriolis_matrix"]
 
@@ -34,13 +34,14 @@ def coriolis_matrix(model: Model, q: Vector, v: Vector) -> Matrix:
     inertia = [body.inertia for body in model.bodies]
     B = [body.inertia.coriolis(V[i]) for i, body in enumerate(model.bodies)]
     C: Matrix = zeros(model.nv, model.nv)
-    for i, body in inward(model):
+    # leaves to root: column and row of each joint, then the composites of its parent
+    for i, body in leaves_to_root(model):
         forces = [inertia[i].apply(ds) + B[i].apply(s) for s, ds in zip(S[i], dS[i], strict=True)]
         momenta = [inertia[i].apply(s) for s in S[i]]
         mirrored = [B[i].apply_transpose(s) for s in S[i]]
-        for j, F in climb(model, X, i, forces):
+        for j, F in ancestors_with_forces(model, X, i, forces):
             add_block(model, C, j, i, [[s.dot(f) for f in F] for s in S[j]])
-        for j, P, N in islice(climb(model, X, i, momenta, mirrored), 1, None):
+        for j, P, N in islice(ancestors_with_forces(model, X, i, momenta, mirrored), 1, None):
             block: Matrix = [
                 [ds.dot(p) + s.dot(n) for s, ds in zip(S[j], dS[j], strict=True)]
                 for p, n in zip(P, N, strict=True)
@@ -77,7 +78,8 @@ def christoffel_symbols(model: Model, q: Vector) -> list[Matrix]:
                 if p != d:
                     symbols[row][k][column] = symbols[row][k][column] + felt
 
-    for i, body in inward(model):
+    # leaves to root: N of each freedom with those before it
+    for i, body in leaves_to_root(model):
         for a, s in zip(body.dofs, u[i], strict=True):
             B = composite[i].coriolis(s)
             for j in model.ancestors(i):

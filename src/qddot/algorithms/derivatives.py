@@ -12,25 +12,25 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 
 from qddot.algorithms.inverse_dynamics import bias
-from qddot.algorithms.kinematics import Reference, seen_from
-from qddot.algorithms.linear import factorise, inverse, responses, solve
+from qddot.algorithms.kinematics import Reference, pose_in_reference
+from qddot.algorithms.linear import factorise, inverse, solve, solve_columns
 from qddot.algorithms.mass_matrix import mass_matrix
 from qddot.algorithms.recursion import (
     Matrix,
     Vector,
     accelerations,
     add_block,
-    assembled,
-    climb,
-    inward,
+    ancestors_with_forces,
+    jacobian_from_columns,
     joint_kinematics,
+    leaves_to_root,
     velocities,
     zeros,
 )
-from qddot.dual import Dual, partials_of
-from qddot.model import WORLD, Body, Model
-from qddot.scalar import Scalar
-from qddot.spatial import Motion, Subspace, Transform, Vec3
+from qddot.model.model import WORLD, Body, Model
+from qddot.spatial.algebra import Motion, Subspace, Transform, Vec3
+from qddot.spatial.dual import Dual, partials_of
+from qddot.spatial.scalar import Scalar
 
 __all__ = [
     "forward_dynamics_derivatives",
@@ -45,7 +45,7 @@ Place = tuple[int, int]
 """A column of forward dynamics: by positions (0) or velocities (1), of a freedom."""
 
 
-def _steps(
+def _motion_derivatives(
     model: Model,
     X: Sequence[Transform],
     S: Sequence[Subspace],
@@ -67,31 +67,33 @@ def inverse_dynamics_derivatives(
 ) -> tuple[Matrix, Matrix, Matrix]:
     """∂τ/∂q, ∂τ/∂v and ∂τ/∂a = M of inverse dynamics (each nv × nv)."""
     by_q, by_v, M = (zeros(model.nv, model.nv) for _ in range(3))
-    for _ in _fill(model, q, v, a, by_q, by_v, M):
+    for _ in _fill_derivatives(model, q, v, a, by_q, by_v, M):
         pass
     return by_q, by_v, M
 
 
-def _fill(
+def _fill_derivatives(
     model: Model, q: Vector, v: Vector, a: Vector, by_q: Matrix, by_v: Matrix, M: Matrix
 ) -> Iterator[int]:
-    """Fill the derivatives from the leaves inward; freedoms, as their columns become whole."""
-    first = {dof: i for i, body in inward(model) for dof in body.dofs}
+    """Fill the derivatives from leaves to root; yields each freedom when its column is complete."""
+    first = {dof: i for i, body in leaves_to_root(model) for dof in body.dofs}
     X, S = joint_kinematics(model, q)
     V, A = accelerations(model, X, S, v, a, -model.gravity)
-    d1, d2 = _steps(model, X, S, V, A)
+    d1, d2 = _motion_derivatives(model, X, S, V, A)
     I = [body.inertia for body in model.bodies]
     B = [body.inertia.coriolis(V[i]) for i, body in enumerate(model.bodies)]
     # particles accelerate by the spatial acceleration, and by turning with their velocity
     F = [I[i].apply(A[i]) + B[i].apply(V[i]) for i in range(model.nb)]
     turns = [[d + V[i].cross(s) for s, d in zip(S[i], d1[i], strict=True)] for i in range(model.nb)]
-    for i, body in inward(model):
+    # leaves to root: row and column of each joint, then the composites of its parent
+    for i, body in leaves_to_root(model):
         own = list(zip(S[i], d1[i], d2[i], turns[i], strict=True))
         P = [I[i].apply(s) for s in S[i]]
         N = [B[i].apply_transpose(s) * 2.0 for s in S[i]]
         Q = [I[i].apply(b) + B[i].apply(a) * 2.0 + s.cross_force(F[i]) for s, a, b, _ in own]
         R = [I[i].apply(r) + B[i].apply(s) * 2.0 for s, _, _, r in own]
-        for j, p, n in climb(model, X, i, P, N):
+        # row i: torques of joint i by freedoms before it
+        for j, p, n in ancestors_with_forces(model, X, i, P, N):
             at = list(zip(S[j], d1[j], d2[j], turns[j], strict=True))
             pairs = list(zip(p, n, strict=True))
             rows = [[b.dot(f) + a.dot(g) for _, a, b, _ in at] for f, g in pairs]
@@ -102,8 +104,9 @@ def _fill(
             add_block(model, M, i, j, rows)
             if j != i:
                 add_block(model, M, j, i, [list(column) for column in zip(*rows, strict=True)])
+        # column i: torques of joints before it by freedoms of joint i
         for matrix, own_forces in ((by_q, Q), (by_v, R)):
-            for j, forces in islice(climb(model, X, i, own_forces), 1, None):
+            for j, forces in islice(ancestors_with_forces(model, X, i, own_forces), 1, None):
                 add_block(model, matrix, j, i, [[s.dot(f) for f in forces] for s in S[j]])
         for dof in body.dofs:
             M[dof][dof] = M[dof][dof] + body.armature
@@ -127,43 +130,43 @@ def forward_dynamics_derivatives(
     factor = factorise(mass_matrix(model, q))
     mobility = inverse(factor)
     a = solve(factor, [t - h for t, h in zip(tau, bias(model, q, v), strict=True)])
-    found = _of_free_bodies(model, q, v)
-    found.update(responses(factor, _unmet(model, q, v, a, found)))
+    found = _free_body_columns(model, q, v)
+    found.update(solve_columns(factor, _torque_derivative_columns(model, q, v, a, found)))
     n = range(model.nv)
     by_q, by_v = ([[found[k, j][i] for j in n] for i in n] for k in range(2))
     return by_q, by_v, mobility
 
 
-def _of_free_bodies(model: Model, q: Vector, v: Vector) -> dict[Place, list[Scalar]]:
-    """What a free body makes of its own freedoms, all that it carries going along.
+def _free_body_columns(model: Model, q: Vector, v: Vector) -> dict[Place, list[Scalar]]:
+    """Derivatives of q̈ by the freedoms of free bodies, which are known without a solve.
 
     Turned, it sees gravity turned; faster by a uniform motion, only itself turning against that.
     """
     found: dict[Place, list[Scalar]] = {}
     for body in model.bodies:
-        if body.parent == WORLD and body.joint.kind.name == "free":
+        if body.parent == WORLD and body.joint.kind.floats:
             X, S = body.kinematics(q)
             g, V = X.to_child(Motion(model.gravity, Vec3.zero())), S * v[body.iv]
             for dof, s, turns in zip(body.dofs, S, body.joint.kind.angular, strict=True):
-                found[0, dof] = _of_one(model, body, g.cross(s))
+                found[0, dof] = _column_of_body(model, body, g.cross(s))
                 if not turns:
-                    found[1, dof] = _of_one(model, body, -V.cross(s))
+                    found[1, dof] = _column_of_body(model, body, -V.cross(s))
     return found
 
 
-def _of_one(model: Model, body: Body, motion: Motion) -> list[Scalar]:
+def _column_of_body(model: Model, body: Body, motion: Motion) -> list[Scalar]:
     """A column in which only one free body moves."""
     column: list[Scalar] = zeros(model.nv)
     column[body.iv] = motion
     return column
 
 
-def _unmet(
+def _torque_derivative_columns(
     model: Model, q: Vector, v: Vector, a: Vector, known: Collection[Place]
 ) -> Iterator[tuple[Place, list[Scalar]]]:
-    """Columns of −∂τ/∂q and −∂τ/∂v, but those at known places: torques that are left to answer."""
+    """Columns of −∂τ/∂q and −∂τ/∂v, except those whose solution is known."""
     by_q, by_v, M = (zeros(model.nv, model.nv) for _ in range(3))
-    for dof in _fill(model, q, v, a, by_q, by_v, M):
+    for dof in _fill_derivatives(model, q, v, a, by_q, by_v, M):
         for k, matrix in enumerate((by_q, by_v)):
             if (k, dof) not in known:
                 yield (k, dof), [-row[dof] for row in matrix]
@@ -177,7 +180,7 @@ def frame_velocity_derivatives(
     X_parent, S = joint_kinematics(model, q)
     V = velocities(model, X_parent, S, v)
     seen, X, V_frame = (
-        seen_from(model, q, at, reference),
+        pose_in_reference(model, q, at, reference),
         at.placement,
         V[at.body].to_child(at.placement),
     )
@@ -197,7 +200,7 @@ def frame_velocity_derivatives(
             by_q.append((dof, seen.to_parent(step)))
             by_v.append((dof, seen.to_parent(local)))
         X = X_parent[i] @ X
-    return assembled(model, by_q), assembled(model, by_v)
+    return jacobian_from_columns(model, by_q), jacobian_from_columns(model, by_v)
 
 
 def _along_tangent(model: Model, q: Vector) -> list[Dual]:

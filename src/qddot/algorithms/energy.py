@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.recursion import Vector, joint_kinematics, velocities
-from qddot.model import Model
-from qddot.scalar import Scalar
+from qddot.model.model import Model
+from qddot.spatial.scalar import Scalar
 
 __all__ = ["kinetic_energy", "potential_energy"]
 
@@ -15,6 +15,7 @@ def kinetic_energy(model: Model, q: Vector, v: Vector) -> Scalar:
     V = velocities(model, *joint_kinematics(model, q), v)
     total = 0.0
     for i, body in enumerate(model.bodies):
+        # reflected inertia of the rotor
         rotor = sum((v[dof] * v[dof] for dof in body.dofs), 0.0) * (0.5 * body.armature)
         total = total + body.inertia.kinetic_energy(V[i]) + rotor
     return total

@@ -9,8 +9,8 @@ from qddot.algorithms.kinematics import Reference
 from qddot.algorithms.linear import factorise, inverse
 from qddot.algorithms.mass_matrix import mass_matrix
 from qddot.algorithms.recursion import Matrix, Vector, zeros
-from qddot.model import Model
-from qddot.scalar import Scalar
+from qddot.model.model import Model
+from qddot.spatial.scalar import Scalar
 
 __all__ = ["forward_dynamics", "inverse_mass_matrix"]
 

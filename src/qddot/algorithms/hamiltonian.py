@@ -15,29 +15,29 @@ from qddot.algorithms.linear import factorise, solve, solve_upper
 from qddot.algorithms.mass_matrix import mass_matrix
 from qddot.algorithms.recursion import (
     Vector,
-    beyond,
     joint_kinematics,
     subspace_rates,
+    subtree_sums,
     velocities,
     zeros,
 )
-from qddot.model import Model
-from qddot.scalar import Scalar
-from qddot.spatial import Force, Motion, Transform
+from qddot.model.model import Model
+from qddot.spatial.algebra import Force, Motion, Transform
+from qddot.spatial.scalar import Scalar
 
 __all__ = ["coriolis_transpose_product", "hamiltonian", "hamiltonian_derivatives", "momentum"]
 
 
-def _momenta(model: Model, X: Sequence[Transform], V: Sequence[Motion]) -> list[Force]:
+def _subtree_momenta(model: Model, X: Sequence[Transform], V: Sequence[Motion]) -> list[Force]:
     """Momentum of all that each joint moves, in body coordinates."""
     own = (body.inertia.apply(V[i]) for i, body in enumerate(model.bodies))
-    return beyond(model, X, own, Force.zero())
+    return subtree_sums(model, X, own, Force.zero())
 
 
 def momentum(model: Model, q: Vector, v: Vector) -> list[Scalar]:
-    """Generalised momentum p = M v, in O(n): what each joint feels of the momentum beyond it."""
+    """Generalised momentum p = M v, in O(n): momentum of each subtree, projected on its joint."""
     X, S = joint_kinematics(model, q)
-    momenta = _momenta(model, X, velocities(model, X, S, v))
+    momenta = _subtree_momenta(model, X, velocities(model, X, S, v))
     p = zeros(model.nv)
     for i, body in enumerate(model.bodies):
         for dof, felt in zip(body.dofs, S[i].project(momenta[i]), strict=True):
@@ -53,7 +53,7 @@ def coriolis_transpose_product(model: Model, q: Vector, v: Vector) -> list[Scala
     """
     X, S = joint_kinematics(model, q)
     V = velocities(model, X, S, v)
-    dS, momenta = subspace_rates(S, V), _momenta(model, X, V)
+    dS, momenta = subspace_rates(S, V), _subtree_momenta(model, X, V)
     product = zeros(model.nv)
     for i, body in enumerate(model.bodies):
         for dof, felt in zip(body.dofs, dS[i].project(momenta[i]), strict=True):
@@ -81,9 +81,10 @@ def hamiltonian_derivatives(
     v = solve(factorise(mass_matrix(model, q)), p)
     X, S = joint_kinematics(model, q)
     V = velocities(model, X, S, v)
-    momenta = _momenta(model, X, V)
+    momenta = _subtree_momenta(model, X, V)
     by_q = gravity(model, q)
     for i, body in enumerate(model.bodies):
+        # velocity of the parent, which the joint itself does not change
         before = X[i].to_child(V[body.parent])
         for dof, s in zip(body.dofs, S[i], strict=True):
             by_q[dof] = by_q[dof] - before.cross(s).dot(momenta[i])

@@ -6,24 +6,25 @@ from collections.abc import Collection, Sequence
 from functools import reduce
 
 from qddot.algorithms.friction import friction as joint_friction
-from qddot.algorithms.inverse_dynamics import carried, net_forces
+from qddot.algorithms.inverse_dynamics import newton_euler
 from qddot.algorithms.kinematics import Reference, external_forces
 from qddot.algorithms.linear import Factor, factorise, solve, solve_upper
 from qddot.algorithms.mass_matrix import mass_matrix
 from qddot.algorithms.recursion import (
     Matrix,
     Vector,
-    inward,
+    acceleration_fields,
     joint_kinematics,
+    leaves_to_root,
     per_body,
     zeros,
 )
 from qddot.errors import InvalidModel
-from qddot.model import WORLD, Body, Model
-from qddot.scalar import Scalar
-from qddot.spatial import ArticulatedInertia, Force, Motion, Subspace, Transform
+from qddot.model.model import WORLD, Body, Model
+from qddot.spatial.algebra import ArticulatedInertia, Force, Motion, Subspace
+from qddot.spatial.scalar import Scalar
 
-__all__ = ["accelerate", "hybrid_dynamics"]
+__all__ = ["hybrid_dynamics", "solve_accelerations"]
 
 Solution = tuple[list[Scalar], list[Scalar]]
 
@@ -47,42 +48,40 @@ def hybrid_dynamics(
     few free ones before them, or follow others, factorising M of the free joints costs fewer
     operations. `forces` and `friction` are those of forward and inverse dynamics.
     """
-    held = _held(model, prescribed or ())
+    held = _prescribed_velocities(model, prescribed or ())
     losses = joint_friction(model, q, v) if friction else zeros(model.nv)
     given = [a[k] if k in held else 0.0 for k in range(model.nv)]
     drive = [0.0 if k in held else tau[k] - losses[k] for k in range(model.nv)]
-    a, needed = accelerate(
+    a, needed = solve_accelerations(
         model, q, v, given, drive, external_forces(model, q, forces, f_ext), held
     )
     return a, [needed[k] + losses[k] if k in held else tau[k] for k in range(model.nv)]
 
 
-def accelerate(
+def solve_accelerations(
     model: Model,
     q: Vector,
     v: Vector,
     a: Vector,
     tau: Vector,
-    pushes: Sequence[Force],
+    wrenches: Sequence[Force],
     held: Collection[int] = (),
 ) -> Solution:
-    """Accelerations, and torques of the held joints, under forces on the bodies.
+    """Accelerations, and torques of the held joints, under wrenches on the bodies.
 
     The forces of the motion whose free joints do not accelerate leave a rest of τ to accelerate
     them, in a robot without velocity or weight: that is linear.
     """
-    X, S = joint_kinematics(model, q)
-    forces = net_forces(model, X, S, v, a, pushes)
-    if not (model.coupled or _shallow(model, held)):
-        return _articulated_body(model, X, S, forces, a, tau, held)
-    h = carried(model, X, S, a, forces)
+    if not (model.has_couplings or _is_shallow(model, held)):
+        return _articulated_body(model, q, v, a, tau, wrenches, held)
+    h = newton_euler(model, q, v, a, wrenches)
     rest = [0.0 if k in held else tau[k] - h[k] for k in range(model.nv)]
-    change, reaction = _factorised(model, q, rest, held)
+    change, reaction = _solve_factorised(model, q, rest, held)
     every = range(model.nv)
     return [a[k] + change[k] for k in every], [h[k] + reaction[k] for k in every]
 
 
-def _held(model: Model, prescribed: Sequence[str]) -> set[int]:
+def _prescribed_velocities(model: Model, prescribed: Sequence[str]) -> set[int]:
     """Indices of the velocities of the joints that are prescribed."""
     bodies = [model.body_of_joint(name) for name in prescribed]
     for joint in (body.joint for body in bodies):
@@ -92,7 +91,7 @@ def _held(model: Model, prescribed: Sequence[str]) -> set[int]:
     return {dof for body in bodies for dof in body.dofs}
 
 
-def _shallow(model: Model, held: Collection[int]) -> bool:
+def _is_shallow(model: Model, held: Collection[int]) -> bool:
     """Whether factorising M costs less than articulated bodies, by operations counted on chains.
 
     What counts is how many velocities stand before the joint of a body, up to the last free one.
@@ -104,7 +103,7 @@ def _shallow(model: Model, held: Collection[int]) -> bool:
     return steps < 7 * model.nb
 
 
-def _factorised(model: Model, q: Vector, tau: Vector, held: Collection[int]) -> Solution:
+def _solve_factorised(model: Model, q: Vector, tau: Vector, held: Collection[int]) -> Solution:
     """Accelerations at rest by M of the free joints, and the torques that hold the others."""
     free = [k for k in range(model.nv) if k not in held]
     M = mass_matrix(model, q) if free else zeros(model.nv, model.nv)
@@ -116,35 +115,38 @@ def _factorised(model: Model, q: Vector, tau: Vector, held: Collection[int]) -> 
 
 def _articulated_body(
     model: Model,
-    X: Sequence[Transform],
-    S: Sequence[Subspace],
-    forces: Sequence[Force],
+    q: Vector,
+    v: Vector,
     a: Vector,
     tau: Vector,
+    wrenches: Sequence[Force],
     held: Collection[int],
 ) -> Solution:
     """Accelerations by articulated bodies, and the torques that hold the others.
 
-    Featherstone 2008, table 7.1 and section 9.2, for any joints; `forces` are what the bodies need
-    for the accelerations that are given, velocity terms and weight included.
+    Featherstone 2008, table 7.1 and section 9.2, for any joints.
     """
+    X, S = joint_kinematics(model, q)
+    # root to leaves: forces for the accelerations that are given, velocity terms and weight
+    force, A = per_body(model, Force.zero()), per_body(model, Motion.zero())
+    for i, field in enumerate(acceleration_fields(model, X, S, v, a, -model.gravity)):
+        force[i] = model.bodies[i].inertia.newton_euler(field) - wrenches[i]
     free = [_NO_FREEDOM if b.iv.start in held else (S[i], b.iv) for i, b in enumerate(model.bodies)]
-    inertia = [body.inertia.articulated() for body in model.bodies]
-    force, A = list(forces), per_body(model, Motion.zero())
+    inertia = [body.inertia.to_articulated() for body in model.bodies]
     U: list[list[Force]] = [[]] * model.nb
     D: list[Factor] = [([], [])] * model.nb
     u: list[list[Scalar]] = [[]] * model.nb
-    # leaves to root: what a body weighs with the free joints beyond it giving way
-    for i, body in inward(model):
+    # leaves to root: articulated inertia and bias force
+    for i, body in leaves_to_root(model):
         s, iv = free[i]
         U[i] = [inertia[i].apply(x) for x in s]
         D[i] = factorise(_joint_inertia(s.columns, U[i], body.armature))
         u[i] = [t - f for t, f in zip(tau[iv], s.project(force[i]), strict=True)]
         if body.parent != WORLD:
-            rigid, push = _given_way(body, s, inertia[i], force[i], U[i], D[i], u[i])
+            rigid, push = _seen_through_joint(body, s, inertia[i], force[i], U[i], D[i], u[i])
             inertia[body.parent] = inertia[body.parent] + X[i].to_parent(rigid)
             force[body.parent] = force[body.parent] + X[i].to_parent(push)
-    # root to leaves: the accelerations, and the torques that hold
+    # root to leaves: accelerations, and torques of the joints that are held
     total, needed = list(a), zeros(model.nv)
     for i, body in enumerate(model.bodies):
         s, iv = free[i]
@@ -160,7 +162,7 @@ def _articulated_body(
     return total, needed
 
 
-def _given_way(
+def _seen_through_joint(
     body: Body,
     S: Subspace,
     inertia: ArticulatedInertia,
@@ -171,11 +173,12 @@ def _given_way(
 ) -> tuple[ArticulatedInertia, Force]:
     """Inertia and force of a body as felt before its joint, which gives way to its torques u."""
     L, d = D
+    # subtract the response of the joint, one eliminated freedom at a time
     for y, e, w in zip(solve_upper(L, U), d, solve_upper(L, u), strict=True):
         inertia = inertia - ArticulatedInertia.rank_one(y, 1.0 / e)
         force = force + y * (w / e)
     if type(body.armature) is float and body.armature == 0.0:
-        inertia = reduce(ArticulatedInertia.blind_to, S, inertia)
+        inertia = reduce(ArticulatedInertia.zero_along, S, inertia)
     return inertia, force
 
 

@@ -8,17 +8,16 @@ from qddot.algorithms.friction import friction as joint_friction
 from qddot.algorithms.kinematics import Reference, external_forces
 from qddot.algorithms.recursion import (
     Vector,
-    acceleration_fields,
-    inward,
     joint_kinematics,
+    leaves_to_root,
     per_body,
     zeros,
 )
-from qddot.model import Model
-from qddot.scalar import Scalar
-from qddot.spatial import Force, Subspace, Transform
+from qddot.model.model import Model
+from qddot.spatial.algebra import AccelerationField, Force
+from qddot.spatial.scalar import Scalar
 
-__all__ = ["bias", "carried", "gravity", "inverse_dynamics", "net_forces", "newton_euler"]
+__all__ = ["bias", "gravity", "inverse_dynamics", "newton_euler"]
 
 
 def inverse_dynamics(
@@ -42,38 +41,23 @@ def inverse_dynamics(
 
 
 def newton_euler(
-    model: Model, q: Vector, v: Vector, a: Vector, pushes: Sequence[Force]
+    model: Model, q: Vector, v: Vector, a: Vector, wrenches: Sequence[Force]
 ) -> list[Scalar]:
-    """Joint torques of a motion under forces on the bodies, each in body coordinates.
+    """Joint torques of a motion under wrenches on the bodies, each in body coordinates.
 
-    Luh, Walker & Paul 1980, in body coordinates: the force that each body needs, from the root to
-    the leaves, then what the joints carry, from the leaves to the root.
+    Featherstone 2008, table 5.1, with acceleration fields for spatial accelerations: they need
+    no linear velocities and fewer operations (Luh, Walker & Paul 1980).
     """
     X, S = joint_kinematics(model, q)
-    return carried(model, X, S, a, net_forces(model, X, S, v, a, pushes))
-
-
-def net_forces(
-    model: Model,
-    X: Sequence[Transform],
-    S: Sequence[Subspace],
-    v: Vector,
-    a: Vector,
-    pushes: Sequence[Force],
-) -> list[Force]:
-    """What each body needs from the joints around it, in body coordinates; the world nothing."""
+    A = per_body(model, AccelerationField.of_translation(-model.gravity))
     F = per_body(model, Force.zero())
-    for i, field in enumerate(acceleration_fields(model, X, S, v, a, -model.gravity)):
-        F[i] = model.bodies[i].inertia.newton_euler(field) - pushes[i]
-    return F
-
-
-def carried(
-    model: Model, X: Sequence[Transform], S: Sequence[Subspace], a: Vector, forces: Sequence[Force]
-) -> list[Scalar]:
-    """Torques of the joints that give the bodies their forces, and the rotors their turn."""
-    F, tau = list(forces), zeros(model.nv)
-    for i, body in inward(model):
+    # root to leaves: acceleration, and the net force that it takes of the joints
+    for i, body in enumerate(model.bodies):
+        A[i] = A[body.parent].to_child(X[i], S[i] * v[body.iv], S[i] * a[body.iv])
+        F[i] = body.inertia.newton_euler(A[i]) - wrenches[i]
+    # leaves to root: torque of the joint and its rotor, and the reaction on the parent
+    tau = zeros(model.nv)
+    for i, body in leaves_to_root(model):
         for dof, torque in zip(body.dofs, S[i].project(F[i]), strict=True):
             tau[dof] = tau[dof] + torque + body.armature * a[dof]
         F[body.parent] = F[body.parent] + X[i].to_parent(F[i])
@@ -86,5 +70,5 @@ def bias(model: Model, q: Vector, v: Vector) -> list[Scalar]:
 
 
 def gravity(model: Model, q: Vector) -> list[Scalar]:
-    """Gravity torques g: what holds the robot still."""
+    """Gravity torques g, which hold the robot still."""
     return inverse_dynamics(model, q, zeros(model.nv), zeros(model.nv))

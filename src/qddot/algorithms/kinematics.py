@@ -13,15 +13,15 @@ from qddot.algorithms.recursion import (
     Matrix,
     Vector,
     accelerations,
-    assembled,
+    jacobian_from_columns,
     joint_kinematics,
     per_body,
     subspace_rates,
     velocities,
 )
 from qddot.errors import UnknownName
-from qddot.model import Frame, Model
-from qddot.spatial import Force, Motion, Transform, Vec3
+from qddot.model.model import Frame, Model
+from qddot.spatial.algebra import Force, Motion, Transform, Vec3
 
 __all__ = [
     "TASK_AXES",
@@ -37,7 +37,7 @@ __all__ = [
     "frame_pose",
     "frame_poses",
     "frame_velocity",
-    "seen_from",
+    "pose_in_reference",
     "world_poses",
 ]
 
@@ -49,6 +49,7 @@ TASK_AXES = ("x", "y", "z", "rx", "ry", "rz")
 def world_poses(model: Model, X: Sequence[Transform]) -> list[Transform]:
     """Pose of each body in the world from the poses in the parents; the last entry is the world."""
     poses = per_body(model, Transform.identity())
+    # root to leaves
     for i, body in enumerate(model.bodies):
         poses[i] = poses[body.parent] @ X[i]
     return poses
@@ -65,14 +66,16 @@ def body_velocities(model: Model, q: Vector, v: Vector) -> list[Motion]:
     return velocities(model, *joint_kinematics(model, q), v)[: model.nb]
 
 
-def _motions(model: Model, q: Vector, v: Vector, a: Vector) -> tuple[list[Motion], list[Motion]]:
+def _body_motions(
+    model: Model, q: Vector, v: Vector, a: Vector
+) -> tuple[list[Motion], list[Motion]]:
     """Velocity and acceleration of each body in body coordinates, gravity not included."""
     return accelerations(model, *joint_kinematics(model, q), v, a, Vec3.zero())
 
 
 def body_accelerations(model: Model, q: Vector, v: Vector, a: Vector) -> list[Motion]:
     """Spatial acceleration of every body in body coordinates, gravity not included."""
-    return _motions(model, q, v, a)[1][: model.nb]
+    return _body_motions(model, q, v, a)[1][: model.nb]
 
 
 def _frame_in_world(model: Model, q: Vector, frame: Frame) -> Transform:
@@ -94,7 +97,7 @@ def frame_poses(model: Model, q: Vector) -> list[Transform]:
     return [poses[frame.body] @ frame.placement for frame in model.frames]
 
 
-def seen_from(model: Model, q: Vector, frame: Frame, reference: Reference) -> Transform:
+def pose_in_reference(model: Model, q: Vector, frame: Frame, reference: Reference) -> Transform:
     """Pose of a frame in the reference from which its motion is seen."""
     if reference == "local":
         return Transform.identity()
@@ -112,7 +115,7 @@ def frame_velocity(
     """Velocity of a frame, seen from a reference."""
     at = model.frame(frame)
     V = velocities(model, *joint_kinematics(model, q), v)[at.body].to_child(at.placement)
-    return seen_from(model, q, at, reference).to_parent(V)
+    return pose_in_reference(model, q, at, reference).to_parent(V)
 
 
 def frame_acceleration(
@@ -120,8 +123,8 @@ def frame_acceleration(
 ) -> Motion:
     """Spatial acceleration of a frame, seen from a reference, gravity not included."""
     at = model.frame(frame)
-    A = _motions(model, q, v, a)[1][at.body].to_child(at.placement)
-    return seen_from(model, q, at, reference).to_parent(A)
+    A = _body_motions(model, q, v, a)[1][at.body].to_child(at.placement)
+    return pose_in_reference(model, q, at, reference).to_parent(A)
 
 
 def frame_classical_acceleration(
@@ -133,21 +136,24 @@ def frame_classical_acceleration(
     world's origin ("world"); its acceleration is the spatial one plus ω × v.
     """
     at = model.frame(frame)
-    seen = seen_from(model, q, at, reference)
-    V, A = (seen.to_parent(x[at.body].to_child(at.placement)) for x in _motions(model, q, v, a))
+    seen = pose_in_reference(model, q, at, reference)
+    V, A = (
+        seen.to_parent(x[at.body].to_child(at.placement)) for x in _body_motions(model, q, v, a)
+    )
     return Motion(A.lin + V.ang.cross(V.lin), A.ang)
 
 
 def frame_jacobian(model: Model, q: Vector, *, frame: str, reference: Reference) -> Matrix:
     """Jacobian J (6 × nv) with J v = velocity of the frame, seen from a reference."""
     at = model.frame(frame)
-    seen, X = seen_from(model, q, at, reference), at.placement
+    seen, X = pose_in_reference(model, q, at, reference), at.placement
     columns: list[tuple[int, Motion]] = []
+    # frame to root: columns of the joints that move the frame
     for body in (model.bodies[i] for i in model.ancestors(at.body)):
         X_parent, S = body.kinematics(q)
         columns += zip(body.dofs, (seen.to_parent(X.to_child(s)) for s in S), strict=True)
         X = X_parent @ X
-    return assembled(model, columns)
+    return jacobian_from_columns(model, columns)
 
 
 def frame_jacobian_rate(
@@ -158,7 +164,7 @@ def frame_jacobian_rate(
     X_parent, S = joint_kinematics(model, q)
     V = velocities(model, X_parent, S, v)
     dS = subspace_rates(S, V)
-    seen, X, columns = seen_from(model, q, at, reference), at.placement, []
+    seen, X, columns = pose_in_reference(model, q, at, reference), at.placement, []
     V_frame = V[at.body].to_child(X)
     # how the reference itself moves, in coordinates of the frame
     drift = {
@@ -166,11 +172,12 @@ def frame_jacobian_rate(
         "world": Motion.zero(),
         "local_world_aligned": Motion(V_frame.lin, Vec3.zero()),
     }[reference]
+    # frame to root: columns of the joints that move the frame
     for i in model.ancestors(at.body):
         for dof, s, ds in zip(model.bodies[i].dofs, S[i], dS[i], strict=True):
             columns.append((dof, seen.to_parent(X.to_child(ds) - drift.cross(X.to_child(s)))))
         X = X_parent[i] @ X
-    return assembled(model, columns)
+    return jacobian_from_columns(model, columns)
 
 
 def external_forces(
@@ -183,6 +190,6 @@ def external_forces(
     total = per_body(model, Force.zero())
     for (name, reference), wrench in zip(forces, f_ext or (), strict=True):
         frame = model.frame(name)
-        local = seen_from(model, q, frame, reference).to_child(Force.of(wrench))
+        local = pose_in_reference(model, q, frame, reference).to_child(Force.of(wrench))
         total[frame.body] = total[frame.body] + frame.placement.to_parent(local)
     return total

@@ -6,19 +6,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
-from qddot.scalar import Scalar
+from qddot.spatial.scalar import Scalar
 
 __all__ = [
     "Factor",
     "dot",
-    "eliminate",
     "factorise",
+    "factorise_unsymmetric",
     "inverse",
     "mobility",
-    "responses",
     "solve",
-    "solve_eliminated",
+    "solve_columns",
     "solve_lower",
+    "solve_unsymmetric",
     "solve_upper",
     "unit_inverse",
 ]
@@ -27,7 +27,7 @@ Factor = tuple[list[list[Scalar]], list[Scalar]]
 Rows = Sequence[Sequence[Scalar]]
 _K = TypeVar("_K")
 _COLUMNS = 16
-"""Columns of responses that are found together: what one row of them needs stays near."""
+"""Columns that are solved together: the rows of L⁻¹ that they share stay in the cache."""
 
 
 def dot(a: Sequence[Scalar], b: Sequence[Scalar]) -> Scalar:
@@ -43,6 +43,7 @@ def factorise(A: Rows) -> Factor:
     """
     n = len(A)
     L = [list(row) for row in A]
+    # last row to first: subtract its share from the rows above, then scale it
     for k in reversed(range(n)):
         for i in range(k):
             ratio = L[k][i] / L[k][k]
@@ -92,10 +93,10 @@ def unit_inverse(L: Rows) -> list[list[Scalar]]:
 def inverse(factor: Factor) -> list[list[Scalar]]:
     """A⁻¹ = L⁻¹ D⁻¹ L⁻ᵀ, symmetric."""
     L, d = factor
-    return _weighed(unit_inverse(L), d)
+    return _weighted_gram_matrix(unit_inverse(L), d)
 
 
-def responses(
+def solve_columns(
     factor: Factor, columns: Iterable[tuple[_K, Sequence[Scalar]]]
 ) -> Iterator[tuple[_K, list[Scalar]]]:
     """A⁻¹ b for many named columns b: L⁻¹ keeps what a column has no part in out of it.
@@ -116,10 +117,10 @@ def responses(
 def mobility(factor: Factor, J: Rows) -> list[list[Scalar]]:
     """J A⁻¹ Jᵀ, symmetric, by half a solve a row: with A = Lᵀ D L it is Y D⁻¹ Yᵀ, Lᵀ Yᵀ = Jᵀ."""
     L, d = factor
-    return _weighed([solve_upper(L, row) for row in J], d)
+    return _weighted_gram_matrix([solve_upper(L, row) for row in J], d)
 
 
-def _weighed(Y: Rows, d: Sequence[Scalar]) -> list[list[Scalar]]:
+def _weighted_gram_matrix(Y: Rows, d: Sequence[Scalar]) -> list[list[Scalar]]:
     """Y D⁻¹ Yᵀ, symmetric: the lower half, and mirrored."""
     scaled = [[y / e for y, e in zip(row, d, strict=True)] for row in Y]
     n = range(len(Y))
@@ -127,13 +128,14 @@ def _weighed(Y: Rows, d: Sequence[Scalar]) -> list[list[Scalar]]:
     return [[lower[max(i, j)][min(i, j)] for j in n] for i in n]
 
 
-def eliminate(A: Rows) -> list[list[Scalar]]:
+def factorise_unsymmetric(A: Rows) -> list[list[Scalar]]:
     """U (unit upper triangular, above the diagonal) and L with A = U L, without pivoting.
 
     For matrices that need not be symmetric but are near to a mass matrix: like `factorise` it
     eliminates from the last row to the first, and fills in nothing where a tree has branches.
     """
     F = [list(row) for row in A]
+    # last row to first
     for k in reversed(range(len(F))):
         for i in range(k):
             F[i][k] = F[i][k] / F[k][k]
@@ -142,9 +144,10 @@ def eliminate(A: Rows) -> list[list[Scalar]]:
     return F
 
 
-def solve_eliminated(F: Rows, b: Sequence[Scalar]) -> list[Scalar]:
+def solve_unsymmetric(F: Rows, b: Sequence[Scalar]) -> list[Scalar]:
     """x with U L x = b."""
     x = list(b)
+    # back substitution in U, then forward in L
     for k in reversed(range(len(x))):
         for i in range(k):
             x[i] = x[i] - F[i][k] * x[k]

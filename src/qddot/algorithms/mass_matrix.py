@@ -5,14 +5,14 @@ from __future__ import annotations
 from qddot.algorithms.recursion import (
     Matrix,
     Vector,
-    climb,
-    inward,
+    ancestors_with_forces,
     joint_kinematics,
+    leaves_to_root,
     subspace_rates,
     velocities,
     zeros,
 )
-from qddot.model import WORLD, Model
+from qddot.model.model import WORLD, Model
 
 __all__ = ["mass_matrix", "mass_matrix_rate"]
 
@@ -37,8 +37,9 @@ def mass_matrix(model: Model, q: Vector) -> Matrix:
     X, S = joint_kinematics(model, q)
     composite = [body.inertia for body in model.bodies]
     M: Matrix = zeros(model.nv, model.nv)
-    for i, body in inward(model):
-        for j, F in climb(model, X, i, [composite[i].apply(s) for s in S[i]]):
+    # leaves to root: column of each joint, then the composite inertia of its parent
+    for i, body in leaves_to_root(model):
+        for j, F in ancestors_with_forces(model, X, i, [composite[i].apply(s) for s in S[i]]):
             _add_symmetric(model, M, j, i, [[s.dot(f) for f in F] for s in S[j]])
         for dof in body.dofs:
             M[dof][dof] = M[dof][dof] + body.armature
@@ -55,12 +56,13 @@ def mass_matrix_rate(model: Model, q: Vector, v: Vector) -> Matrix:
     composite = [body.inertia for body in model.bodies]
     rate = [body.inertia.rate(V[i]) for i, body in enumerate(model.bodies)]
     dM: Matrix = zeros(model.nv, model.nv)
-    for i, body in inward(model):
+    # leaves to root: as the mass matrix, with the rates of inertias and motion subspaces
+    for i, body in leaves_to_root(model):
         forces = [composite[i].apply(s) for s in S[i]]
         rates = [
             rate[i].apply(s) + composite[i].apply(ds) for s, ds in zip(S[i], dS[i], strict=True)
         ]
-        for j, F, dF in climb(model, X, i, forces, rates):
+        for j, F, dF in ancestors_with_forces(model, X, i, forces, rates):
             block = [
                 [ds.dot(f) + s.dot(df) for f, df in zip(F, dF, strict=True)]
                 for s, ds in zip(S[j], dS[j], strict=True)

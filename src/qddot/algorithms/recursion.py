@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from qddot.model import WORLD, Body, Model
-from qddot.scalar import Scalar
-from qddot.spatial import AccelerationField, Force, Motion, Subspace, Transform, Vec3
+from qddot.model.model import WORLD, Body, Model
+from qddot.spatial.algebra import AccelerationField, Force, Motion, Subspace, Transform, Vec3
+from qddot.spatial.scalar import Scalar
 
 __all__ = [
     "Matrix",
@@ -15,13 +15,13 @@ __all__ = [
     "acceleration_fields",
     "accelerations",
     "add_block",
-    "assembled",
-    "beyond",
-    "climb",
-    "inward",
+    "ancestors_with_forces",
+    "jacobian_from_columns",
     "joint_kinematics",
+    "leaves_to_root",
     "per_body",
     "subspace_rates",
+    "subtree_sums",
     "velocities",
     "zeros",
 ]
@@ -41,7 +41,7 @@ def per_body(model: Model, value: _T) -> list[_T]:
     return [value] * (model.nb + 1)
 
 
-def inward(model: Model) -> Iterator[tuple[int, Body]]:
+def leaves_to_root(model: Model) -> Iterator[tuple[int, Body]]:
     """Bodies with their index, from the leaves to the root."""
     return reversed(list(enumerate(model.bodies)))
 
@@ -57,6 +57,7 @@ def velocities(
 ) -> list[Motion]:
     """Velocity of each body in body coordinates, the world's last."""
     V = per_body(model, Motion.zero())
+    # root to leaves
     for i, body in enumerate(model.bodies):
         V[i] = X[i].to_child(V[body.parent]) + S[i] * v[body.iv]
     return V
@@ -76,6 +77,7 @@ def accelerations(
     """
     V = velocities(model, X, S, v)
     A = per_body(model, Motion(base, Vec3.zero()))
+    # root to leaves
     for i, body in enumerate(model.bodies):
         A[i] = X[i].to_child(A[body.parent]) + S[i] * a[body.iv]
         A[i] = A[i] + V[i].cross(S[i] * v[body.iv])
@@ -92,27 +94,19 @@ def acceleration_fields(
 ) -> Iterator[AccelerationField]:
     """The acceleration field of each body in turn, in body coordinates.
 
-    Only angular velocities are needed on the way, no linear ones (Luh, Walker & Paul 1980). `base`
-    is the acceleration of the world: minus gravity where weight is to be felt.
+    `base` is the acceleration of the world: minus gravity where weight is to be felt.
     """
-    still = AccelerationField.of(base, Vec3.zero(), Vec3.zero())
-    w, alpha = per_body(model, Vec3.zero()), per_body(model, Vec3.zero())
-    fields = per_body(model, still)
+    A = per_body(model, AccelerationField.of_translation(base))
     for i, body in enumerate(model.bodies):
-        R, vJ, aJ = X[i].R, S[i] * v[body.iv], S[i] * a[body.iv]
-        carried = R.apply_transpose(w[body.parent])
-        w[i] = carried + vJ.ang
-        alpha[i] = R.apply_transpose(alpha[body.parent]) + aJ.ang + carried.cross(vJ.ang)
-        origin = R.apply_transpose(fields[body.parent].at(X[i].p))
-        origin = origin + aJ.lin + (carried + w[i]).cross(vJ.lin)
-        fields[i] = AccelerationField.of(origin, w[i], alpha[i])
-        yield fields[i]
+        A[i] = A[body.parent].to_child(X[i], S[i] * v[body.iv], S[i] * a[body.iv])
+        yield A[i]
 
 
-def beyond(model: Model, X: Sequence[Transform], parts: Iterable[_T], none: _T) -> list[_T]:
-    """Sum of what each body and those beyond it have, in its coordinates; the world's is all."""
+def subtree_sums(model: Model, X: Sequence[Transform], parts: Iterable[_T], none: _T) -> list[_T]:
+    """Sum over the subtree of each body, in its coordinates; the last entry is the total."""
     total: list[Any] = [*parts, none]
-    for i, body in inward(model):
+    # leaves to root
+    for i, body in leaves_to_root(model):
         total[body.parent] = total[body.parent] + X[i].to_parent(total[i])
     return total
 
@@ -122,7 +116,7 @@ def subspace_rates(S: Sequence[Subspace], V: Sequence[Motion]) -> list[Subspace]
     return [Subspace(tuple(V[i].cross(s) for s in S[i])) for i in range(len(S))]
 
 
-def assembled(model: Model, columns: Iterable[tuple[int, Motion | Force]]) -> Matrix:
+def jacobian_from_columns(model: Model, columns: Iterable[tuple[int, Motion | Force]]) -> Matrix:
     """6 × nv matrix from columns with their velocity index; those of coupled joints add up."""
     J: Matrix = zeros(6, model.nv)
     for dof, column in columns:
@@ -138,7 +132,7 @@ def add_block(model: Model, M: Matrix, i: int, j: int, block: Matrix) -> None:
             M[row][column] = M[row][column] + x
 
 
-def climb(
+def ancestors_with_forces(
     model: Model, X: Sequence[Transform], i: int, *groups: Sequence[Force]
 ) -> Iterator[tuple[Any, ...]]:
     """Body i and its ancestors, with groups of forces given on i in the coordinates of each."""

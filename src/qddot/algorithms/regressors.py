@@ -19,9 +19,9 @@ from qddot.algorithms.recursion import (
     velocities,
     zeros,
 )
-from qddot.model import WORLD, Body, Model
-from qddot.scalar import Scalar
-from qddot.spatial import Force, Inertia, Motion, Subspace, Transform
+from qddot.model.model import WORLD, Body, Model
+from qddot.spatial.algebra import Force, Inertia, Motion, Subspace, Transform
+from qddot.spatial.scalar import Scalar
 
 __all__ = [
     "kinetic_energy_regressor",
@@ -33,24 +33,28 @@ __all__ = [
 _Moving = TypeVar("_Moving")
 _UNITS = [Inertia.of([1.0 if k == i else 0.0 for k in range(10)]) for i in range(10)]
 _TOGETHER = 2
-"""How many units go their way at a time: a processor computes one while another waits."""
+"""Unit parameters that pass the joints at a time: two chains of operations that do not depend on
+each other hide each other's latency. It stands here because a tape keeps the order of the text."""
 
 
-def _projected(
+def _project_unit_forces(
     model: Model,
     q: Vector,
     motions: Iterable[_Moving],
     force: Callable[[Inertia, _Moving], Force],
 ) -> Matrix:
-    """nv × 10 nb matrix of what each joint feels of the force of each unit parameter."""
+    """nv × 10 nb matrix of the generalised forces of the force of each unit parameter."""
     Y: Matrix = zeros(model.nv, 10 * model.nb)
+    # straight frames save operations (5 % on the Panda); they cannot replace the model, as the
+    # parameters belong to the frames of the bodies and only the forces on the way are free
     joints, frames = model.straight or (model, per_body(model, Transform.identity()))
     X, S = joint_kinematics(joints, q)
     for i, motion in enumerate(motions):
-        way = list(_way(joints, X, S, i, frames[i]))
+        path = list(_force_path(joints, X, S, i, frames[i]))
         for k in range(0, 10, _TOGETHER):
             forces = [force(unit, motion) for unit in _UNITS[k : k + _TOGETHER]]
-            for felt, onward in way:
+            # leaves to root: project on each joint, then on to the ancestor
+            for felt, onward in path:
                 for dof, s in felt:
                     for column, F in enumerate(forces, start=10 * i + k):
                         Y[dof][column] = Y[dof][column] + s.dot(F)
@@ -58,31 +62,32 @@ def _projected(
     return Y
 
 
-def _way(
+def _force_path(
     model: Model, X: Sequence[Transform], S: Sequence[Subspace], i: int, at: Transform
 ) -> Iterator[tuple[list[tuple[int, Motion]], Transform]]:
-    """The way of a force from a frame at some pose on body i to the world, in steps.
+    """The path of a force from a frame at some pose on body i to the world, in steps.
 
-    Each has the motions that the force meets, with their velocity index, and leads on to an
-    ancestor. Joints with parallel axes are one step: it is the motions that come to the force.
+    A step has the joint motions on which the force is projected, with their velocity index, and the
+    pose in the ancestor that comes next. Joints with parallel axes are one step: their motions are
+    taken to the frame of the force.
     """
     felt: list[tuple[int, Motion]] = []
     while i != WORLD:
         body = model.bodies[i]
         felt += [(dof, at.to_child(s)) for dof, s in zip(body.dofs, S[i], strict=True)]
         at = X[i] @ at
-        if body.parent == WORLD or not _is_parallel(body, model.bodies[body.parent]):
+        if body.parent == WORLD or not _keeps_axis_parallel(body, model.bodies[body.parent]):
             yield felt, at
             felt, at = [], Transform.identity()
         i = body.parent
 
 
-def _is_parallel(body: Body, parent: Body) -> bool:
+def _keeps_axis_parallel(body: Body, parent: Body) -> bool:
     """Whether two joints of one freedom leave each other's axis as it is."""
     if body.joint.kind.nv != 1 or parent.joint.kind.nv != 1:
         return False
     axis = body.placement.R.apply(body.joint.axes[0])
-    return body.joint.kind.name == "prismatic" or not any(axis.cross(parent.joint.axes[0]))
+    return body.joint.kind.slides or not any(axis.cross(parent.joint.axes[0]))
 
 
 def torque_regressor(model: Model, q: Vector, v: Vector, a: Vector) -> Matrix:
@@ -92,14 +97,14 @@ def torque_regressor(model: Model, q: Vector, v: Vector, a: Vector) -> Matrix:
     """
     X, S = joint_kinematics(model, q)
     fields = acceleration_fields(model, X, S, v, a, -model.gravity)
-    return _projected(model, q, fields, Inertia.newton_euler)
+    return _project_unit_forces(model, q, fields, Inertia.newton_euler)
 
 
 def momentum_regressor(model: Model, q: Vector, v: Vector) -> Matrix:
     """Regressor (nv × 10 nb) of the generalised momentum: Y π + armature · v = M v."""
     X, S = joint_kinematics(model, q)
     V = velocities(model, X, S, v)[: model.nb]
-    return _projected(model, q, V, Inertia.apply)
+    return _project_unit_forces(model, q, V, Inertia.apply)
 
 
 def kinetic_energy_regressor(model: Model, q: Vector, v: Vector) -> list[Scalar]:

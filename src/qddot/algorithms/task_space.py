@@ -22,9 +22,9 @@ from qddot.algorithms.kinematics import (
 from qddot.algorithms.linear import dot, factorise, inverse, mobility, solve
 from qddot.algorithms.mass_matrix import mass_matrix
 from qddot.algorithms.recursion import Matrix, Vector, zeros
-from qddot.errors import NotUnderstood
-from qddot.model import Model
-from qddot.scalar import Scalar, less, sqrt, where
+from qddot.errors import InvalidArgument, Unsupported
+from qddot.model.model import Model
+from qddot.spatial.scalar import Scalar, less, sqrt, where
 
 __all__ = [
     "manipulability",
@@ -39,11 +39,11 @@ _DEPENDENT = 1e-9
 """The share of a row below which what is left of it is rounding."""
 
 
-def _indices(axes: Axes) -> list[int]:
+def _axis_indices(axes: Axes) -> list[int]:
     """The rows of a twist that axes name."""
     chosen = TASK_AXES if axes is None else tuple(axes)
     if not chosen or len(set(chosen)) < len(chosen):
-        raise NotUnderstood("axes", chosen, "a task has at least one axis, and each only once")
+        raise InvalidArgument("axes", chosen, "a task has at least one axis, and each only once")
     return [TASK_AXES.index(axis) for axis in chosen]
 
 
@@ -52,7 +52,7 @@ def task_jacobian(
 ) -> Matrix:
     """Jacobian J (nt × nv) of a task: the rows of the frame Jacobian that the axes name."""
     J = frame_jacobian(model, q, frame=frame, reference=reference)
-    return [J[i] for i in _indices(axes)]
+    return [J[i] for i in _axis_indices(axes)]
 
 
 def _check_possible(model: Model, frame: str, reference: Reference, axes: Axes) -> None:
@@ -76,7 +76,7 @@ def _check_possible(model: Model, frame: str, reference: Reference, axes: Axes) 
             basis.append([x / sqrt(dot(rest, rest)) for x in rest])
     if bound:
         reason = f"the joints never move {frame!r} along {', '.join(bound)} by itself"
-        raise NotUnderstood("axes", tuple(axes or TASK_AXES), f"{reason}: leave such axes out")
+        raise Unsupported("axes", tuple(axes or TASK_AXES), f"{reason}: leave such axes out")
 
 
 def task_mobility(
@@ -112,25 +112,27 @@ def operational_space(
     _check_possible(model, frame, reference, axes)
     J = task_jacobian(model, q, frame=frame, reference=reference, axes=axes)
     factor = factorise(mass_matrix(model, q))
+    # inertia and dynamically consistent inverse
     Lambda = inverse(factorise(mobility(factor, J)))
     columns = zip(*(solve(factor, row) for row in J), strict=True)
     Jbar = [[dot(x, row) for row in Lambda] for x in columns]
+    # velocity and gravity terms
     g = gravity(model, q)
     coriolis = [x - y for x, y in zip(bias(model, q, v), g, strict=True)]
-    drift = _drift(model, q, v, frame, reference, axes)
+    drift = _velocity_product(model, q, v, frame, reference, axes)
     transposed = [list(column) for column in zip(*Jbar, strict=True)]
     mu = [dot(x, coriolis) - dot(row, drift) for x, row in zip(transposed, Lambda, strict=True)]
     return Lambda, Jbar, mu, [dot(x, g) for x in transposed]
 
 
-def _drift(
+def _velocity_product(
     model: Model, q: Vector, v: Vector, frame: str, reference: Reference, axes: Axes
 ) -> list[Scalar]:
     """J̇ v: the acceleration of the frame while the joints do not accelerate."""
     fixed_axes = reference == "local_world_aligned"
     acceleration = frame_classical_acceleration if fixed_axes else frame_acceleration
     A = [*acceleration(model, q, v, zeros(model.nv), frame=frame, reference=reference)]
-    return [A[i] for i in _indices(axes)]
+    return [A[i] for i in _axis_indices(axes)]
 
 
 def manipulability(
@@ -153,6 +155,7 @@ def manipulability(
 def _determinant(A: Matrix) -> Scalar:
     """Determinant without a division: minors of the last rows, which those above them share."""
     n = len(A)
+    # bottom to top: minors of each choice of columns
     minors: dict[tuple[int, ...], Scalar] = {(): 1.0}
     for size, row in enumerate(reversed(A), start=1):
         minors = {

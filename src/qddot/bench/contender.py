@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from qddot.algorithms.catalogue import Argument, function, sizes
+from qddot.algorithms.kinematics import Reference
 from qddot.bench.subjects import Subject
 from qddot.errors import QddotError
-from qddot.parts import Contact
-from qddot.robot import Robot
+from qddot.model.links import Contact
+from qddot.robot.robot import Robot
 
 __all__ = [
     "BRIEF",
@@ -27,12 +28,12 @@ __all__ = [
     "Skipped",
     "brief",
     "can_move_freely",
-    "looped",
+    "loop_over_states",
     "make_job",
     "ours",
     "ours_refilled",
     "ours_single",
-    "stacked",
+    "stack_states",
     "urdf_of",
 ]
 
@@ -42,7 +43,7 @@ BRIEF = 5e-4
 """Seconds that a measurement should take: machines are left alone for no longer than that."""
 CHECKED = 3
 """How many states are compared before anything is timed."""
-_REFERENCE = "local_world_aligned"
+_REFERENCE: Reference = "local_world_aligned"
 _MOST_CALLS = 512
 
 
@@ -104,11 +105,11 @@ def make_job(subject: Subject, name: str, most_states: int, most_bytes: int, see
     size = 8 * sum(int(np.prod(s)) for s in shapes)
     states = min(most_states, 1 << (max(64, most_bytes // size).bit_length() - 1))
     rng = np.random.default_rng(seed)
-    inputs = {a.name: _random(robot, a, dims, states, rng) for a in arguments}
+    inputs = {a.name: _random_state(robot, a, dims, states, rng) for a in arguments}
     return Job(subject, name, options, inputs)
 
 
-def _random(
+def _random_state(
     robot: Robot, a: Argument, dims: dict[str, int], states: int, rng: np.random.Generator
 ) -> np.ndarray:
     if a.shape == ("nq",):
@@ -140,7 +141,9 @@ def brief(run: Callable[[], Any], states: int, most: int) -> int:
     return max(1, min(most, round(BRIEF * states / seconds)))
 
 
-def looped(call: Callable[..., Any], *columns: Iterable[Any]) -> tuple[int, Callable[[], Any]]:
+def loop_over_states(
+    call: Callable[..., Any], *columns: Iterable[Any]
+) -> tuple[int, Callable[[], Any]]:
     """How many states take a brief time, and a call for each, in a loop that costs next to nothing.
 
     What is called state by state has turns as short as a batch has, and quiet moments as often.
@@ -159,7 +162,7 @@ def ours(job: Job, dtype: str = "float64") -> Contender:
     run = partial(method, *arrays, **job.options, out=made)
 
     def values() -> Arrays:
-        return tuple(x[:CHECKED].astype(float) for x in _tuple(run()))
+        return tuple(x[:CHECKED].astype(float) for x in _as_tuple(run()))
 
     return Contender("qddot", f"batch, {dtype}", job.states, run, values)
 
@@ -171,7 +174,7 @@ def ours_refilled(job: Job) -> Contender:
     run = partial(fill, *job.inputs.values(), out=made)
 
     def values() -> Arrays:
-        return tuple(x[:CHECKED] for x in _tuple(run()))
+        return tuple(x[:CHECKED] for x in _as_tuple(run()))
 
     return Contender("qddot", "batch, zeros kept", job.states, run, values)
 
@@ -182,9 +185,9 @@ def ours_single(job: Job) -> Contender:
     columns = list(job.first().values())
 
     def values() -> Arrays:
-        return stacked([call(*x) for x in zip(*(c[:CHECKED] for c in columns), strict=True)])
+        return stack_states([call(*x) for x in zip(*(c[:CHECKED] for c in columns), strict=True)])
 
-    return Contender("qddot", "single call", *looped(call, *columns), values)
+    return Contender("qddot", "single call", *loop_over_states(call, *columns), values)
 
 
 def urdf_of(subject: Subject) -> Path:
@@ -194,10 +197,10 @@ def urdf_of(subject: Subject) -> Path:
     return subject.file
 
 
-def _tuple(results: Any) -> Arrays:
+def _as_tuple(results: Any) -> Arrays:
     return results if isinstance(results, tuple) else (results,)
 
 
-def stacked(results: Sequence[Any]) -> Arrays:
+def stack_states(results: Sequence[Any]) -> Arrays:
     """Results of single states (an array or several) as arrays over the states."""
-    return tuple(np.array(column) for column in zip(*map(_tuple, results), strict=True))
+    return tuple(np.array(column) for column in zip(*map(_as_tuple, results), strict=True))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["GOALS", "Goal", "Verdict", "judged"]
+__all__ = ["GOALS", "Goal", "Verdict", "judge_goals"]
 
 Figures = Iterator[tuple[str, float]]
 _COMPARED = ("UR5", "Panda", "ANYmal C", "Talos")
@@ -24,7 +24,7 @@ class Goal:
     least: bool = True
     unit: str = "×"
 
-    def met(self, figure: float) -> bool:
+    def is_met(self, figure: float) -> bool:
         """Whether a figure keeps the bound."""
         return figure >= self.bound if self.least else figure <= self.bound
 
@@ -38,18 +38,18 @@ class Verdict:
     missed: tuple[tuple[str, float], ...]
 
 
-def judged(data: dict[str, Any]) -> list[Verdict]:
+def judge_goals(data: dict[str, Any]) -> list[Verdict]:
     """All goals, with what was measured."""
     verdicts = []
     for goal in GOALS:
         figures = list(goal.figures(data))
         worst = (min if goal.least else max)(figures, key=lambda f: f[1], default=None)
-        missed = tuple(f for f in figures if not goal.met(f[1]))
+        missed = tuple(f for f in figures if not goal.is_met(f[1]))
         verdicts.append(Verdict(goal, worst, missed))
     return verdicts
 
 
-def _rows(
+def _select_rows(
     data: dict[str, Any], functions: Collection[str], robots: Collection[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Rows of functions (all if none are named) of robots by title or kind (all if none)."""
@@ -59,13 +59,13 @@ def _rows(
             yield f"{row['robot']} {row['function']}", row
 
 
-def _ratio(
+def _ratio_of(
     engine: str, functions: Collection[str], robots: Collection[str], ours: str = "us"
 ) -> Callable[[dict[str, Any]], Figures]:
     """How many times as long an engine takes as we do, by one of our figures."""
 
     def figures(data: dict[str, Any]) -> Figures:
-        for label, row in _rows(data, functions, robots):
+        for label, row in _select_rows(data, functions, robots):
             mine = row["ours"].get(ours)
             for peer in row["peers"]:
                 if peer["engine"] == engine and peer["us"] and mine:
@@ -74,26 +74,26 @@ def _ratio(
     return figures
 
 
-def _field(
+def _figure_of(
     part: str, field: str, functions: Collection[str] = (), robots: Collection[str] = ()
 ) -> Callable[[dict[str, Any]], Figures]:
     """A figure of the rows."""
 
     def figures(data: dict[str, Any]) -> Figures:
-        for label, row in _rows(data, functions, robots):
+        for label, row in _select_rows(data, functions, robots):
             if row[part][field] is not None:
                 yield label, row[part][field]
 
     return figures
 
 
-def _threads(data: dict[str, Any]) -> Figures:
+def _thread_ratios(data: dict[str, Any]) -> Figures:
     for row in data["threads"]:
         if row["status"] == "ok":
             yield row["robot"], row["ratio"]
 
 
-def _contacts(kind: str, field: str) -> Callable[[dict[str, Any]], Figures]:
+def _contact_figure(kind: str, field: str) -> Callable[[dict[str, Any]], Figures]:
     """A figure of a way of contact."""
 
     def figures(data: dict[str, Any]) -> Figures:
@@ -104,7 +104,7 @@ def _contacts(kind: str, field: str) -> Callable[[dict[str, Any]], Figures]:
     return figures
 
 
-def _rollouts(field: str) -> Callable[[dict[str, Any]], Figures]:
+def _rollout_figure(field: str) -> Callable[[dict[str, Any]], Figures]:
     """A figure of the rollouts."""
 
     def figures(data: dict[str, Any]) -> Figures:
@@ -115,87 +115,89 @@ def _rollouts(field: str) -> Callable[[dict[str, Any]], Figures]:
     return figures
 
 
-def _spread(data: dict[str, Any]) -> Figures:
+def _largest_spread(data: dict[str, Any]) -> Figures:
     costs = [row["ns_per_operation"] for row in data["scaling"]]
     if len(costs) > 1:
         yield "slowest ÷ fastest", max(costs) / min(costs)
 
 
-def _cold(
+def _cold_compiles(
     functions: Collection[str], robots: Collection[str]
 ) -> Callable[[dict[str, Any]], Figures]:
-    return _field("compile", "cold_s", functions, robots)
+    return _figure_of("compile", "cold_s", functions, robots)
 
 
 GOALS = (
     Goal(
         "inverse and forward dynamics, Pinocchio's fastest",
         20.0,
-        _ratio("Pinocchio", _DYNAMICS, _COMPARED),
+        _ratio_of("Pinocchio", _DYNAMICS, _COMPARED),
     ),
-    Goal("mass matrix of arms, Pinocchio", 20.0, _ratio("Pinocchio", ["mass_matrix"], ["arm"])),
-    Goal("mass matrix of Talos, Pinocchio", 12.0, _ratio("Pinocchio", ["mass_matrix"], ["Talos"])),
+    Goal("mass matrix of arms, Pinocchio", 20.0, _ratio_of("Pinocchio", ["mass_matrix"], ["arm"])),
+    Goal(
+        "mass matrix of Talos, Pinocchio", 12.0, _ratio_of("Pinocchio", ["mass_matrix"], ["Talos"])
+    ),
     Goal(
         "first derivatives of arms, Pinocchio",
         20.0,
-        _ratio("Pinocchio", _FIRST_DERIVATIVES, ["arm"]),
+        _ratio_of("Pinocchio", _FIRST_DERIVATIVES, ["arm"]),
     ),
     Goal(
         "first derivatives of Talos, Pinocchio",
         10.0,
-        _ratio("Pinocchio", _FIRST_DERIVATIVES, ["Talos"]),
+        _ratio_of("Pinocchio", _FIRST_DERIVATIVES, ["Talos"]),
     ),
     Goal(
         "Coriolis matrix and regressor, Pinocchio",
         15.0,
-        _ratio("Pinocchio", ["coriolis_matrix", "torque_regressor"], _COMPARED),
+        _ratio_of("Pinocchio", ["coriolis_matrix", "torque_regressor"], _COMPARED),
     ),
     Goal(
         "regressor that keeps its zeros, Pinocchio",
         15.0,
-        _ratio("Pinocchio", ["torque_regressor"], _COMPARED, "kept_us"),
+        _ratio_of("Pinocchio", ["torque_regressor"], _COMPARED, "kept_us"),
     ),
     Goal(
         "operational space of a 7R arm, Pinocchio and NumPy",
         10.0,
-        _ratio("Pinocchio", ["operational_space"], ["Panda"]),
+        _ratio_of("Pinocchio", ["operational_space"], ["Panda"]),
     ),
-    Goal("dynamics of arms, MuJoCo", 30.0, _ratio("MuJoCo", _DYNAMICS, ["arm"])),
-    Goal("dynamics of humanoids, MuJoCo", 15.0, _ratio("MuJoCo", _DYNAMICS, ["humanoid"])),
-    Goal("single call, Pinocchio's Python call", 1.0, _field("single", "ratio")),
+    Goal("dynamics of arms, MuJoCo", 30.0, _ratio_of("MuJoCo", _DYNAMICS, ["arm"])),
+    Goal("dynamics of humanoids, MuJoCo", 15.0, _ratio_of("MuJoCo", _DYNAMICS, ["humanoid"])),
+    Goal("single call, Pinocchio's Python call", 1.0, _figure_of("single", "ratio")),
     Goal(
         "share of the multiply-add bound, inverse dynamics of UR5 and Talos",
         0.4,
-        _field("ours", "bound_share", ["inverse_dynamics"], ["UR5", "Talos"]),
+        _figure_of("ours", "bound_share", ["inverse_dynamics"], ["UR5", "Talos"]),
         unit="",
     ),
-    Goal("float32, float64", 1.5, _field("ours", "float32_ratio")),
-    Goal("two threads, one", 1.8, _threads),
-    Goal("contact-free rollout, mujoco.rollout", 20.0, _rollouts("ratio")),
+    Goal("float32, float64", 1.5, _figure_of("ours", "float32_ratio")),
+    Goal("two threads, one", 1.8, _thread_ratios),
+    Goal("contact-free rollout, mujoco.rollout", 20.0, _rollout_figure("ratio")),
     Goal(
         "million steps a second, penalty contact",
         1.0,
-        _contacts("penalty", "million_steps_a_second"),
+        _contact_figure("penalty", "million_steps_a_second"),
         unit="",
     ),
-    Goal("penalty contact, mujoco.rollout", 5.0, _contacts("penalty", "ratio")),
-    Goal("complementarity, mujoco.rollout", 1.0, _contacts("complementarity", "ratio")),
-    Goal("two threads, one, rollout", 1.8, _rollouts("two_ratio")),
-    Goal("time per operation on chains", 2.0, _spread, least=False),
-    Goal("cold compile, UR5", 0.5, _cold([], ["UR5"]), least=False, unit=" s"),
+    Goal("penalty contact, mujoco.rollout", 5.0, _contact_figure("penalty", "ratio")),
+    Goal("complementarity, mujoco.rollout", 1.0, _contact_figure("complementarity", "ratio")),
+    Goal("two threads, one, rollout", 1.8, _rollout_figure("two_ratio")),
+    Goal("time per operation on chains", 2.0, _largest_spread, least=False),
+    Goal("cold compile, UR5", 0.5, _cold_compiles([], ["UR5"]), least=False, unit=" s"),
     Goal(
         "cold compile, Talos inverse, forward, mass",
         3.0,
-        _cold([*_DYNAMICS, "mass_matrix"], ["Talos"]),
+        _cold_compiles([*_DYNAMICS, "mass_matrix"], ["Talos"]),
         least=False,
         unit=" s",
     ),
     Goal(
         "cold compile, Talos derivatives",
         15.0,
-        _cold(_FIRST_DERIVATIVES, ["Talos"]),
+        _cold_compiles(_FIRST_DERIVATIVES, ["Talos"]),
         least=False,
         unit=" s",
     ),
-    Goal("warm start", 0.03, _field("compile", "warm_s"), least=False, unit=" s"),
+    Goal("warm start", 0.03, _figure_of("compile", "warm_s"), least=False, unit=" s"),
 )

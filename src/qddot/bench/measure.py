@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from qddot.bench.contender import BRIEF, Contender, Job
-from qddot.robot import Robot
+from qddot.robot.robot import Robot
 
 __all__ = [
     "FULL",
@@ -82,25 +82,25 @@ class Clock:
         self._best: dict[tuple[str, str, str], float] = {}
         self._first: dict[str, Any] = {}
 
-    def interleaved(
+    def time_interleaved(
         self, row: str, contenders: Sequence[Contender], seconds: float | None = None
     ) -> list[float]:
         """Seconds a state of each, the best of turns that take so many seconds for each."""
         lasting = self.settings.seconds if seconds is None else seconds
-        once = [_seconds(c) for c in contenders]
+        once = [_time_once(c) for c in contenders]
         repeats = [max(1, round(self.settings.sample / max(s, 1e-9))) for s in once]
         keys = [(row, c.engine, c.call) for c in contenders]
         with _no_collection():
-            for k in _turns([self._rounds(s, lasting) for s in once]):
+            for k in _turn_order([self._count_rounds(s, lasting) for s in once]):
                 c = contenders[k]
                 if once[k] < _COLD * self.settings.sample:
                     # what ran before has the caches
                     c.run()
                 best = self._best.get(keys[k], math.inf)
-                self._best[keys[k]] = min(best, _timed(c, repeats[k]))
+                self._best[keys[k]] = min(best, _seconds_per_state(c, repeats[k]))
         return [self._best[key] for key in keys]
 
-    def _rounds(self, once: float, seconds: float) -> int:
+    def _count_rounds(self, once: float, seconds: float) -> int:
         """How many turns fit into so many seconds, if a run takes that long once."""
         turn = max(once, self.settings.sample)
         return max(self.settings.rounds, round(seconds / turn))
@@ -112,14 +112,14 @@ class Clock:
         return self._first[row]
 
 
-def _turns(rounds: Sequence[int]) -> Iterator[int]:
+def _turn_order(rounds: Sequence[int]) -> Iterator[int]:
     """Whose turn it is, one after the other, as each has so many: those of few lie far apart."""
     most = max(rounds)
     for k in range(most):
         yield from (i for i, n in enumerate(rounds) if (k + 1) * n // most > k * n // most)
 
 
-def _timed(c: Contender, repeats: int) -> float:
+def _seconds_per_state(c: Contender, repeats: int) -> float:
     """Seconds a state over so many runs."""
     run = c.run
     start = time.perf_counter()
@@ -128,10 +128,10 @@ def _timed(c: Contender, repeats: int) -> float:
     return (time.perf_counter() - start) / (repeats * c.states)
 
 
-def _seconds(c: Contender) -> float:
+def _time_once(c: Contender) -> float:
     """How long a run takes, after one to warm up."""
     c.run()
-    return _timed(c, 1) * c.states
+    return _seconds_per_state(c, 1) * c.states
 
 
 @contextmanager
@@ -192,11 +192,11 @@ def compile_seconds(job: Job) -> dict[str, Any]:
 
     What is compiled quickly is compiled again, by copies that know nothing, and the best counts.
     """
-    cold, kernel = _ready(job.robot, job)
+    cold, kernel = _time_first(job.robot, job)
     for _ in range(2 if cold < _QUICKLY else 0):
         with fresh_cache():
-            cold = min(cold, _ready(pickle.loads(pickle.dumps(job.robot)), job)[0])
-    warm = min(_ready(Robot(job.robot.model), job)[0] for _ in range(3))
+            cold = min(cold, _time_first(pickle.loads(pickle.dumps(job.robot)), job)[0])
+    warm = min(_time_first(Robot(job.robot.model), job)[0] for _ in range(3))
     return {
         "cold_s": cold,
         "warm_s": warm,
@@ -207,7 +207,7 @@ def compile_seconds(job: Job) -> dict[str, Any]:
     }
 
 
-def _ready(robot: Robot, job: Job) -> tuple[float, Any]:
+def _time_first(robot: Robot, job: Job) -> tuple[float, Any]:
     start = time.perf_counter()
     kernel = robot.explain(job.function, **job.options)
     return time.perf_counter() - start, kernel

@@ -10,8 +10,8 @@ from __future__ import annotations
 import ctypes
 import time
 
-from qddot.compile import native
-from qddot.compile.types import Vector, vector_type
+from qddot.compile.ir.types import VectorType, vector_type
+from qddot.compile.runtime import native
 
 __all__ = ["multiply_add_peak"]
 
@@ -30,21 +30,21 @@ def multiply_add_peak(dtype: str = "float64", rounds: int = 20, sample: float = 
     out = ctypes.create_string_buffer(_CHAINS * v.bytes)
     target = ctypes.cast(out, ctypes.c_void_p)
     loops, best = 1000, float("inf")
-    while (elapsed := _seconds(run, loops, target)) < sample:
+    while (elapsed := _time_loop(run, loops, target)) < sample:
         loops = max(2 * loops, int(loops * sample / max(elapsed, 1e-9)))
     for _ in range(rounds):
-        best = min(best, _seconds(run, loops, target) / loops)
+        best = min(best, _time_loop(run, loops, target) / loops)
     del library
     return _CHAINS * _UNROLLED * v.lanes / best
 
 
-def _seconds(run: ctypes._FuncPointer, loops: int, target: ctypes.c_void_p) -> float:
+def _time_loop(run: ctypes._FuncPointer, loops: int, target: ctypes.c_void_p) -> float:
     start = time.perf_counter()
     run(loops, target)
     return time.perf_counter() - start
 
 
-def _peak_ir(v: Vector) -> str:
+def _peak_ir(v: VectorType) -> str:
     """A loop over chains of fused multiply-adds that do not depend on each other."""
     t = v.type
     factor, term = v.constant(0.5), v.constant(0.25)
@@ -54,15 +54,15 @@ def _peak_ir(v: Vector) -> str:
         phis.append(f"  %x{k}_0 = phi {t} [{v.constant(float(k))}, %entry], [{last}, %loop]")
         stores += [
             f"  %p{k} = getelementptr {t}, ptr %out, i64 {k}",
-            f"  store {t} {last}, ptr %p{k}, align {v.size}",
+            f"  store {t} {last}, ptr %p{k}, align {v.number_bytes}",
         ]
     for j in range(_UNROLLED):
         for k in range(_CHAINS):
             value = f"{t} %x{k}_{j}, {t} {factor}, {t} {term}"
-            steps.append(f"  %x{k}_{j + 1} = call {t} @llvm.fma.{v.suffix}({value})")
+            steps.append(f"  %x{k}_{j + 1} = call {t} @llvm.fma.{v.intrinsic_suffix}({value})")
     body = "\n".join([*phis, "  %i = phi i64 [0, %entry], [%next, %loop]", *steps])
     return f"""
-declare {t} @llvm.fma.{v.suffix}({t}, {t}, {t})
+declare {t} @llvm.fma.{v.intrinsic_suffix}({t}, {t}, {t})
 define void @{_NAME}(i64 %n, ptr %out) {{
 entry:
   br label %loop

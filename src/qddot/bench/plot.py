@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from qddot.drawing import PALETTE, new_figure, save_figure
+from qddot.plotting import PALETTE, new_figure, save_figure
 
 __all__ = ["plot"]
 
@@ -21,12 +21,12 @@ def plot(data: dict[str, Any], file: Path) -> None:
     lines = -(-panels // columns)
     figure = new_figure(5.5 * columns, 5.5 * lines)
     axes = figure.subplots(lines, columns, squeeze=False).ravel()
-    engines = _engines(data["rows"])
+    engines = _engine_names(data["rows"])
     for ax, robot in zip(axes, robots, strict=False):
-        _ratios(ax, [row for row in data["rows"] if row["robot"] == robot], engines)
+        _draw_ratios(ax, [row for row in data["rows"] if row["robot"] == robot], engines)
         ax.set_title(robot)
     if data["scaling"]:
-        _chains(axes[len(robots)], data["scaling"])
+        _draw_chains(axes[len(robots)], data["scaling"])
     for ax in axes[panels:]:
         ax.set_axis_off()
     machine = data["machine"]
@@ -35,12 +35,12 @@ def plot(data: dict[str, Any], file: Path) -> None:
     save_figure(figure, file)
 
 
-def _engines(rows: list[dict[str, Any]]) -> list[str]:
+def _engine_names(rows: list[dict[str, Any]]) -> list[str]:
     """Engines that were timed at least once."""
     return list(dict.fromkeys(p["engine"] for row in rows for p in row["peers"] if p["ratio"]))
 
 
-def _ratios(ax: Any, rows: list[dict[str, Any]], engines: list[str]) -> None:
+def _draw_ratios(ax: Any, rows: list[dict[str, Any]], engines: list[str]) -> None:
     """Bars of one robot: a group a function, a bar an engine, with its ratio."""
     height = 0.84 / max(len(engines), 1)
     for k, engine in enumerate(engines):
@@ -60,7 +60,7 @@ def _ratios(ax: Any, rows: list[dict[str, Any]], engines: list[str]) -> None:
     ax.axvline(1.0, color="black", linewidth=0.8)
 
 
-def _chains(ax: Any, rows: list[dict[str, Any]]) -> None:
+def _draw_chains(ax: Any, rows: list[dict[str, Any]]) -> None:
     """Time a state against the number of joints."""
     ax.plot([r["joints"] for r in rows], [r["us"] for r in rows], "o-", color=PALETTE[0])
     ax.set_xscale("log")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from qddot.bench.goals import Verdict, judged
+from qddot.bench.goals import Verdict, judge_goals
 from qddot.errors import DescriptionError
 
 __all__ = ["Sheet", "page", "read_figures", "sheets", "write_figures"]
@@ -32,13 +32,13 @@ class Sheet:
 
 def write_figures(data: dict[str, Any], file: Path) -> None:
     """Keep the figures as JSON."""
-    file.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+    file.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def read_figures(file: Path) -> dict[str, Any]:
     """Figures that were kept."""
     try:
-        data = json.loads(file.read_text())
+        data = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise DescriptionError(file, f"no figures of a benchmark ({error})") from error
     if not isinstance(data, dict) or not {"machine", "rows", "scaling"} <= set(data):
@@ -50,8 +50,21 @@ def read_figures(file: Path) -> dict[str, Any]:
 
 def sheets(data: dict[str, Any]) -> list[Sheet]:
     """All tables that have rows."""
-    made = [_batch(data), _kept(data), _single(data), _bound(data), _threads(data), _compile(data)]
-    made += [_scaling(data), _rollouts(data), _contacts(data), _goals(judged(data)), _notes(data)]
+    made = [
+        _batch_table(data),
+        _zeros_kept_table(data),
+        _single_call_table(data),
+        _bound_table(data),
+        _thread_table(data),
+        _compile_table(data),
+    ]
+    made += [
+        _scaling_table(data),
+        _rollout_table(data),
+        _contact_table(data),
+        _goal_table(judge_goals(data)),
+        _note_lines(data),
+    ]
     return [s for s in made if s.rows]
 
 
@@ -80,7 +93,7 @@ def page(data: dict[str, Any]) -> str:
     return "\n".join([head, *(s.markdown() for s in sheets(data))])
 
 
-def _number(x: float | None) -> str:
+def _format_number(x: float | None) -> str:
     """Three significant digits without an exponent."""
     if x is None:
         return "–"
@@ -88,19 +101,19 @@ def _number(x: float | None) -> str:
     return f"{x:.{min(max(digits, 0), 6)}f}"
 
 
-def _engines(data: dict[str, Any]) -> list[str]:
+def _engine_names(data: dict[str, Any]) -> list[str]:
     return list(dict.fromkeys(p["engine"] for row in data["rows"] for p in row["peers"]))
 
 
-def _batch(data: dict[str, Any]) -> Sheet:
-    engines = _engines(data)
+def _batch_table(data: dict[str, Any]) -> Sheet:
+    engines = _engine_names(data)
     rows = []
     for row in data["rows"]:
         cells: dict[str, str] = {}
         for p in row["peers"]:
-            shown = f"{_number(p['us'])} ({p['ratio']:.1f}×)" if p["ratio"] else p["status"]
+            shown = f"{_format_number(p['us'])} ({p['ratio']:.1f}×)" if p["ratio"] else p["status"]
             cells.setdefault(p["engine"], shown)
-        ours = _number(row["ours"]["us"])
+        ours = _format_number(row["ours"]["us"])
         listed = (cells.get(engine, "–") for engine in engines)
         rows.append((row["robot"], row["function"], str(row["states"]), ours, *listed))
     text = (
@@ -114,7 +127,7 @@ def _batch(data: dict[str, Any]) -> Sheet:
     return Sheet("A batch on one core", text, columns, tuple(rows))
 
 
-def _kept(data: dict[str, Any]) -> Sheet:
+def _zeros_kept_table(data: dict[str, Any]) -> Sheet:
     rows = []
     for row in data["rows"]:
         kept = row["ours"].get("kept_us")
@@ -123,7 +136,7 @@ def _kept(data: dict[str, Any]) -> Sheet:
             times = (row["ours"]["us"], kept, pinocchio)
             ratios = (pinocchio and pinocchio / t for t in times[:2])
             share = f"{100 * row['ours']['zeros_share']:.0f} %"
-            cells = (*map(_number, times), *map(_times, ratios))
+            cells = (*map(_format_number, times), *map(_format_ratio, ratios))
             rows.append((row["robot"], row["function"], share, *cells))
     text = (
         "Functions of which half the numbers or more are zero at every state, µs a state: the "
@@ -135,14 +148,14 @@ def _kept(data: dict[str, Any]) -> Sheet:
     return Sheet("Zeros that are kept", text, columns, tuple(rows))
 
 
-def _single(data: dict[str, Any]) -> Sheet:
+def _single_call_table(data: dict[str, Any]) -> Sheet:
     rows = tuple(
         (
             row["robot"],
             row["function"],
-            _number(row["single"]["us"]),
-            _number(row["single"]["pinocchio_us"]),
-            _times(row["single"]["ratio"]),
+            _format_number(row["single"]["us"]),
+            _format_number(row["single"]["pinocchio_us"]),
+            _format_ratio(row["single"]["ratio"]),
         )
         for row in data["rows"]
     )
@@ -151,11 +164,11 @@ def _single(data: dict[str, Any]) -> Sheet:
     return Sheet("A single call", text, columns, rows)
 
 
-def _times(x: float | None) -> str:
+def _format_ratio(x: float | None) -> str:
     return "–" if x is None else f"{x:.2f}×"
 
 
-def _bound(data: dict[str, Any]) -> Sheet:
+def _bound_table(data: dict[str, Any]) -> Sheet:
     peak = data["peak"]
     text = (
         "Operations of the tape over (time × peak). The peak is that of a compiled loop of "
@@ -170,8 +183,8 @@ def _bound(data: dict[str, Any]) -> Sheet:
             row["function"],
             str(row["compile"]["operations"]),
             f"{100 * row['ours']['bound_share']:.0f} %",
-            _number(row["ours"]["float32_us"]),
-            _times(row["ours"]["float32_ratio"]),
+            _format_number(row["ours"]["float32_us"]),
+            _format_ratio(row["ours"]["float32_ratio"]),
         )
         for row in data["rows"]
     )
@@ -179,14 +192,14 @@ def _bound(data: dict[str, Any]) -> Sheet:
     return Sheet("The bound of the machine, and float32", text, columns, rows)
 
 
-def _threads(data: dict[str, Any]) -> Sheet:
+def _thread_table(data: dict[str, Any]) -> Sheet:
     rows = []
     for row in data["threads"]:
         if row["status"] != "ok":
             rows.append((row["robot"], row["status"], row["reason"], "", ""))
             continue
-        times = (_number(row["us"]), _number(row["two_us"]))
-        rows.append((row["robot"], str(row["states"]), *times, _times(row["ratio"])))
+        times = (_format_number(row["us"]), _format_number(row["two_us"]))
+        rows.append((row["robot"], str(row["states"]), *times, _format_ratio(row["ratio"])))
     columns = ("robot", "states", "one thread", "two threads", "gain")
     text = (
         "Inverse dynamics of a batch much larger than the cache, µs a state. Turns go on for "
@@ -196,7 +209,7 @@ def _threads(data: dict[str, Any]) -> Sheet:
     return Sheet("Two threads", text, columns, tuple(rows))
 
 
-def _compile(data: dict[str, Any]) -> Sheet:
+def _compile_table(data: dict[str, Any]) -> Sheet:
     rows = tuple(
         (
             row["robot"],
@@ -215,13 +228,13 @@ def _compile(data: dict[str, Any]) -> Sheet:
     return Sheet("Compiling", text, columns, rows)
 
 
-def _scaling(data: dict[str, Any]) -> Sheet:
+def _scaling_table(data: dict[str, Any]) -> Sheet:
     rows = tuple(
         (
             str(row["joints"]),
             str(row["operations"]),
-            _number(row["us"]),
-            _number(1e3 * row["ns_per_operation"]),
+            _format_number(row["us"]),
+            _format_number(1e3 * row["ns_per_operation"]),
         )
         for row in data["scaling"]
     )
@@ -230,16 +243,20 @@ def _scaling(data: dict[str, Any]) -> Sheet:
     return Sheet("Long chains", text, columns, rows)
 
 
-def _rollouts(data: dict[str, Any]) -> Sheet:
+def _rollout_table(data: dict[str, Any]) -> Sheet:
     rows = []
     for row in data.get("rollouts", ()):
         if row["status"] != "ok":
             rows.append((row["robot"], row["status"], row["reason"], *("",) * 7))
             continue
         size = (str(row["nv"]), f"{row['states']} × {row['steps']}")
-        ours, theirs = _number(row["us"]), _number(row["mujoco_us"])
-        speed = _number(row["million_steps_a_second"])
-        two = (str(row["two_states"]), _number(row["two_us"]), _times(row["two_ratio"]))
+        ours, theirs = _format_number(row["us"]), _format_number(row["mujoco_us"])
+        speed = _format_number(row["million_steps_a_second"])
+        two = (
+            str(row["two_states"]),
+            _format_number(row["two_us"]),
+            _format_ratio(row["two_ratio"]),
+        )
         gains = (f"{row['ratio']:.1f}×", *two)
         rows.append((row["robot"], *size, ours, speed, theirs, *gains))
     columns = (
@@ -257,12 +274,12 @@ def _rollouts(data: dict[str, Any]) -> Sheet:
     return Sheet("Rollouts", text, columns, tuple(rows))
 
 
-def _contacts(data: dict[str, Any]) -> Sheet:
+def _contact_table(data: dict[str, Any]) -> Sheet:
     rows = tuple(
         (
             row["contact"],
             f"{row['states']} × {row['steps']}",
-            *(_number(row[k]) for k in ("us", "million_steps_a_second", "mujoco_us")),
+            *(_format_number(row[k]) for k in ("us", "million_steps_a_second", "mujoco_us")),
             f"{row['ratio']:.1f}×",
         )
         for row in data.get("contacts", ())
@@ -279,21 +296,21 @@ def _contacts(data: dict[str, Any]) -> Sheet:
     return Sheet("Contact", text, columns, rows)
 
 
-def _goals(verdicts: list[Verdict]) -> Sheet:
+def _goal_table(verdicts: list[Verdict]) -> Sheet:
     rows = []
     for v in verdicts:
         sense, unit = ("≥" if v.goal.least else "≤"), v.goal.unit
         worst, verdict = "", "NOT MEASURED"
         if v.worst is not None:
-            worst = f"{_number(v.worst[1])}{unit} ({v.worst[0]})"
-            missed = "; ".join(f"{name} {_number(x)}{unit}" for name, x in v.missed)
+            worst = f"{_format_number(v.worst[1])}{unit} ({v.worst[0]})"
+            missed = "; ".join(f"{name} {_format_number(x)}{unit}" for name, x in v.missed)
             verdict = f"MISSED: {missed}" if missed else "met"
         rows.append((v.goal.claim, f"{sense} {v.goal.bound:g}{unit}", worst, verdict))
     columns = ("figure", "goal", "worst", "verdict")
     return Sheet("Goals", "What the project asks of itself.", columns, tuple(rows))
 
 
-def _notes(data: dict[str, Any]) -> Sheet:
+def _note_lines(data: dict[str, Any]) -> Sheet:
     """Why an engine is absent, each reason once for a robot and engine."""
     said: dict[tuple[str, str, str, str], list[str]] = {}
     for row in data["rows"]:

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from qddot import adapt
+from qddot import engines
 from qddot.bench.contender import Contender
 from qddot.bench.measure import TOLERANCE, Clock, difference, one_core
-from qddot.compile.threads import threads
+from qddot.compile.runtime.threads import threads
 from qddot.errors import QddotError
 from qddot.loaders import locate_source
-from qddot.loaders.named import locate
-from qddot.robot import Robot, load
+from qddot.loaders.named_robots import locate_robot
+from qddot.robot.robot import Robot, load
 from qddot.simulate.contact import ComplementarityContact, PenaltyContact, Plane, Scene, Sphere
 from qddot.simulate.feedback import PD
 from qddot.simulate.rollout import Rollout, rollout
@@ -59,7 +59,7 @@ class _Case:
 
     robot: Robot
     model: Any
-    adapter: adapt.Adapter
+    adapter: engines.Adapter
     q: np.ndarray
     v: np.ndarray
 
@@ -88,7 +88,7 @@ def measure_rollout(clock: Clock, title: str) -> dict[str, Any]:
     """The row of a robot: µs a step on one core and on two threads, and those of mujoco.rollout."""
     row: dict[str, Any] = {"robot": title, "status": "ok", "reason": "", "steps": _STEPS}
     try:
-        case = _case(title)
+        case = _make_case(title)
     except (QddotError, ImportError, OSError) as error:
         return {**row, "status": "SKIPPED", "reason": " ".join(str(error).split())}
     row |= {"nv": case.robot.nv, "states": len(case.q), "integrator": _SAME}
@@ -96,13 +96,13 @@ def measure_rollout(clock: Clock, title: str) -> dict[str, Any]:
     with _one_thread(few) as engine:
         found, expected = case.of(3).ours(), engine()[:3]
         there = found.q[:, 1:], found.v[:, 1:]
-        apart = difference(_in_mujoco(case, *there), _split(case, expected))
+        apart = difference(_in_mujoco(case, *there), _state_views(case, expected))
         if not apart <= TOLERANCE:
             reason = f"mujoco.rollout differs by {apart:.1e}"
             return {**row, "status": "DISAGREES", "reason": reason}
         with one_core():
             turns = case.turn("qddot", case.runner()), few.turn("MuJoCo", engine)
-            mine, theirs = clock.interleaved(
+            mine, theirs = clock.time_interleaved(
                 f"{title}: rollout", turns, clock.settings.rollout_seconds
             )
     large = case.of(_LARGE)
@@ -110,14 +110,14 @@ def measure_rollout(clock: Clock, title: str) -> dict[str, Any]:
     return {
         **row,
         "apart": apart,
-        **_beside(mine, theirs),
+        **_compare_times(mine, theirs),
         "two_states": len(large.q),
         "two_us": 1e6 * second,
         "two_ratio": first / second,
     }
 
 
-def _beside(mine: float, theirs: float) -> dict[str, float]:
+def _compare_times(mine: float, theirs: float) -> dict[str, float]:
     """The figures of seconds a step here and there."""
     return {
         "us": 1e6 * mine,
@@ -137,20 +137,20 @@ def _two_threads(clock: Clock, title: str, large: _Case) -> list[float]:
 
     turns = [large.turn(f"{n} threads", partial(run, n)) for n in (1, 2)]
     seconds = clock.settings.threaded_seconds
-    return clock.interleaved(f"{title}: rollout, large", turns, seconds)
+    return clock.time_interleaved(f"{title}: rollout, large", turns, seconds)
 
 
-def _file(title: str) -> Path:
+def _menagerie_file(title: str) -> Path:
     """The MJCF of a robot: in the folder beside the repository, or of mujoco-menagerie."""
     folder, name = ROLLOUTS[title]
     beside = _FOLDER / f"{folder}__{name}.xml"
-    return beside if beside.is_file() else locate(folder)
+    return beside if beside.is_file() else locate_robot(folder)
 
 
-def _case(title: str) -> _Case:
+def _make_case(title: str) -> _Case:
     import mujoco
 
-    file = _file(title)
+    file = _menagerie_file(title)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         robot = load(file)
@@ -160,14 +160,14 @@ def _case(title: str) -> _Case:
     model.opt.integrator, model.opt.timestep = mujoco.mjtIntegrator.mjINT_EULER, _STEP
     rng = np.random.default_rng(0)
     q, v = robot.random(rng, _STATES), 0.1 * rng.normal(size=(_STATES, robot.nv))
-    return _Case(robot, model, adapt.mujoco(robot, model, check=False), q, v)
+    return _Case(robot, model, engines.mujoco(robot, model, check=False), q, v)
 
 
 def _in_mujoco(case: _Case, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return case.adapter.to_q(q), case.adapter.to_v(q, v)
 
 
-def _split(case: _Case, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _state_views(case: _Case, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Positions and velocities in MuJoCo's state, after the time."""
     nq, nv = case.model.nq, case.model.nv
     return state[..., 1 : 1 + nq], state[..., 1 + nq : 1 + nq + nv]
@@ -181,7 +181,7 @@ def _one_thread(case: _Case, **inputs: np.ndarray) -> Iterator[Any]:
 
     size = mujoco.mj_stateSize(case.model, mujoco.mjtState.mjSTATE_FULLPHYSICS)
     start = np.zeros((len(case.q), size))
-    for target, x in zip(_split(case, start), _in_mujoco(case, case.q, case.v), strict=True):
+    for target, x in zip(_state_views(case, start), _in_mujoco(case, case.q, case.v), strict=True):
         target[:] = x
     data = mujoco.MjData(case.model)
     state = np.empty((len(start), _STEPS, size))
@@ -211,25 +211,27 @@ def measure_contact(clock: Clock, kind: str) -> dict[str, Any]:
         made = CONTACTS[kind]
         return rollout(robot, q, v, dt=_STEP, steps=_STEPS, feedback=PD(), **made, **law)
 
-    model = _servoed()
-    case = _Case(robot, model, adapt.mujoco(robot, model, check=False), q, v)
+    model = _with_servos()
+    case = _Case(robot, model, engines.mujoco(robot, model, check=False), q, v)
     few = case.of(_FEW)
     controls = np.tile(home[7:], (len(few.q), _STEPS, 1))
     with _one_thread(few, control=controls) as engine, one_core():
         found, stands = ours(), engine()
         turns = case.turn("qddot", ours), few.turn("MuJoCo", engine)
-        mine, theirs = clock.interleaved(f"{kind}: rollout", turns, clock.settings.rollout_seconds)
+        mine, theirs = clock.time_interleaved(
+            f"{kind}: rollout", turns, clock.settings.rollout_seconds
+        )
     return {
         "contact": kind,
         "states": len(q),
         "steps": _STEPS,
-        **_beside(mine, theirs),
+        **_compare_times(mine, theirs),
         "height": float(found.q[:_FEW, -1, 2].mean()),
-        "mujoco_height": float(_split(case, stands)[0][:, -1, 2].mean()),
+        "mujoco_height": float(_state_views(case, stands)[0][:, -1, 2].mean()),
     }
 
 
-def _servoed() -> Any:
+def _with_servos() -> Any:
     """MuJoCo's quadruped with a servo at each joint and without losses there."""
     import mujoco
 

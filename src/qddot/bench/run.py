@@ -38,8 +38,8 @@ from qddot.bench.peak import multiply_add_peak
 from qddot.bench.peers import ENGINES
 from qddot.bench.rollouts import CONTACTS, measure_contact, measure_rollout
 from qddot.bench.subjects import SUITE, Subject, chain, find_subject
-from qddot.compile import native
-from qddot.compile.threads import threads
+from qddot.compile.runtime import native
+from qddot.compile.runtime.threads import threads
 from qddot.errors import JointsDiffer
 
 __all__ = ["FUNCTIONS", "QUICK_FUNCTIONS", "QUICK_ROBOTS", "Plan", "benchmark", "disagreements"]
@@ -90,7 +90,7 @@ def benchmark(plan: Plan, on_step: Callable[[str, int, int], None]) -> dict[str,
         function(name)
     subjects = [find_subject(name) for name in plan.robots]
     data: dict[str, Any] = {
-        "machine": _machine(),
+        "machine": _machine_facts(),
         "settings": asdict(plan.settings),
         "peak": {},
         "rows": [],
@@ -99,7 +99,7 @@ def benchmark(plan: Plan, on_step: Callable[[str, int, int], None]) -> dict[str,
         "rollouts": [],
         "contacts": [],
     }
-    steps = list(_steps(plan, subjects, data))
+    steps = list(_list_steps(plan, subjects, data))
     with fresh_cache():
         for k, (name, step) in enumerate(steps):
             on_step(name, k, len(steps))
@@ -107,18 +107,18 @@ def benchmark(plan: Plan, on_step: Callable[[str, int, int], None]) -> dict[str,
     return data
 
 
-def _steps(plan: Plan, subjects: Sequence[Subject], data: dict[str, Any]) -> Iterator[Step]:
+def _list_steps(plan: Plan, subjects: Sequence[Subject], data: dict[str, Any]) -> Iterator[Step]:
     """The steps in order; each adds its figures to the data."""
     clock, scaled = Clock(plan.settings), "inverse_dynamics" in plan.functions
-    yield "multiply-add peak", lambda: data["peak"].update(_peak())
-    jobs = [(s, name) for s in subjects for name in plan.functions if _measurable(s, name)]
+    yield "multiply-add peak", lambda: data["peak"].update(_peak_rate())
+    jobs = [(s, name) for s in subjects for name in plan.functions if _is_measurable(s, name)]
     tables: tuple[tuple[str, str, Callable[..., Any], Sequence[Any]], ...] = (
-        ("rows", "{0.title}: {1}", partial(_row, data["peak"]), jobs),
-        ("threads", "{0.title}: two threads", _threads, [(s,) for s in subjects if scaled]),
+        ("rows", "{0.title}: {1}", partial(_measure_function, data["peak"]), jobs),
+        ("threads", "{0.title}: two threads", _measure_threads, [(s,) for s in subjects if scaled]),
         (
             "scaling",
             "chain of {0} joints",
-            _scaling,
+            _measure_scaling,
             [(n,) for n in plan.settings.chains if scaled],
         ),
         ("rollouts", "{0}: rollout", measure_rollout, [(title,) for title in plan.rollouts]),
@@ -127,16 +127,19 @@ def _steps(plan: Plan, subjects: Sequence[Subject], data: dict[str, Any]) -> Ite
     for _ in range(plan.settings.passes):
         for table, title, measure, each in tables:
             for place, given in enumerate(each):
-                yield title.format(*given), partial(_put, data[table], place, measure, clock, given)
+                yield (
+                    title.format(*given),
+                    partial(_put_row, data[table], place, measure, clock, given),
+                )
 
 
-def _measurable(subject: Subject, name: str) -> bool:
+def _is_measurable(subject: Subject, name: str) -> bool:
     """Whether a function makes sense on a robot; a task is all six axes at the tool of an arm."""
     task = name == "operational_space"
     return not task or (subject.kind in ("arm", "robot") and can_move_freely(subject.robot))
 
 
-def _put(
+def _put_row(
     rows: list[Any], place: int, measure: Callable[..., Any], clock: Clock, given: Sequence[Any]
 ) -> None:
     """Put a row into its place, instead of that of an earlier pass."""
@@ -144,25 +147,27 @@ def _put(
 
 
 @one_core()
-def _peak() -> dict[str, float]:
+def _peak_rate() -> dict[str, float]:
     """Operations a second of each kind of number."""
     return {dtype: multiply_add_peak(dtype) for dtype in ("float64", "float32")}
 
 
 @one_core()
-def _row(peak: dict[str, float], clock: Clock, subject: Subject, name: str) -> dict[str, Any]:
+def _measure_function(
+    peak: dict[str, float], clock: Clock, subject: Subject, name: str
+) -> dict[str, Any]:
     """The figures of one function of one robot."""
     settings, title = clock.settings, f"{subject.title} {name}"
     job = make_job(subject, name, settings.states, settings.bytes)
     compiled = clock.first(title, partial(compile_seconds, job))
     mine = [ours(job), ours(job, "float32"), ours_single(job)]
-    entered, others = _entered(job, mine[0])
+    entered, others = _agreeing_contenders(job, mine[0])
     zeros = _share_of_zeros(mine[0])
     refilled = [ours_refilled(job)] if zeros >= _MANY_ZEROS else []
-    batch, narrow, single, *times = clock.interleaved(title, [*mine, *entered, *refilled])
+    batch, narrow, single, *times = clock.time_interleaved(title, [*mine, *entered, *refilled])
     kept = [times.pop() for _ in refilled]
     peers = [
-        _peer(c.engine, "ok", call=c.call, us=1e6 * t, ratio=t / batch)
+        _peer_row(c.engine, "ok", call=c.call, us=1e6 * t, ratio=t / batch)
         for c, t in zip(entered, times, strict=True)
     ]
     calls = [t for c, t in zip(entered, times, strict=True) if c.call.startswith("pin.")][:1]
@@ -186,7 +191,7 @@ def _row(peak: dict[str, float], clock: Clock, subject: Subject, name: str) -> d
             "ratio": calls[0] / single if calls else None,
         },
         "compile": compiled,
-        "peers": _fastest(peers) + others,
+        "peers": _fastest_peer(peers) + others,
     }
 
 
@@ -196,7 +201,7 @@ def _share_of_zeros(mine: Contender) -> float:
     return float(sum(map(np.sum, always)) / sum(map(np.size, always)))
 
 
-def _entered(job: Job, mine: Contender) -> tuple[list[Contender], list[dict[str, Any]]]:
+def _agreeing_contenders(job: Job, mine: Contender) -> tuple[list[Contender], list[dict[str, Any]]]:
     """Contenders that agree with ours, and what became of the other engines."""
     entered: list[Contender] = []
     others: list[dict[str, Any]] = []
@@ -206,32 +211,32 @@ def _entered(job: Job, mine: Contender) -> tuple[list[Contender], list[dict[str,
             continue
         if engine.missing:
             reason = f"no module {' or '.join(engine.missing)}"
-            others.append(_peer(engine.name, "NOT INSTALLED", reason))
+            others.append(_peer_row(engine.name, "NOT INSTALLED", reason))
             continue
         try:
             found = [(c, difference(expected, c.values())) for c in engine.contenders(job)]
         except (Skipped, JointsDiffer) as error:
-            others.append(_peer(engine.name, "SKIPPED", str(error)))
+            others.append(_peer_row(engine.name, "SKIPPED", str(error)))
             continue
         except Exception as error:  # what goes wrong in another engine is its result
-            others.append(_peer(engine.name, "FAILED", f"{type(error).__name__}: {error}"))
+            others.append(_peer_row(engine.name, "FAILED", f"{type(error).__name__}: {error}"))
             continue
         for c, apart in found:
             if apart <= TOLERANCE:
                 entered.append(c)
             else:
                 reason = f"{c.call} differs by {apart:.1e}"
-                others.append(_peer(engine.name, "DISAGREES", reason))
+                others.append(_peer_row(engine.name, "DISAGREES", reason))
     return entered, others
 
 
-def _peer(engine: str, status: str, reason: str = "", **figures: Any) -> dict[str, Any]:
+def _peer_row(engine: str, status: str, reason: str = "", **figures: Any) -> dict[str, Any]:
     """The row of an engine, without figures where it was not timed."""
     row = {"engine": engine, "call": "", "status": status, "reason": reason}
     return {**row, "us": None, "ratio": None, **figures}
 
 
-def _fastest(peers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _fastest_peer(peers: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The fastest way of each engine."""
     best: dict[str, dict[str, Any]] = {}
     for p in sorted(peers, key=lambda p: p["us"]):
@@ -239,36 +244,39 @@ def _fastest(peers: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [best[e.name] for e in ENGINES if e.name in best]
 
 
-def _threads(clock: Clock, subject: Subject) -> dict[str, Any]:
+def _measure_threads(clock: Clock, subject: Subject) -> dict[str, Any]:
     """Inverse dynamics of a large batch on one thread and on two."""
     row: dict[str, Any] = {"robot": subject.title, "status": "ok", "reason": ""}
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     if (available or 1) < 2:
         return {**row, "status": "NOT MEASURED", "reason": "one core is available to this process"}
     job = make_job(subject, "inverse_dynamics", 10**6, clock.settings.threaded_bytes)
-    method, out = subject.robot.inverse_dynamics, np.empty((job.states, subject.robot.nv))
+    q, v, a = job.inputs.values()
+    out = np.empty((job.states, subject.robot.nv))
 
     def split(n: int) -> None:
         with threads(n):
-            method(*job.inputs.values(), out=out)
+            subject.robot.inverse_dynamics(q, v, a, out=out)
 
     turns = [
         Contender("qddot", f"{n} threads", job.states, partial(split, n), lambda: (out,))
         for n in (1, 2)
     ]
-    times = clock.interleaved(f"{subject.title}: threads", turns, clock.settings.threaded_seconds)
+    times = clock.time_interleaved(
+        f"{subject.title}: threads", turns, clock.settings.threaded_seconds
+    )
     first, second = (1e6 * t for t in times)
     return {**row, "states": job.states, "us": first, "two_us": second, "ratio": first / second}
 
 
 @one_core()
-def _scaling(clock: Clock, joints: int) -> dict[str, Any]:
+def _measure_scaling(clock: Clock, joints: int) -> dict[str, Any]:
     """Inverse dynamics of a chain of so many joints."""
     robot, settings = chain(joints), clock.settings
     subject = Subject(robot.name, "robot", robot, None, None)
     job = make_job(subject, "inverse_dynamics", settings.states, settings.bytes)
     operations = robot.explain(job.function).operations
-    (seconds,) = clock.interleaved(robot.name, [ours(job)])
+    (seconds,) = clock.time_interleaved(robot.name, [ours(job)])
     return {
         "joints": joints,
         "states": job.states,
@@ -293,7 +301,7 @@ def disagreements(data: dict[str, Any]) -> list[str]:
     ]
 
 
-def _machine() -> dict[str, Any]:
+def _machine_facts() -> dict[str, Any]:
     """What the figures depend on."""
     target = native.host()
     versions: dict[str, str | None] = {}

@@ -10,14 +10,14 @@ from typing import Literal
 
 import numpy as np
 
-from qddot.assembly import assemble
 from qddot.errors import MissingPackage
-from qddot.joints import JOINTS, Joint
 from qddot.loaders.description import Base
-from qddot.loaders.named import named_files
-from qddot.parts import Link
-from qddot.robot import Robot, load
-from qddot.spatial import Inertia, Transform, Vec3, rotation_from_quaternion
+from qddot.loaders.named_robots import named_files
+from qddot.model.assembly import assemble
+from qddot.model.joints import JOINTS, Joint
+from qddot.model.links import Link
+from qddot.robot.robot import Robot, load
+from qddot.spatial.algebra import Inertia, Transform, Vec3, rotation_from_quaternion
 
 __all__ = ["SUITE", "Subject", "bare_urdf", "chain", "find_subject"]
 
@@ -95,11 +95,11 @@ def chain(joints: int, seed: int = 0) -> Robot:
         R = rotation_from_quaternion(*(turn / np.linalg.norm(turn)).tolist())
         placement = Transform(R, Vec3(*rng.uniform(-0.5, 0.5, 3).tolist()))
         parent = f"b{i - 1}" if i else None
-        links.append(Link(f"b{i}", parent, placement, joint, _cloud(rng)))
+        links.append(Link(f"b{i}", parent, placement, joint, _random_inertia(rng)))
     return Robot(assemble(f"chain of {joints}", links))
 
 
-def _cloud(rng: np.random.Generator) -> Inertia:
+def _random_inertia(rng: np.random.Generator) -> Inertia:
     """The inertia of five random points."""
     total, identity = Inertia.zero(), Transform.identity().R
     for mass, *point in rng.uniform(0.05, 0.35, (5, 4)).tolist():

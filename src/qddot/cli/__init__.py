@@ -1,18 +1,22 @@
 """The command line: the only package that prints and sets exit codes; one file a command.
 
-Exit codes: 0 all well, 1 a check failed, 2 the input could not be used.
+Exit codes: 0 all well, 1 a check failed, 2 the input could not be used or the output not be
+written; 130 interrupted, 141 nobody reads the output.
 """
 
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from qddot import __version__
-from qddot.cli.terminal import out
+from qddot.cli.encoding import prepare_streams
+from qddot.cli.terminal import failures_as_messages, out
+from qddot.errors import CannotWrite
 
 __all__ = ["app", "main"]
 
@@ -49,6 +53,16 @@ class _Commands(TyperGroup):
             self.commands[cmd_name] = _command(cmd_name, getattr(module, cmd_name))
         return self.commands[cmd_name]
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; Typer sees neither interrupts nor streams that fail."""
+        with failures_as_messages():
+            return super().invoke(ctx)
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Parse and run; help and messages of Typer may fail to be written too."""
+        with failures_as_messages():
+            return super().main(*args, **options)
+
 
 def _command(name: str, made: Any) -> Any:
     """A function, or a group of commands, as a command."""
@@ -63,7 +77,7 @@ def _command(name: str, made: Any) -> Any:
 
 def _print_version(asked: bool) -> None:
     if asked:
-        out.print(f"qddot {__version__}", highlight=False)
+        out.print(f"qddot {__version__}")
         raise typer.Exit
 
 
@@ -86,4 +100,10 @@ app.callback()(_options)
 
 def main() -> None:
     """Entry point of the `qddot` command."""
+    closed = sys.stdout is None
+    prepare_streams()
+    if closed:
+        with failures_as_messages():
+            reason = "it is closed; send it to /dev/null to do without"
+            raise CannotWrite("the standard output", reason)
     app()

@@ -1,4 +1,4 @@
-"""`qddot audit`: is the model right? Hypotheses on every link, ranked by evidence."""
+"""`qddot audit`: is the model right? Hypotheses on every link, rank_findings by evidence."""
 
 from __future__ import annotations
 
@@ -8,24 +8,29 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from qddot.cli.terminal import (
+    ForceOption,
     JsonOption,
     RobotArgument,
+    TrustOption,
+    check_outputs,
     errors_as_messages,
     out,
     print_json,
+    print_written,
     progress_bar,
+    style_text,
+    try_source,
+    write_output,
 )
-from qddot.errors import DescriptionError, NotUnderstood, QddotError
-from qddot.loaders.find import resolve_uri
-from qddot.verify.audit import Audit, Finding, changes_of, diff_of, fixed_text
+from qddot.errors import DescriptionError, InvalidArgument, QddotError, count_text
+from qddot.loaders.locate import resolve_uri
+from qddot.verify.audit import Audit, AuditFinding, changes_of, diff_of, fixed_text
 from qddot.verify.audit import audit as run
 from qddot.verify.audit.page import html_page
-from qddot.verify.audit.summary import Entry, grouped, markdown_page
-from qddot.writers.files import write_whole
+from qddot.verify.audit.summary import AuditEntry, group_findings, markdown_page
 
 __all__ = ["audit"]
 
@@ -46,7 +51,8 @@ def audit(
         Path | None, typer.Option(help="Write a Markdown summary; made for folders.")
     ] = None,
     match: Annotated[str, typer.Option(help="In a folder: which files.")] = "*",
-    force: Annotated[bool, typer.Option("--force", help="Let --fix overwrite a file.")] = False,
+    force: ForceOption = False,
+    trust: TrustOption = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Print every note.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -56,30 +62,34 @@ def audit(
     if the file cannot be used.
     """
     with errors_as_messages():
-        folder = _folder(robot)
+        check_outputs(force, fix, html, page)
+        folder = _audited_folder(robot)
         if folder is not None:
-            entries = _audit_all(folder, match, fix or html, mass)
+            entries = _audit_all(folder, match, fix or html, mass, trust)
             if page is not None:
-                write_whole(page, _summary(robot, match, entries), force=True)
+                write_output(page, _summary_page(robot, match, entries), force)
             _report_all(entries, as_json)
+            print_written(as_json, page)
             failed = any(e.result is None or e.result.count("error") for e in entries)
             raise typer.Exit(1 if failed else 0)
-        result = _audit_one(robot, mass)
-        diff = _fixed(result, fix, force)
+        result = _audit_one(robot, mass, trust)
+        diff = _apply_fixes(result, fix, force)
         if html is not None:
-            write_whole(html, html_page(result), force=True)
+            write_output(html, html_page(result), force)
         if page is not None:
-            entries = [Entry(result.robot.name, result)]
-            write_whole(page, _summary(robot, match, entries), force=True)
+            entries = [AuditEntry(result.robot.name, result)]
+            write_output(page, _summary_page(robot, match, entries), force)
     if as_json:
-        print_json({**_plain(result), "diff": diff})
+        print_json({**_audit_json(result), "diff": diff})
     else:
-        _print(result, verbose)
-        _print_diff(fix, diff)
+        _print_audit(result, verbose)
+        if fix is not None:
+            out.print(diff or "nothing to fix: no finding has exactly one remedy")
+    print_written(as_json, fix, html, page)
     raise typer.Exit(1 if result.count("error") else 0)
 
 
-def _folder(source: str) -> Path | None:
+def _audited_folder(source: str) -> Path | None:
     """The folder that a source stands for, if it is one."""
     try:
         path = resolve_uri(source, Path.cwd()) if "://" in source else Path(source).expanduser()
@@ -88,16 +98,19 @@ def _folder(source: str) -> Path | None:
         raise DescriptionError(source[:200], f"cannot be read: {error}") from error
 
 
-def _audit_one(source: str, mass: float | None) -> Audit:
+def _audit_one(source: str, mass: float | None, trust: bool) -> Audit:
+    try_source(source)
     with progress_bar() as on_step:
-        return run(source, mass, on_step)
+        return run(source, mass, on_step, trust)
 
 
-def _audit_all(folder: Path, match: str, single: object, mass: float | None) -> list[Entry]:
+def _audit_all(
+    folder: Path, match: str, single: object, mass: float | None, trust: bool
+) -> list[AuditEntry]:
     """Every robot of a folder; one that cannot be read says why."""
     if single or mass is not None:
-        raise NotUnderstood("robot", str(folder), "--mass, --fix and --html are for one file")
-    files = list(_files(folder, match))
+        raise InvalidArgument("robot", str(folder), "--mass, --fix and --html are for one file")
+    files = list(_description_files(folder, match))
     if not files:
         raise DescriptionError(folder, f"has no URDF, MJCF or SDF file that matches {match!r}")
     entries = []
@@ -105,20 +118,21 @@ def _audit_all(folder: Path, match: str, single: object, mass: float | None) -> 
         for done, file in enumerate(files):
             name = file.relative_to(folder).as_posix()
             on_step(name, done, len(files))
-            entries.append(_entry(name, file))
+            entries.append(_audit_entry(name, file, trust))
     return entries
 
 
-def _entry(name: str, file: Path) -> Entry:
+def _audit_entry(name: str, file: Path, trust: bool) -> AuditEntry:
     try:
-        return Entry(name, run(file))
+        try_source(file)
+        return AuditEntry(name, run(file, trust=trust))
     except DescriptionError as error:
-        return Entry(name, None, ": ".join(filter(None, (error.element, error.reason))))
+        return AuditEntry(name, None, ": ".join(filter(None, (error.element, error.reason))))
     except QddotError as error:
-        return Entry(name, None, str(error))
+        return AuditEntry(name, None, str(error))
 
 
-def _files(folder: Path, match: str) -> Iterator[Path]:
+def _description_files(folder: Path, match: str) -> Iterator[Path]:
     """Description files below a folder; an .xml is one if it begins as MJCF does."""
     for file in sorted(folder.rglob(match)):
         if file.is_file() and (file.suffix in (".urdf", ".mjcf", ".sdf") or _is_mjcf(file)):
@@ -132,26 +146,27 @@ def _is_mjcf(file: Path) -> bool:
         return b"<mujoco" in content.read(4096)
 
 
-def _summary(source: str, match: str, entries: list[Entry]) -> str:
+def _summary_page(source: str, match: str, entries: list[AuditEntry]) -> str:
     command = f"qddot audit {source}" + (f' --match "{match}"' if match != "*" else "")
     return markdown_page("Audit of public robots", f"{command} --page …", entries)
 
 
-def _fixed(result: Audit, fix: Path | None, force: bool) -> str | None:
+def _apply_fixes(result: Audit, fix: Path | None, force: bool) -> str | None:
     """Write the file with remedies, and what that changed."""
     if fix is None:
         return None
     text, _ = fixed_text(result)
-    write_whole(fix, text, force)
+    write_output(fix, text, force)
     return diff_of(result.robot.text or "", text, result.robot.file.name)
 
 
-def _plain(result: Audit) -> dict[str, Any]:
+def _audit_json(result: Audit) -> dict[str, Any]:
     """An audit as plain data."""
     return {
         "robot": result.robot.name,
         "file": str(result.robot.file),
         "mass": result.mass,
+        "mass_not_known": list(result.robot.unknown_mass),
         "links": len(result.robot.links),
         "errors": result.count("error"),
         "warnings": result.count("warning"),
@@ -160,69 +175,60 @@ def _plain(result: Audit) -> dict[str, Any]:
     }
 
 
-def _plain_finding(result: Audit, f: Finding) -> dict[str, Any]:
+def _plain_finding(result: Audit, f: AuditFinding) -> dict[str, Any]:
     plain = {k: getattr(f, k) for k in ("subject", "hypothesis", "severity", "message", "strength")}
     fix = [dataclasses.asdict(c) for c in changes_of(result.robot, f)]
     return {**plain, "links": list(f.links), "others": list(f.others), "fix": fix}
 
 
-def _print(result: Audit, verbose: bool) -> None:
+def _print_audit(result: Audit, verbose: bool) -> None:
     robot = result.robot
-    nouns = (("error", "error"), ("warning", "warning"), ("info", "note"))
-    counts = [(result.count(severity), noun) for severity, noun in nouns]  # type: ignore[arg-type]
-    listed = ", ".join(f"{n} {noun}{'' if n == 1 else 's'}" for n, noun in counts)
-    out.print(
-        f"[bold]{escape(robot.name)}[/]: {len(robot.links)} links, {result.mass:.4g} kg; {listed}",
-        highlight=False,
-    )
-    for f, subjects in grouped([f for f in result.findings if f.severity != "info"]):
+    counts = {"error": result.count("error"), "warning": result.count("warning")}
+    counts["note"] = result.count("info")
+    listed = ", ".join(count_text(n, noun) for noun, n in counts.items())
+    links, mass = count_text(len(robot.links), "link"), f"{result.mass:.4g} kg"
+    if robot.unknown_mass:
+        mass += f" without {count_text(len(robot.unknown_mass), 'link')} whose mass is not known"
+    out.print(style_text((robot.name, "bold"), f": {links}, {mass}; {listed}"))
+    for f, subjects in group_findings([f for f in result.findings if f.severity != "info"]):
         _print_finding(result, f, subjects)
     notes = [f for f in result.findings if f.severity == "info"]
     if verbose:
-        for f, subjects in grouped(notes):
+        for f, subjects in group_findings(notes):
             _print_finding(result, f, subjects)
     else:
         _print_notes(notes)
 
 
-def _print_finding(result: Audit, f: Finding, subjects: list[str]) -> None:
+def _print_finding(result: Audit, f: AuditFinding, subjects: list[str]) -> None:
     more = f" and {len(subjects) - 3} more" if len(subjects) > 3 else ""
-    who = escape(", ".join(subjects[:3]) + more)
-    head = f"[{_COLOURS[f.severity]}]{f.severity}[/] {f.hypothesis}, [bold]{who}[/]"
-    out.print(f"{head}: {escape(f.message)}", highlight=False, soft_wrap=True)
+    who = (", ".join(subjects[:3]) + more, "bold")
+    mark = (f.severity, _COLOURS[f.severity])
+    out.print(style_text(mark, f" {f.hypothesis}, ", who, f": {f.message}"), soft_wrap=True)
     if f.others:
-        out.print(f"    not ruled out: {', '.join(f.others)}", highlight=False)
+        out.print(f"    not ruled out: {', '.join(f.others)}")
     for c in changes_of(result.robot, f):
-        where = escape(f"{c.kind} {c.name!r} {c.tag}".strip())
-        out.print(f'    [green]fix[/] {where} {c.attribute}="{c.text}"', highlight=False)
+        where = f"{c.kind} {c.name!r} {c.tag}".strip()
+        out.print(style_text("    ", ("fix", "green"), f' {where} {c.attribute}="{c.text}"'))
 
 
-def _print_notes(notes: list[Finding]) -> None:
+def _print_notes(notes: list[AuditFinding]) -> None:
     """A line for each hypothesis that notes are about."""
     kinds = dict.fromkeys(f.hypothesis for f in notes)
     for kind in kinds:
         about = [f for f in notes if f.hypothesis == kind]
         listed = ", ".join(f.subject for f in about[:_MOST_NOTES])
         more = f" and {len(about) - _MOST_NOTES} more" if len(about) > _MOST_NOTES else ""
-        out.print(f"[cyan]info[/] {kind}: {escape(listed)}{more}", highlight=False, soft_wrap=True)
+        out.print(style_text(("info", "cyan"), f" {kind}: {listed}{more}"), soft_wrap=True)
     if notes:
-        out.print("[dim]--verbose prints every note[/]")
+        out.print(style_text(("--verbose prints every note", "dim")))
 
 
-def _print_diff(fix: Path | None, diff: str | None) -> None:
-    if fix is None:
-        return
-    out.print(
-        diff or "nothing to fix: no finding has exactly one remedy", highlight=False, markup=False
-    )
-    out.print(f"written: {fix}", highlight=False, markup=False)
-
-
-def _report_all(entries: list[Entry], as_json: bool) -> None:
+def _report_all(entries: list[AuditEntry], as_json: bool) -> None:
     if as_json:
         print_json(
             [
-                {"name": e.name, **_plain(e.result)}
+                {"name": e.name, **_audit_json(e.result)}
                 if e.result
                 else {"name": e.name, "not evaluated": e.reason}
                 for e in entries
@@ -232,11 +238,13 @@ def _report_all(entries: list[Entry], as_json: bool) -> None:
     table = Table("robot", "links", "mass, kg", "errors", "warnings", "notes", "first finding")
     for e in entries:
         if e.result is None:
-            table.add_row(e.name, *[""] * 5, f"[yellow]NOT EVALUATED[/] {escape(e.reason)}")
+            table.add_row(
+                e.name, *[""] * 5, style_text(("NOT EVALUATED", "yellow"), f" {e.reason}")
+            )
             continue
         r = e.result
         first = next((f for f in r.findings if f.severity != "info"), None)
         words = f"{first.subject}: {first.hypothesis}" if first else ""
         counts = [str(r.count(s)) for s in ("error", "warning", "info")]
-        table.add_row(e.name, str(len(r.robot.links)), f"{r.mass:.4g}", *counts, escape(words))
+        table.add_row(e.name, str(len(r.robot.links)), f"{r.mass:.4g}", *counts, words)
     out.print(table)

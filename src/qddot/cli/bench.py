@@ -9,7 +9,17 @@ import typer
 from rich.table import Table
 
 from qddot import bench as benchmarks
-from qddot.cli.terminal import err, errors_as_messages, out, progress_bar
+from qddot.cli.terminal import (
+    ForceOption,
+    check_outputs,
+    err,
+    errors_as_messages,
+    out,
+    print_written,
+    progress_bar,
+    style_text,
+    write_output,
+)
 
 __all__ = ["bench"]
 
@@ -35,27 +45,30 @@ def bench(
     figures: Annotated[
         Path | None, typer.Option("--from", help="Show kept figures; measure nothing.")
     ] = None,
+    force: ForceOption = False,
 ) -> None:
     """Time every function beside other engines; exit code 1 if a pair of results disagrees."""
     with errors_as_messages():
+        check_outputs(force, json_file, plot, page)
         data = (
             benchmarks.read_figures(figures)
             if figures
-            else _bench(robots, function, quick, rollouts)
+            else _run_bench(robots, function, quick, rollouts)
         )
         if json_file:
-            benchmarks.write_figures(data, json_file)
+            write_output(json_file, lambda draft: benchmarks.write_figures(data, draft), force)
         if page:
-            page.write_text(benchmarks.page(data))
+            write_output(page, benchmarks.page(data), force)
         _print_bench(data)
         if plot:
-            benchmarks.plot(data, plot)
+            write_output(plot, lambda draft: benchmarks.plot(data, draft), force)
+    print_written(False, json_file, page, plot)
     for line in benchmarks.disagreements(data):
-        err.print(f"[red]DISAGREES[/] {line}", highlight=False, soft_wrap=True)
+        err.print(style_text(("DISAGREES", "red"), f" {line}"), soft_wrap=True)
     raise typer.Exit(1 if benchmarks.disagreements(data) else 0)
 
 
-def _bench(
+def _run_bench(
     robots: list[str] | None, functions: list[str] | None, quick: bool, rollouts: bool | None
 ) -> dict[str, Any]:
     whole = not (robots or functions or quick)

@@ -15,17 +15,25 @@ from qddot.cli.terminal import (
     JsonOption,
     RobotArgument,
     StrictOption,
+    TrustOption,
     errors_as_messages,
     load_robot,
     out,
     print_findings,
     print_json,
     progress_bar,
+    style_text,
 )
-from qddot.robot import Robot
+from qddot.errors import count_text
+from qddot.robot.robot import Robot
 from qddot.verify import Check, invariants, sample
 
 __all__ = ["check"]
+
+_NOT_JUDGED = (
+    "whether masses and tensors are those of the real robot, as one 1000 times too large is as "
+    "consistent; `qddot audit` weighs them against shapes, likeness and the data sheet"
+)
 
 
 def check(
@@ -33,26 +41,27 @@ def check(
     base: BaseOption = None,
     couplings: CouplingsOption = CouplingsChoice.exact,
     strict: StrictOption = False,
+    trust: TrustOption = False,
     states: Annotated[int, typer.Option(min=1, help="How many random states.")] = 100,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random states.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Check the invariants of a robot's dynamics at random states; exit code 1 if one fails."""
     with errors_as_messages():
-        loaded = load_robot(robot, base, couplings, strict)
-        results = _measure(loaded, states, seed)
+        loaded = load_robot(robot, base, couplings, strict, trust)
+        results = _measure_checks(loaded, states, seed)
     passed = all(r.passed is True for r in results)
     if as_json:
         rows = [dataclasses.asdict(r) for r in results]
         summary = {"robot": loaded.name, "states": states, "seed": seed, "passed": passed}
         health = [dataclasses.asdict(f) for f in loaded.health]
-        print_json({**summary, "checks": rows, "health": health})
+        print_json({**summary, "checks": rows, "health": health, "not_judged": _NOT_JUDGED})
     else:
         _print_checks(loaded, results, states, seed)
     raise typer.Exit(0 if passed else 1)
 
 
-def _measure(robot: Robot, states: int, seed: int) -> list[Check]:
+def _measure_checks(robot: Robot, states: int, seed: int) -> list[Check]:
     at, measures = sample(robot, states, seed), list(invariants())
     results = []
     with progress_bar() as on_step:
@@ -69,9 +78,13 @@ def _print_checks(robot: Robot, results: list[Check], states: int, seed: int) ->
         "measured",
         "bound",
         "",
-        title=f"{robot.name}, {states} states, seed {seed}",
+        title=f"{robot.name}, {count_text(states, 'state')}, seed {seed}",
     )
-    verdicts = {True: "[green]pass[/]", False: "[red]FAIL[/]", None: "[yellow]NOT EVALUATED[/]"}
+    verdicts = {
+        True: style_text(("pass", "green")),
+        False: style_text(("FAIL", "red")),
+        None: style_text(("NOT EVALUATED", "yellow")),
+    }
     for r in results:
         sense = ">" if r.name == "positive definite" else "<"
         bound = "" if r.name == "health" else f"{sense} {r.bound:.0e}"
@@ -80,5 +93,6 @@ def _print_checks(robot: Robot, results: list[Check], states: int, seed: int) ->
     out.print(table)
     for r in results:
         if r.detail and r.passed is not True:
-            out.print(f"[red]{r.name}[/]: {r.detail}", highlight=False)
+            out.print(style_text((r.name, "red"), f": {r.detail}"))
     print_findings([f for f in robot.health if f.severity == "warning"])
+    out.print(style_text(("not judge_goals:", "dim"), f" {_NOT_JUDGED}"), soft_wrap=True)

@@ -6,8 +6,8 @@ import dataclasses
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from qddot.cli.terminal import (
     BaseOption,
@@ -15,13 +15,16 @@ from qddot.cli.terminal import (
     CouplingsOption,
     JsonOption,
     RobotArgument,
+    TrustOption,
     errors_as_messages,
     out,
     print_json,
     progress_bar,
+    style_text,
+    try_source,
 )
 from qddot.loaders.description import Base
-from qddot.verify.compare import ENGINES, Comparison, Report, Settings, Stage, joined
+from qddot.verify.compare import ENGINES, ModelComparison, Report, Settings, Stage, join_names
 from qddot.verify.compare import compare as run
 
 __all__ = ["compare"]
@@ -53,6 +56,7 @@ def compare(
         float, typer.Option(min=0.0, help="Relative difference that is taken for rounding.")
     ] = 1e-9,
     timeout: Annotated[float, typer.Option(min=1.0, help="Seconds an engine may take.")] = 120.0,
+    trust: TrustOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compare a robot in several engines, or two files of one robot, and name the first cause.
@@ -62,24 +66,26 @@ def compare(
     """
     chosen = [name.strip().lower() for name in engines.split(",") if name.strip()]
     if b is None and not chosen:
-        chosen = [name for name, engine in ENGINES.items() if engine.installed]
+        chosen = [name for name, engine in ENGINES.items() if engine.is_installed]
     root: Base = base.value if base else None
-    settings = Settings(root, couplings.value, states, seed, tolerance, timeout)
+    settings = Settings(root, couplings.value, states, seed, tolerance, timeout, trust)
     with errors_as_messages():
-        report = _measured(a, b, chosen, settings)
+        for source in filter(None, (a, b)):
+            try_source(source)
+        report = _run_comparisons(a, b, chosen, settings)
     if as_json:
-        print_json(_plain(report))
+        print_json(_comparison_json(report))
     else:
         _print_report(report)
     raise typer.Exit(0 if report.agrees else 1)
 
 
-def _measured(a: str, b: str | None, engines: list[str], settings: Settings) -> Report:
+def _run_comparisons(a: str, b: str | None, engines: list[str], settings: Settings) -> Report:
     with progress_bar() as on_step:
         return run(a, b, engines, settings, on_step)
 
 
-def _plain(report: Report) -> dict[str, Any]:
+def _comparison_json(report: Report) -> dict[str, Any]:
     rows = []
     for c in report.comparisons:
         cause = c.first_cause
@@ -91,57 +97,61 @@ def _plain(report: Report) -> dict[str, Any]:
 
 def _print_report(report: Report) -> None:
     for label, source in report.sides.items():
-        out.print(f"[bold]{label}[/]  {escape(source)}", highlight=False, soft_wrap=True)
+        out.print(style_text((label, "bold"), f"  {source}"), soft_wrap=True)
     for c in report.comparisons:
         out.print()
         _print_comparison(c, report.settings["tolerance"])
     if len(report.comparisons) > 1:
         out.print()
-        out.print(_overview(report))
+        out.print(_overview_table(report))
 
 
-def _overview(report: Report) -> Table:
+def _overview_table(report: Report) -> Table:
     table = Table("comparison", "verdict", "first cause")
     for c in report.comparisons:
         cause = c.first_cause.name if c.first_cause and c.evaluated else ""
-        table.add_row(f"{c.a} — {c.b}", _coloured(c.verdict), cause)
+        table.add_row(f"{c.a} — {c.b}", _colour_verdict(c.verdict), cause)
     return table
 
 
-def _coloured(verdict: str) -> str:
-    return f"[{_COLOURS[verdict]}]{verdict}[/]"
+def _colour_verdict(verdict: str) -> Text:
+    return style_text((verdict, _COLOURS[verdict]))
 
 
-def _print_comparison(c: Comparison, tolerance: float) -> None:
-    out.print(f"[bold]{c.a} — {c.b}[/]: {_coloured(c.verdict)}", highlight=False)
+def _print_comparison(c: ModelComparison, tolerance: float) -> None:
+    out.print(style_text((f"{c.a} — {c.b}", "bold"), ": ", (c.verdict, _COLOURS[c.verdict])))
     if c.reason:
-        out.print(f"  {escape(c.reason)}", highlight=False)
+        out.print(f"  {c.reason}")
     if c.agrees:
         _print_agreement(c)
     elif c.stages:
         _print_cause(c, tolerance)
         _print_same(c)
         if c.causes:
-            out.print(_waterfall(c))
+            out.print(_waterfall_table(c))
+    if c.not_compared:
+        out.print(f"  not compared: {'; '.join(c.not_compared)}")
     for note in c.notes:
-        out.print(f"  [cyan]note[/] {escape(note)}", highlight=False)
+        out.print(style_text("  ", ("note", "cyan"), f" {note}"))
 
 
-def _print_agreement(c: Comparison) -> None:
+def _print_agreement(c: ModelComparison) -> None:
     _print_same(c)
     agreed = [s for s in c.stages if s.verdict == "agree"]
     terms = [f"{s.name} {s.message}" for s in agreed if _is_term(s)]
     if terms:
-        out.print(f"  agree: {', '.join(terms)}", highlight=False)
+        out.print(f"  agree: {', '.join(terms)}")
     for s in c.stages:
         if s.verdict == "not evaluated":
             text = f"{s.name} not evaluated: {s.message}"
-            out.print(f"  [yellow]{escape(text)}[/]", highlight=False)
+            out.print(style_text("  ", (text, "yellow")))
 
 
-def _print_same(c: Comparison) -> None:
+def _print_same(c: ModelComparison) -> None:
     same = [s.name for s in c.stages if s.verdict == "agree" and not _is_term(s)]
-    out.print(f"  the same: {', '.join(same) or 'nothing'}", highlight=False)
+    locked = any("it is locked" in d.message for s in c.stages[:1] for d in s.differences)
+    head = "the same of what moves on both sides" if locked else "the same"
+    out.print(f"  {head}: {', '.join(same) or 'nothing'}")
 
 
 def _is_term(s: Stage) -> bool:
@@ -149,41 +159,51 @@ def _is_term(s: Stage) -> bool:
     return s.message.startswith("to ")
 
 
-def _print_cause(c: Comparison, tolerance: float) -> None:
+def _print_cause(c: ModelComparison, tolerance: float) -> None:
     """The first cause in full, what follows from it, and what differs besides."""
     first = c.first_cause
     if first is None:
         return
     counts = f" ({first.message.split(':')[0]})" if first.name == "degrees of freedom" else ""
-    out.print(f"  first cause: [bold]{first.name}[/]{counts}", highlight=False)
+    out.print(style_text("  first cause: ", (first.name, "bold"), counts))
     lines = [f"{d.subject} {d.message}" for d in first.differences] or [first.message]
     for line in lines[:_MOST_LISTED]:
-        out.print(f"    {escape(line)}", highlight=False)
+        out.print(f"    {line}")
     if len(lines) > _MOST_LISTED:
         out.print(f"    and {len(lines) - _MOST_LISTED} more (all of them with --json)")
     follows = [s.name for s in c.stages if s.verdict == "consequence"]
     if follows and len(c.causes) == 1:
-        verb = "agrees" if len(follows) == 1 else "agree"
-        text = f"{joined(follows)} differ{'s' if len(follows) == 1 else ''} because of it: "
-        out.print(f"  {text}with {first.name} made equal, all {verb}", highlight=False)
+        agree = "it agrees" if len(follows) == 1 else "all agree"
+        text = f"{join_names(follows)} differ{'s' if len(follows) == 1 else ''} because of it: "
+        out.print(f"  {text}with {first.name} made equal, {agree}")
     elif len(c.causes) > 1:
-        out.print(f"  differ besides: {joined([s.name for s in c.causes[1:]])}", highlight=False)
+        out.print(f"  differ besides: {join_names([s.name for s in c.causes[1:]])}")
+    _print_shares(c)
     if tolerance < max(s.left for s in c.causes) < _ROUNDING:
         text = f"all differences are below {_ROUNDING:g}, as by digits that a file has rounded: "
-        out.print(f"  {text}try --tolerance {_ROUNDING:g}", highlight=False)
+        out.print(f"  {text}try --tolerance {_ROUNDING:g}")
 
 
-def _waterfall(c: Comparison) -> Table:
+def _print_shares(c: ModelComparison) -> None:
+    """The causes by their share of the difference in q̈, the largest first."""
+    shares = sorted(((s.share, s.name) for s in c.causes if s.share is not None), reverse=True)
+    if len(shares) < 2:
+        return
+    listed = (f"{name} {'< 1' if 0 < x < 0.01 else f'{100 * x:.0f}'} %" for x, name in shares)
+    out.print(f"  of the difference in q̈: {', '.join(listed)}")
+
+
+def _waterfall_table(c: ModelComparison) -> Table:
     table = Table("stage", "verdict", "what differs")
     table.columns[2].overflow = "fold"
     for s in c.stages:
         if s.verdict != "agree" or _is_term(s):
-            said = "see above" if s is c.first_cause else _said(s)
-            table.add_row(s.name, _coloured(s.verdict), escape(said))
+            said = "see above" if s is c.first_cause else _describe_stage(s)
+            table.add_row(s.name, _colour_verdict(s.verdict), said)
     return table
 
 
-def _said(s: Stage) -> str:
+def _describe_stage(s: Stage) -> str:
     if s.verdict == "consequence" and s.because and s.differences:
-        return f"from {joined(s.because)}: {s.message}"
+        return f"from {join_names(s.because)}: {s.message}"
     return s.message

@@ -16,15 +16,22 @@ from qddot.cli.terminal import (
     BaseOption,
     CouplingsChoice,
     CouplingsOption,
+    ForceOption,
     JsonOption,
+    TrustOption,
+    check_outputs,
     errors_as_messages,
     out,
     print_json,
+    print_written,
     progress_bar,
+    style_text,
+    try_source,
+    write_output,
 )
+from qddot.errors import count_text
 from qddot.writers import Conversion
 from qddot.writers import convert as convert_robot
-from qddot.writers.files import write_whole
 
 __all__ = ["convert"]
 
@@ -45,7 +52,7 @@ def convert(
     base: BaseOption = None,
     couplings: CouplingsOption = CouplingsChoice.exact,
     shapes: Annotated[_Shapes, typer.Option(help="Which shapes to carry over.")] = _Shapes.all,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the target.")] = False,
+    force: ForceOption = False,
     lossless: Annotated[
         bool, typer.Option("--lossless", help="Write nothing if anything of the dynamics is lost.")
     ] = False,
@@ -54,6 +61,7 @@ def convert(
     ] = None,
     states: Annotated[int, typer.Option(min=1, help="How many random states.")] = 100,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random states.")] = 0,
+    trust: TrustOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write a robot as URDF or MJCF, and prove that what is read back is the same robot.
@@ -61,60 +69,61 @@ def convert(
     The file is written only if its certificate holds; exit code 1 if nothing is written.
     """
     with errors_as_messages(), progress_bar() as on_step:
+        check_outputs(force, target, certificate)
+        try_source(source)
         result = convert_robot(
             source, target, base.value if base else None, couplings.value, shapes.value,
-            force, lossless, states, seed, on_step,
+            force, lossless, states, seed, on_step, trust,
         )  # fmt: skip
         if certificate is not None:
-            text = json.dumps(_plain(result), indent=2, ensure_ascii=False) + "\n"
-            write_whole(certificate, text, True)
+            text = json.dumps(_conversion_json(result), indent=2, ensure_ascii=False) + "\n"
+            write_output(certificate, text, force)
     if as_json:
-        print_json(_plain(result))
+        print_json(_conversion_json(result))
     else:
-        _print(result)
+        _print_conversion(result)
+    print_written(as_json, result.target if result.written else None, certificate)
     raise typer.Exit(0 if result.written else 1)
 
 
-def _plain(result: Conversion) -> dict[str, Any]:
+def _conversion_json(result: Conversion) -> dict[str, Any]:
     """A conversion as plain data, without the text of the file; what is infinite becomes null."""
     data = dataclasses.asdict(dataclasses.replace(result, text=""))
     del data["text"]
-    for measure in data["certificate"]["measures"]:
-        if not math.isfinite(measure["measured"]):
-            measure["measured"] = None
+    for check in data["certificate"]["checks"]:
+        if not math.isfinite(check["measured"]):
+            check["measured"] = None
     return {
         **data,
         "target": str(result.target),
-        "passed": result.certificate.passed,
+        "passed": result.certificate.all_passed,
         "exact": result.exact,
     }
 
 
-def _print(result: Conversion) -> None:
+def _print_conversion(result: Conversion) -> None:
     certificate = result.certificate
-    title = f"{result.target.name}, {certificate.states} states, seed {certificate.seed}"
+    states = count_text(certificate.states, "state")
+    title = f"{result.target.name}, {states}, seed {certificate.seed}"
     table = Table("what is read back", "claim", "difference", "bound", "", title=title)
-    for m in certificate.measures:
-        verdict = "[green]pass[/]" if m.passed else "[red]FAIL[/]"
+    for m in certificate.checks:
+        verdict = style_text(("pass", "green") if m.passed else ("FAIL", "red"))
         table.add_row(
             m.name, m.claim, f"{m.measured:.2g}", f"{m.bound:.0e}" if m.bound else "0", verdict
         )
     out.print(table)
-    for m in certificate.measures:
+    for m in certificate.checks:
         if not m.passed and m.detail:
-            out.print(f"[red]{m.name}[/]: {m.detail}", highlight=False)
+            out.print(style_text((m.name, "red"), f": {m.detail}"))
     for loss in result.losses:
-        mark = "[yellow]lost[/]" if loss.dynamics else "[cyan]note[/]"
+        mark = ("lost", "yellow") if loss.dynamics else ("note", "cyan")
         text = str(loss)
         more = " … (all of it with --json)" if len(text) > _LONGEST else ""
-        out.print(f"{mark} ", end="")
-        out.print(f"{text[:_LONGEST]}{more}", highlight=False, markup=False, soft_wrap=True)
+        out.print(style_text(mark, f" {text[:_LONGEST]}{more}"), soft_wrap=True)
     _print_effect(result)
-    if result.written:
-        out.print(f"wrote {result.target}", highlight=False, soft_wrap=True)
-    else:
-        why = "something is lost" if certificate.passed else "the certificate fails"
-        out.print(f"[red]not written[/]: {why}", highlight=False)
+    if not result.written:
+        why = "something is lost" if certificate.all_passed else "the certificate fails"
+        out.print(style_text(("not written", "red"), f": {why}"))
 
 
 def _print_effect(result: Conversion) -> None:
@@ -126,7 +135,5 @@ def _print_effect(result: Conversion) -> None:
         if value > 0
     ]
     if parts:
-        out.print(
-            f"[yellow]what is lost changes[/] {', '.join(parts)} of the largest entry",
-            highlight=False,
-        )
+        text = f" {', '.join(parts)} of the largest entry"
+        out.print(style_text(("what is lost changes", "yellow"), text))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,20 +13,27 @@ from qddot.cli.terminal import (
     BaseOption,
     CouplingsChoice,
     CouplingsOption,
+    ForceOption,
     JsonOption,
     RobotArgument,
     StrictOption,
+    TrustOption,
+    check_outputs,
     errors_as_messages,
     load_robot,
     out,
     print_json,
+    print_text,
+    print_written,
     progress_bar,
+    style_text,
+    write_output,
 )
-from qddot.errors import CannotWrite, NotUnderstood
-from qddot.robot import Robot
+from qddot.errors import InvalidArgument
+from qddot.robot.robot import Robot
 
 if TYPE_CHECKING:
-    from qddot.lagrange import ClosedForm
+    from qddot.analysis.lagrange import ClosedForm
 
 __all__ = ["derive"]
 
@@ -46,6 +52,7 @@ def derive(
     base: BaseOption = None,
     couplings: CouplingsOption = CouplingsChoice.exact,
     strict: StrictOption = False,
+    trust: TrustOption = False,
     format: Annotated[_Format, typer.Option(help="How to write the equations.")] = _Format.text,
     numbers: Annotated[
         bool, typer.Option("--numbers", help="Put the numbers of the robot in.")
@@ -63,36 +70,39 @@ def derive(
     states: Annotated[int, typer.Option(min=1, help="Random states of the proof.")] = 20,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random states.")] = 0,
     file: Annotated[Path | None, typer.Option("--out", help="Write to this file.")] = None,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Derive the equations of motion by Euler–Lagrange; exit code 1 if their proof fails."""
     # SymPy takes half a second to import
-    from qddot import lagrange
+    from qddot.analysis import lagrange
 
     with errors_as_messages():
-        loaded = _locked(load_robot(robot, base, couplings, strict), lock or [])
+        check_outputs(force, file)
+        loaded = _lock_joints(load_robot(robot, base, couplings, strict, trust), lock or [])
         kept = None if symbols is None else [s for s in symbols.replace(",", " ").split() if s]
-        form = _derived(loaded, numbers, kept, passive or [])
+        form = _derive_form(loaded, numbers, kept, passive or [])
         if lock:
             form = dataclasses.replace(form, notes=(f"locked: {', '.join(lock)}", *form.notes))
         proof = lagrange.prove(form, states, seed)
         text = lagrange.write(form, proof, format.value) if file or not as_json else ""
         if file:
-            _write(file, text)
+            write_output(file, text, force)
     if as_json:
         print_json(lagrange.as_data(form, proof))
     elif file:
-        verdict = "[green]passed[/]" if proof.passed else "[red]FAILED[/]"
-        out.print(f"{file}: proof {verdict}, largest difference {proof.largest:.1e}")
+        verdict = ("passed", "green") if proof.holds else ("FAILED", "red")
+        out.print(style_text("proof ", verdict, f", largest difference {proof.largest:.1e}"))
     else:
-        sys.stdout.write(text)
-    raise typer.Exit(0 if proof.passed else 1)
+        print_text(text)
+    print_written(as_json, file)
+    raise typer.Exit(0 if proof.holds else 1)
 
 
-def _derived(
+def _derive_form(
     robot: Robot, numbers: bool, symbols: list[str] | None, passive: list[str]
 ) -> ClosedForm:
-    from qddot import lagrange
+    from qddot.analysis import lagrange
 
     with progress_bar() as on_step:
         return lagrange.derive(
@@ -100,19 +110,12 @@ def _derived(
         )
 
 
-def _locked(robot: Robot, locks: list[str]) -> Robot:
+def _lock_joints(robot: Robot, locks: list[str]) -> Robot:
     """The robot with joints locked, each given as JOINT or JOINT=VALUE."""
     for text in locks:
         name, equals, value = text.partition("=")
         try:
             robot = robot.without_joint(name, float(value) if equals else None)
         except ValueError as error:
-            raise NotUnderstood("--lock", text, "it is JOINT or JOINT=VALUE") from error
+            raise InvalidArgument("--lock", text, "it is JOINT or JOINT=VALUE") from error
     return robot
-
-
-def _write(file: Path, text: str) -> None:
-    try:
-        file.write_text(text)
-    except OSError as error:
-        raise CannotWrite(file, str(error.strerror)) from error

@@ -16,17 +16,20 @@ from qddot.cli.terminal import (
     BaseOption,
     CouplingsChoice,
     CouplingsOption,
+    ForceOption,
     JsonOption,
     RobotArgument,
     StrictOption,
+    TrustOption,
     err,
     errors_as_messages,
     load_robot,
     out,
     print_json,
+    print_written,
 )
-from qddot.errors import NotUnderstood
-from qddot.export import ExportC, FunctionRequest, export_c
+from qddot.errors import InvalidArgument
+from qddot.export.export_c import ExportC, FunctionRequest, export_c
 
 __all__ = ["export"]
 
@@ -54,6 +57,7 @@ def export(
     base: BaseOption = None,
     couplings: CouplingsOption = CouplingsChoice.exact,
     strict: StrictOption = False,
+    trust: TrustOption = False,
     functions: Annotated[
         list[str] | None, typer.Option("--function", help="A function; may be repeated.")
     ] = None,
@@ -67,21 +71,25 @@ def export(
     friction: Annotated[bool, typer.Option("--friction", help="With losses and springs.")] = False,
     dtype: Annotated[_Dtype, typer.Option(help="Numbers of the C code.")] = (_Dtype.float64),
     folder: Annotated[Path, typer.Option("--out", help="Folder to write to.")] = Path("export"),
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write functions of a robot as C99 with header, tests and the accuracy of float32."""
     with errors_as_messages(), err.status("tracing and measuring"):
-        loaded = load_robot(robot, base, couplings, strict)
+        loaded = load_robot(robot, base, couplings, strict, trust)
         given = {"reference": reference and reference.value, "friction": friction}
-        requests = _requests(functions or _EXPORTED, frames or [], given)
-        result = export_c(loaded, requests, folder, dtype.value)
+        requests = _function_requests(functions or _EXPORTED, frames or [], given)
+        result = export_c(loaded, requests, folder, dtype.value, overwrite=force)
     if as_json:
         print_json({**dataclasses.asdict(result), "folder": str(result.folder)})
     else:
         _print_export(result)
+    print_written(as_json, *(result.folder / name for name in result.files))
 
 
-def _requests(names: list[str], frames: list[str], given: dict[str, Any]) -> list[FunctionRequest]:
+def _function_requests(
+    names: list[str], frames: list[str], given: dict[str, Any]
+) -> list[FunctionRequest]:
     """Functions with the options that each of them takes; one for each frame."""
     requests: list[FunctionRequest] = []
     taken: set[str] = set()
@@ -91,7 +99,7 @@ def _requests(names: list[str], frames: list[str], given: dict[str, Any]) -> lis
         needed = [f"--{o.name}" for o in rows if o.default is Parameter.empty]
         absent = [o for o in needed if not (frames if o == "--frame" else given[o[2:]])]
         if absent:
-            raise NotUnderstood("--function", name, f"it needs {' and '.join(absent)}")
+            raise InvalidArgument("--function", name, f"it needs {' and '.join(absent)}")
         options = {k: v for k, v in given.items() if v and k in known}
         places = [{"frame": frame} for frame in frames] if "frame" in known and frames else [{}]
         requests += [(name, {**place, **options}) for place in places]
@@ -99,7 +107,7 @@ def _requests(names: list[str], frames: list[str], given: dict[str, Any]) -> lis
     for option, value in {"frame": frames, **given}.items():
         if value and option not in taken:
             accepted = f"none of {', '.join(names)} takes a {option}"
-            raise NotUnderstood(f"--{option}", value, accepted)
+            raise InvalidArgument(f"--{option}", value, accepted)
     return requests
 
 
@@ -113,4 +121,3 @@ def _print_export(result: ExportC) -> None:
         figures = (r.largest, r.rms, r.tolerance) if single else (r.tolerance,)
         table.add_row(r.function, r.output, str(r.operations), *(f"{x:.1e}" for x in figures))
     out.print(table)
-    out.print(f"{result.folder}: {', '.join(result.files)}", highlight=False, soft_wrap=True)

@@ -15,15 +15,18 @@ from qddot.cli.terminal import (
     JsonOption,
     RobotArgument,
     StrictOption,
+    TrustOption,
     errors_as_messages,
     load_robot,
     out,
     print_findings,
     print_json,
+    style_text,
 )
+from qddot.errors import count_text
 from qddot.loaders import robot_names
-from qddot.model import WORLD, Model
-from qddot.robot import Robot
+from qddot.model.model import WORLD, Model
+from qddot.robot.robot import Robot
 
 __all__ = ["info", "robots"]
 
@@ -34,7 +37,7 @@ def robots(as_json: JsonOption = False) -> None:
     if as_json:
         print_json(names)
     else:
-        out.print("\n".join(names), highlight=False)
+        out.print("\n".join(names))
 
 
 def info(
@@ -42,12 +45,13 @@ def info(
     base: BaseOption = None,
     couplings: CouplingsOption = CouplingsChoice.exact,
     strict: StrictOption = False,
+    trust: TrustOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show a robot: structure, mass, degrees of freedom, health."""
     with errors_as_messages():
-        loaded = load_robot(robot, base, couplings, strict)
-        summary = _summary(loaded)
+        loaded = load_robot(robot, base, couplings, strict, trust)
+        summary = _summary_json(loaded)
     if as_json:
         print_json(summary)
         return
@@ -55,7 +59,7 @@ def info(
     _print_health(loaded)
 
 
-def _summary(robot: Robot) -> dict[str, Any]:
+def _summary_json(robot: Robot) -> dict[str, Any]:
     """Everything `info` shows, as plain data."""
     m = robot.model
     return {
@@ -87,22 +91,21 @@ def _summary(robot: Robot) -> dict[str, Any]:
 
 def _print_summary(m: Model) -> None:
     base = f"{m.base_inertia.mass:.4g} kg of it fixed to the world"
-    out.print(
-        f"[bold]{m.name}[/]: {m.mass:.4g} kg ({base}), {m.nb} moving bodies, "
-        f"{m.nv} degrees of freedom (nq = {m.nq}), {len(m.frames)} frames",
-        highlight=False,
-    )
-    out.print(_structure(m))
+    bodies = count_text(m.nb, "moving body", "moving bodies")
+    freedoms = count_text(m.nv, "degree of freedom", "degrees of freedom")
+    frames = count_text(len(m.frames), "frame")
+    facts = f"{m.mass:.4g} kg ({base}), {bodies}, {freedoms} (nq = {m.nq}), {frames}"
+    out.print(style_text((m.name, "bold"), f": {facts}"))
+    out.print(_structure_table(m))
     for loop in m.loops:
         ends = f"{loop.frame1} and {loop.frame2}"
-        out.print(f"loop {loop.name!r}: {loop.kind}, between {ends}", highlight=False)
+        out.print(f"loop {loop.name!r}: {loop.kind}, between {ends}")
     if m.configurations:
-        out.print(f"named configurations: {', '.join(m.configurations)}", highlight=False)
-    names = ", ".join(f.name for f in m.frames)
-    out.print(f"frames: {names}", highlight=False, markup=False)
+        out.print(f"named configurations: {', '.join(m.configurations)}")
+    out.print(f"frames: {', '.join(f.name for f in m.frames)}")
 
 
-def _structure(m: Model) -> Table:
+def _structure_table(m: Model) -> Table:
     """A row a body; columns in which no body has anything are left out."""
     heads = ("joint", "kind", "from → to", "mass, kg", "range", "effort", "drivetrain")
     rows = []
@@ -124,7 +127,7 @@ def _structure(m: Model) -> Table:
                 f"{b.inertia.mass:.4g}",
                 f"{limits.lower:.4g} … {limits.upper:.4g}" if bounded else "",
                 f"{limits.effort:.4g}" if limits.effort < math.inf else "",
-                _drivetrain(joint.drivetrain),
+                _drivetrain_text(joint.drivetrain),
             )
         )
     shown = [k for k in range(len(heads)) if any(row[k] for row in rows)]
@@ -136,11 +139,15 @@ def _structure(m: Model) -> Table:
     return table
 
 
-def _drivetrain(drive: Any) -> str:
+def _drivetrain_text(drive: Any) -> str:
+    ahead, back = drive.friction_levels
+    friction = {"friction": ahead}
+    if ahead != back:
+        friction = {"friction forward": ahead, "friction backward": back}
     parts = {
         "armature": drive.reflected_inertia,
         "damping": drive.damping,
-        "friction": drive.friction,
+        **friction,
         "stiffness": drive.stiffness,
     }
     return ", ".join(f"{k} {v:g}" for k, v in parts.items() if v)
@@ -148,5 +155,5 @@ def _drivetrain(drive: Any) -> str:
 
 def _print_health(robot: Robot) -> None:
     if not robot.health:
-        out.print("[green]health: nothing to report[/]")
+        out.print(style_text(("health: nothing to report", "green")))
     print_findings(robot.health)

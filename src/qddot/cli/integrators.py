@@ -13,14 +13,20 @@ from qddot.cli.terminal import (
     BaseOption,
     CouplingsChoice,
     CouplingsOption,
+    ForceOption,
     JsonOption,
     RobotArgument,
     StrictOption,
+    TrustOption,
+    check_outputs,
     errors_as_messages,
     load_robot,
     out,
     print_json,
+    print_written,
     progress_bar,
+    style_text,
+    write_output,
 )
 from qddot.simulate import certificate
 from qddot.simulate.certificate import DURATION, USES, Certificate, Measured
@@ -36,67 +42,78 @@ def integrators(
     base: BaseOption = None,
     couplings: CouplingsOption = CouplingsChoice.exact,
     strict: StrictOption = False,
+    trust: TrustOption = False,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure the integrators on a robot, and say which to take for what."""
+    """Measure the integrators on a robot, and say which to take for what.
+
+    Exit code 1 if there is none for a use.
+    """
     with errors_as_messages():
-        loaded = load_robot(robot, base, couplings, strict)
+        check_outputs(force, plot)
+        loaded = load_robot(robot, base, couplings, strict, trust)
         with progress_bar() as on_step:
             found = certificate.certify(loaded, dt, seed=seed, on_step=on_step)
         if plot:
-            certificate.plot(found, plot)
+            write_output(plot, lambda draft: certificate.plot(found, draft), force)
     if as_json:
         print_json(found.summary())
-        return
-    _print(found)
-    if loaded.model.loops:
-        out.print("[cyan]note[/] loop closures are open: the tree swings", highlight=False)
-    if plot:
-        out.print(f"drawn into {plot}", highlight=False)
+    else:
+        _print_certificate(found)
+        if loaded.model.loops:
+            out.print(style_text(("note", "cyan"), " loop closures are open: the tree swings"))
+    print_written(as_json, plot)
+    raise typer.Exit(1 if found.unmet else 0)
 
 
-def _print(found: Certificate) -> None:
+def _print_certificate(found: Certificate) -> None:
     mode = (
-        f"fastest mode about rest {found.frequency:.4g} rad/s, 2/ω_n = {_time(found.limit)}"
+        f"fastest mode about rest {found.frequency:.4g} rad/s, 2/ω_n = {_format_time(found.limit)}"
         if found.frequency
         else "floats: no gravity, no oscillation about rest"
         if found.floating
         else "no oscillation about rest"
     )
-    out.print(f"[bold]{found.robot}[/]: {mode}", highlight=False, soft_wrap=True)
-    out.print(_measurements(found))
-    out.print(_choices(found))
+    out.print(style_text((found.robot, "bold"), f": {mode}"), soft_wrap=True)
+    out.print(_measurement_table(found))
+    out.print(_choice_table(found))
 
 
-def _measurements(found: Certificate) -> Table:
+def _measurement_table(found: Certificate) -> Table:
     table = Table(
         *("integrator", "order", "observed", "energy error", "energy", "a second"),
         *(("momentum error",) if found.floating else ()),
         *(("longest stable Δt", "× ω_n") if found.frequency else ()),
         "ns a step",
-        title=f"free swing of {DURATION:g} s without losses, Δt = {_time(found.dt)}; "
+        title=f"free swing of {DURATION:g} s without losses, Δt = {_format_time(found.dt)}; "
         "energy as a share of the peak kinetic energy",
     )
     for row in found.rows:
         table.add_row(
-            *(row.name, f"{row.order}", _number(row.observed, ".2f"), _number(row.drift, ".1e")),
-            *(row.behaviour, _percent(row.trend)),
-            *((_number(row.momentum, ".1e"),) if found.floating else ()),
-            *(_stability(row, found.frequency) if found.frequency else ()),
+            *(
+                row.name,
+                f"{row.order}",
+                _format_number(row.observed, ".2f"),
+                _format_number(row.drift, ".1e"),
+            ),
+            *(row.behaviour, _format_percent(row.trend)),
+            *((_format_number(row.momentum, ".1e"),) if found.floating else ()),
+            *(_stability_text(row, found.frequency) if found.frequency else ()),
             f"{1e9 * row.cost:,.0f}",
         )
     return table
 
 
-def _stability(row: Measured, frequency: float) -> tuple[str, str]:
+def _stability_text(row: Measured, frequency: float) -> tuple[str, str]:
     if row.stable == 0.0:
         return "none: grows", ""
     if row.stable == math.inf:
         return "no limit", ""
-    return _time(row.stable), f"{row.stable * frequency:.2f}"
+    return _format_time(row.stable), f"{row.stable * frequency:.2f}"
 
 
-def _choices(found: Certificate) -> Table:
+def _choice_table(found: Certificate) -> Table:
     bounds = {use.name: use.error for use in USES}
     table = Table(
         *("use", "error allowed", "integrator", "Δt", "expected error", "× real time"),
@@ -104,21 +121,28 @@ def _choices(found: Certificate) -> Table:
     )
     for x in found.recommendations:
         table.add_row(
-            *(x.use, f"{bounds[x.use]:.0e}", f"[bold]{x.integrator}[/]", _time(x.dt)),
+            *(
+                x.use,
+                f"{bounds[x.use]:.0e}",
+                style_text((x.integrator, "bold")),
+                _format_time(x.dt),
+            ),
             *(f"{x.error:.0e}", f"{1.0 / x.seconds:,.0f}"),
         )
+    for use in found.unmet:
+        table.add_row(use, f"{bounds[use]:.0e}", style_text(("none is accurate and stable", "red")))
     return table
 
 
-def _number(x: float, form: str) -> str:
+def _format_number(x: float, form: str) -> str:
     return format(x, form) if math.isfinite(x) else "—"
 
 
-def _percent(x: float) -> str:
+def _format_percent(x: float) -> str:
     return f"{100.0 * x:+.1e} %" if math.isfinite(x) else "—"
 
 
-def _time(x: float) -> str:
+def _format_time(x: float) -> str:
     if x < 1e-3:
         return f"{1e6 * x:.3g} µs"
     return f"{1e3 * x:.3g} ms" if x < 1.0 else f"{x:.3g} s"

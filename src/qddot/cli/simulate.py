@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,26 +11,37 @@ import numpy as np
 import typer
 from rich.table import Table
 
+from qddot.algorithms.kinematics import world_poses
+from qddot.algorithms.recursion import joint_kinematics
 from qddot.cli.terminal import (
     BaseOption,
     CouplingsChoice,
     CouplingsOption,
+    ForceOption,
     JsonOption,
+    OnStep,
     RobotArgument,
     StrictOption,
+    TrustOption,
+    check_outputs,
     err,
     errors_as_messages,
     load_robot,
     out,
     print_json,
+    print_written,
     progress_bar,
+    style_text,
+    write_output,
 )
-from qddot.drawing import PALETTE, new_figure, save_figure
-from qddot.errors import NotUnderstood, UnknownName
-from qddot.robot import Robot
-from qddot.simulate.contact.complementarity import ComplementarityContact
-from qddot.simulate.contact.penalty import PenaltyContact
-from qddot.simulate.contact.scene import Scene
+from qddot.errors import InvalidArgument, UnknownName, count_text
+from qddot.model.model import WORLD
+from qddot.plotting import PALETTE, new_figure, save_figure
+from qddot.robot.robot import Robot
+from qddot.simulate.contact.gaps import find_sites
+from qddot.simulate.contact.penalty import PRESETS, PenaltyContact, stopped_bodies
+from qddot.simulate.contact.scene import Pair, Scene
+from qddot.simulate.contact.stops import RigidStops
 from qddot.simulate.drivetrain.friction import ModelLosses
 from qddot.simulate.energy import EnergyLedger, draw_energy, draw_residual, energy_ledger
 from qddot.simulate.integrators import INTEGRATORS
@@ -42,13 +54,18 @@ __all__ = ["simulate"]
 _MOST_ROWS = 40
 _FREE = ("x", "y", "z", "about x", "about y", "about z")
 _MOST_LINES = len(PALETTE)
+_STEP, _GROUND_STEP = 1e-3, 2.5e-4
+_SAMPLES = 20_000
+"""Steps up to which all are kept: then the account of energy is that of the steps."""
 
 
 IntegratorOption = Annotated[
     str | None,
-    typer.Option(
-        help=f"One of {', '.join(INTEGRATORS)}; rk4, or semi_implicit with ground or stops."
-    ),
+    typer.Option(help=f"One of {', '.join(INTEGRATORS)}; rk4, or semi_implicit with ground."),
+]
+StepOption = Annotated[
+    float | None,
+    typer.Option(help=f"Length of a step, s; {_STEP:g}, or {_GROUND_STEP:g} with ground."),
 ]
 TorqueOption = Annotated[
     str | None,
@@ -59,6 +76,9 @@ StateOption = Annotated[
 ]
 FrictionOption = Annotated[
     bool, typer.Option("--friction", help="With the losses and springs of its joints.")
+]
+StopsOption = Annotated[
+    bool, typer.Option("--stops/--no-stops", help="Whether joints stop at their limits.")
 ]
 GroundOption = Annotated[
     bool, typer.Option("--ground", help="On level ground, by the collision shapes of the file.")
@@ -95,106 +115,135 @@ class _Asked:
 def simulate(
     robot: RobotArgument = "ur5e",
     time: Annotated[float, typer.Option(help="How long, s.")] = 2.0,
-    dt: Annotated[float, typer.Option(help="Length of a step, s.")] = 1e-3,
+    dt: StepOption = None,
     integrator: IntegratorOption = None,
     torque: TorqueOption = None,
     state: StateOption = "random",
     seed: Annotated[int, typer.Option(min=0, help="Seed of a random start.")] = 0,
     every: Annotated[int | None, typer.Option(min=1, help="Keep every n-th step.")] = None,
     friction: FrictionOption = False,
-    stops: Annotated[bool, typer.Option("--stops", help="Joints stop at their limits.")] = False,
+    stops: StopsOption = True,
     ground: GroundOption = False,
     plot: Annotated[Path | None, typer.Option(help="Draw motion and energy here.")] = None,
     save: Annotated[Path | None, typer.Option(help="Keep the motion: .npz or .mcap.")] = None,
     base: BaseOption = None,
     couplings: CouplingsOption = CouplingsChoice.exact,
     strict: StrictOption = False,
+    trust: TrustOption = False,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Step a robot in time and give an account of it; exit code 1 if something went wrong."""
-    what = (time, dt, integrator, torque, state, seed, every, friction, stops, ground)
+    length = dt if dt is not None else _GROUND_STEP if ground else _STEP
+    what = (time, length, integrator, torque, state, seed, every, friction, stops, ground)
     asked = _Asked(robot, *what)
     with errors_as_messages(), progress_bar() as on_step:
-        on_step("load", 0, 4)
-        loaded = load_robot(robot, base, couplings, strict)
-        on_step("steps", 1, 4)
-        found = _run(loaded, asked)
-        on_step("energy", 2, 4)
+        check_outputs(force, plot, save)
+        on_step("load", 0, 1)
+        loaded = load_robot(robot, base, couplings, strict, trust)
+        on_step("steps", 0, 1)
+        found = _run_motion(loaded, asked, on_step)
+        on_step("energy", 0, 1)
         ledger, verdict = energy_ledger(found), found.status.of()
-        on_step("files", 3, 4)
+        on_step("files", 0, 1)
         if plot:
-            _plot(loaded, found, ledger, plot)
+            write_output(plot, lambda draft: _plot_motion(loaded, found, ledger, draft), force)
         if save:
-            save_trajectory(loaded, found, save)
-    _warn(loaded)
+            write_output(save, lambda draft: save_trajectory(loaded, found, draft), force)
+    _warn_of_loops(loaded)
     if as_json:
-        print_json(_summary(loaded, found, ledger, verdict))
+        print_json(_summary_json(loaded, found, ledger, verdict))
     else:
-        _print(loaded, found, ledger, verdict, asked)
-        for name, file in (("plot", plot), ("motion", save)):
-            if file:
-                out.print(f"{name}: {file}", highlight=False, soft_wrap=True)
-    raise typer.Exit(1 if verdict.step is not None else 0)
+        _print_motion(loaded, found, ledger, verdict, asked)
+    print_written(as_json, plot, save)
+    raise typer.Exit(0 if verdict.step is None and ledger.drift().acceptable else 1)
 
 
-def _run(robot: Robot, asked: _Asked) -> Rollout:
+def _run_motion(robot: Robot, asked: _Asked, on_step: OnStep) -> Rollout:
     """The motion."""
-    steps, keep = _steps(asked.time, asked.dt, asked.every)
-    start = _start(robot, asked.state, asked.seed)
-    touched = asked.ground or asked.stops
-    integrator = asked.integrator or ("semi_implicit" if touched else "rk4")
+    steps, keep = _count_steps(asked.time, asked.dt, asked.every)
+    start = _start_configuration(robot, asked.state, asked.seed)
+    integrator = asked.integrator or ("semi_implicit" if asked.ground else "rk4")
     effects: list[Any] = []
+    if asked.stops and stopped_bodies(robot.model):
+        effects.append(RigidStops())
     if asked.friction:
         effects.append(ModelLosses(damping=integrator != "implicit_damping"))
     if asked.ground:
-        effects.append(PenaltyContact.soft(_scene(asked.source)))
+        scene = _ground_scene(robot, asked.source)
+        effects.append(_make_contact(robot, scene))
+        start = _raise_above_ground(robot, scene, start)
     return rollout(
         robot,
         start,
         np.zeros(robot.nv),
-        _torque(robot, start, asked.torque),
+        _joint_torques(robot, start, asked.torque),
         dt=asked.dt,
         steps=steps,
         integrator=integrator,
         every=keep,
         effects=effects,
-        contact=ComplementarityContact(Scene()) if asked.stops else None,
         record=True,
+        on_step=on_step,
     )
 
 
-def _warn(robot: Robot) -> None:
+def _warn_of_loops(robot: Robot) -> None:
     """Say that loops of a robot are not part of the motion."""
     if robot.model.loops:
-        words = f"its {len(robot.model.loops)} loops are left open: this is the motion of the tree"
+        loops = len(robot.model.loops)
+        what = "its loop is" if loops == 1 else f"its {loops} loops are"
+        words = f"{what} left open: this is the motion of the tree"
         hint = "qddot.simulate.MujocoPlant closes them"
-        err.print(f"[yellow]warning:[/] {words}; {hint}", highlight=False, soft_wrap=True)
+        err.print(style_text(("warning:", "yellow"), f" {words}; {hint}"), soft_wrap=True)
 
 
-def _steps(time: float, dt: float, every: int | None) -> tuple[int, int]:
-    """How many steps, and of how many one is kept: as many as make about two thousand samples."""
+def _count_steps(time: float, dt: float, every: int | None) -> tuple[int, int]:
+    """How many steps, and of how many one is kept: all, unless they are very many."""
     for name, x in (("--time", time), ("--dt", dt)):
         if not 0.0 < x < np.inf:
-            raise NotUnderstood(name, x, "it is a time in seconds, above zero")
+            raise InvalidArgument(name, x, "it is a time in seconds, above zero")
     if time < dt or time / dt > 1e9:
-        raise NotUnderstood("--time", time, f"it is from one step to 10⁹ steps of {dt:g} s")
+        raise InvalidArgument("--time", time, f"it is from one step to 10⁹ steps of {dt:g} s")
     steps = round(time / dt)
-    keep = every or max(1, steps // 2000)
+    keep = every or max(1, -(-steps // _SAMPLES))
     return max(1, round(steps / keep)) * keep, keep
 
 
-def _scene(source: str) -> Scene:
-    """The collision shapes of a robot on level ground."""
+def _ground_scene(robot: Robot, source: str) -> Scene:
+    """The collision shapes of a robot on level ground; those of a base that is fixed stay out."""
     scene = Scene.from_file(source)
-    if not scene.solids:
-        accepted = "its file has no collision shape that is a sphere, capsule or box"
-        raise NotUnderstood("--ground", source, accepted)
+    moving = [x for x in scene.solids if x.frame and robot.model.frame(x.frame).body != WORLD]
+    if not moving:
+        accepted = "its file has no collision shape that moves and is a sphere, capsule or box"
+        raise InvalidArgument("--ground", source, accepted)
     for words in scene.omitted:
-        err.print(f"[yellow]not in contact:[/] {words}", highlight=False, soft_wrap=True)
-    return scene
+        err.print(style_text(("not in contact:", "yellow"), f" {words}"), soft_wrap=True)
+    pairs = [Pair(x.name, plane.name) for x in moving for plane in scene.planes]
+    return dataclasses.replace(scene, pairs=pairs)
 
 
-def _start(robot: Robot, state: str, seed: int) -> np.ndarray:
+def _make_contact(robot: Robot, scene: Scene) -> PenaltyContact:
+    """Soft contact that gives no more than it is meant to where one point carries the robot."""
+    soft = PRESETS["soft"]
+    weight = float(robot.model.mass) * float(np.linalg.norm([*robot.model.gravity]))
+    times = max(1.0, weight / (soft.tolerance * soft.stiffness))
+    return PenaltyContact(scene, times * soft.stiffness, np.sqrt(times) * soft.damping)
+
+
+def _raise_above_ground(robot: Robot, scene: Scene, q: np.ndarray) -> np.ndarray:
+    """The configuration with bases that float put higher, so that nothing is below the ground."""
+    model = robot.model
+    poses = world_poses(model, joint_kinematics(model, q.tolist())[0])
+    depth = max(-float(site.find(poses).gap) for site in find_sites(scene, model))
+    raised = q.copy()
+    for body in model.bodies:
+        if body.parent == WORLD and body.joint.kind.name == "free":
+            raised[body.iq.start + 2] += max(depth, 0.0)
+    return raised
+
+
+def _start_configuration(robot: Robot, state: str, seed: int) -> np.ndarray:
     """The configuration to start from."""
     named = {"neutral": robot.neutral(), **robot.configurations}
     if state == "random":
@@ -204,11 +253,11 @@ def _start(robot: Robot, state: str, seed: int) -> np.ndarray:
     return named[state]
 
 
-def _torque(robot: Robot, q: np.ndarray, text: str | None) -> np.ndarray | None:
+def _joint_torques(robot: Robot, q: np.ndarray, text: str | None) -> np.ndarray | None:
     """Joint torques; a base that floats has none where only those of the joints are given."""
     if text is None:
         return None
-    driven = _driven(robot)
+    driven = _driven_joints(robot)
     if text == "gravity":
         tau = np.zeros(robot.nv)
         tau[driven] = robot.gravity(q)[driven]
@@ -217,9 +266,9 @@ def _torque(robot: Robot, q: np.ndarray, text: str | None) -> np.ndarray | None:
     try:
         values = np.array([float(x) for x in text.split(",")])
     except ValueError:
-        raise NotUnderstood("--torque", text, accepted) from None
+        raise InvalidArgument("--torque", text, accepted) from None
     if len(values) not in (1, len(driven), robot.nv):
-        raise NotUnderstood("--torque", text, accepted)
+        raise InvalidArgument("--torque", text, accepted)
     if len(values) == robot.nv:
         return values
     tau = np.zeros(robot.nv)
@@ -227,13 +276,13 @@ def _torque(robot: Robot, q: np.ndarray, text: str | None) -> np.ndarray | None:
     return tau
 
 
-def _driven(robot: Robot) -> list[int]:
+def _driven_joints(robot: Robot) -> list[int]:
     """Velocities of joints that a motor could drive: all but those of a base that floats."""
     bodies = (b for b in robot.model.independent if b.joint.kind.name != "free")
     return [dof for body in bodies for dof in body.dofs]
 
 
-def _summary(
+def _summary_json(
     robot: Robot, found: Rollout, ledger: EnergyLedger, verdict: Verdict
 ) -> dict[str, Any]:
     drift = ledger.drift()
@@ -268,32 +317,38 @@ def _summary(
     }
 
 
-def _print(
+def _print_motion(
     robot: Robot, found: Rollout, ledger: EnergyLedger, verdict: Verdict, asked: _Asked
 ) -> None:
     steps = round(float(found.time[-1]) / found.dt)
-    out.print(
-        f"[bold]{robot.name}[/] {asked.words}: {steps} steps of {found.dt:g} s "
-        f"({found.time[-1]:g} s) with {found.integrator}; {len(found.time)} samples kept",
-        highlight=False,
+    text = (
+        f" {asked.words}: {count_text(steps, 'step')} of {found.dt:g} s ({found.time[-1]:g} s) "
+        f"with {found.integrator}; {len(found.time)} samples kept"
     )
-    out.print(_motion(robot, found))
-    out.print(_energy(ledger, _sound(found) - 1))
+    out.print(style_text((robot.name, "bold"), text))
+    out.print(_motion_table(robot, found))
+    out.print(_energy_table(ledger, _count_finite(found) - 1))
     drift = ledger.drift()
     colour = "green" if drift.acceptable else "red"
-    out.print(f"energy: [{colour}]{drift}[/]", highlight=False, soft_wrap=True)
+    out.print(style_text("energy: ", (str(drift), colour)), soft_wrap=True)
     colour = "green" if verdict.step is None else "red"
-    out.print(f"status: [{colour}]{verdict}[/]", highlight=False, soft_wrap=True)
+    out.print(style_text("status: ", (str(verdict), colour)), soft_wrap=True)
+    hint = _remedy_text(verdict, asked)
+    if hint:
+        out.print(f"here: {hint}")
+
+
+def _remedy_text(verdict: Verdict, asked: _Asked) -> str:
+    """What to do about a verdict with the options of this command."""
     if verdict.label == "limit_violated":
-        hint = (
-            "a shorter --dt makes stops firmer"
-            if asked.stops
-            else "--stops adds stops to the joints"
-        )
-        out.print(f"here: {hint}", highlight=False)
+        beyond = "it starts beyond its limit: another --state is within"
+        return beyond if not verdict.step else "" if asked.stops else "leave --no-stops away"
+    if verdict.label == "penetration" and not verdict.step:
+        return "it starts below the ground: --base free lets it stand on it"
+    return ""
 
 
-def _names(robot: Robot) -> list[tuple[str, int, int | None]]:
+def _velocity_names(robot: Robot) -> list[tuple[str, int, int | None]]:
     """Velocities by name, and the coordinate of each that is one number."""
     found = []
     for body in robot.model.independent:
@@ -306,18 +361,18 @@ def _names(robot: Robot) -> list[tuple[str, int, int | None]]:
     return found
 
 
-def _sound(found: Rollout) -> int:
+def _count_finite(found: Rollout) -> int:
     """How many samples are numbers; at least the first."""
     return max(1, int(found.finite.sum()))
 
 
-def _motion(robot: Robot, found: Rollout) -> Table:
+def _motion_table(robot: Robot, found: Rollout) -> Table:
     """Where each joint began and ended, and how fast it was."""
     table = Table(
         *("joint", "start", "end", "least", "most", "largest speed", "torque"),
         title="motion (m, rad, s, N, N m)",
     )
-    rows, sound = _names(robot), _sound(found)
+    rows, sound = _velocity_names(robot), _count_finite(found)
     for name, dof, k in rows[:_MOST_ROWS]:
         fast = float(np.abs(found.v[:sound, dof]).max())
         x = found.q[:sound, k] if k is not None else np.empty(0)
@@ -330,7 +385,7 @@ def _motion(robot: Robot, found: Rollout) -> Table:
     return table
 
 
-def _energy(ledger: EnergyLedger, last: int) -> Table:
+def _energy_table(ledger: EnergyLedger, last: int) -> Table:
     """The ledger at its last sample, from the start."""
     table = Table("energy, J", "start", "end", "change", title="energy ledger")
     for name in ("kinetic", "potential", "spring"):
@@ -344,16 +399,16 @@ def _energy(ledger: EnergyLedger, last: int) -> Table:
         ("residual: not explained", ledger.residual),
     )
     for words, x in flows:
-        if np.any(x) or words.startswith("residual"):
+        if np.abs(x[: last + 1]).max() > ledger.rounding or words.startswith("residual"):
             table.add_row(words, "", "", f"{x[last]:.3g}")
     return table
 
 
-def _plot(robot: Robot, found: Rollout, ledger: EnergyLedger, file: Path) -> None:
+def _plot_motion(robot: Robot, found: Rollout, ledger: EnergyLedger, file: Path) -> None:
     """Positions, velocities, energy and residual over time."""
     figure = new_figure(10.0, 11.0)
     q, v, energy, residual = figure.subplots(4, 1, sharex=True, height_ratios=(2, 2, 2, 1))
-    rows = _names(robot)
+    rows = _velocity_names(robot)
     fastest = np.nan_to_num(np.abs(found.v).max(axis=0), nan=np.inf)
     shown = sorted(sorted(range(len(rows)), key=lambda i: -fastest[rows[i][1]])[:_MOST_LINES])
     for colour, i in zip(PALETTE, shown, strict=False):

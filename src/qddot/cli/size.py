@@ -9,23 +9,30 @@ from typing import Annotated
 import numpy as np
 import typer
 from rich.table import Table
+from rich.text import Text
 
-from qddot import sizing
+from qddot.analysis import sizing
+from qddot.analysis.sizing import GEAR_RATIOS, MARGIN, Sizing
 from qddot.cli.terminal import (
     BaseOption,
     CouplingsChoice,
     CouplingsOption,
+    ForceOption,
     JsonOption,
     RobotArgument,
     StrictOption,
+    TrustOption,
+    check_outputs,
     errors_as_messages,
     load_robot,
     out,
     print_json,
+    print_written,
     progress_bar,
+    style_text,
+    write_output,
 )
-from qddot.errors import NotUnderstood
-from qddot.sizing import GEAR_RATIOS, MARGIN, Sizing
+from qddot.errors import InvalidArgument
 
 __all__ = ["size"]
 
@@ -52,113 +59,120 @@ def size(
     base: BaseOption = None,
     couplings: CouplingsOption = CouplingsChoice.exact,
     strict: StrictOption = False,
+    trust: TrustOption = False,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Say whether a payload fits a robot; exit code 1 if a joint is over its rating."""
     with errors_as_messages():
-        loaded = load_robot(robot, base, couplings, strict)
+        check_outputs(force, plot)
+        loaded = load_robot(robot, base, couplings, strict, trust)
         with progress_bar() as on_step:
             answer = sizing.size(
                 loaded,
                 payload,
                 frame,
-                _numbers("--com", com),
-                _bound("--speed", speed),
-                _numbers("--acceleration", acceleration),
+                _parse_numbers("--com", com),
+                _parse_bound("--speed", speed),
+                _parse_numbers("--acceleration", acceleration),
                 samples,
                 seed,
-                None if rotor_inertia is None else _numbers("--rotor-inertia", rotor_inertia),
+                None if rotor_inertia is None else _parse_numbers("--rotor-inertia", rotor_inertia),
                 on_step,
             )
         if plot:
-            sizing.plot(loaded, answer, plot)
+            write_output(plot, lambda draft: sizing.plot(loaded, answer, draft), force)
     if as_json:
         print_json(answer.summary())
     else:
-        _print(answer)
+        _print_sizing(answer)
+    print_written(as_json, plot)
     raise typer.Exit(1 if answer.fits is False else 0)
 
 
-def _numbers(option: str, text: str, more: str = "") -> list[float]:
+def _parse_numbers(option: str, text: str, more: str = "") -> list[float]:
     """Numbers between commas."""
     try:
         return [float(x) for x in text.split(",")]
     except ValueError:
-        raise NotUnderstood(option, text, f"it needs numbers with commas between{more}") from None
+        raise InvalidArgument(option, text, f"it needs numbers with commas between{more}") from None
 
 
-def _bound(option: str, text: str) -> str | list[float]:
+def _parse_bound(option: str, text: str) -> str | list[float]:
     """Numbers between commas, or a share such as 50%."""
-    return text if text.endswith("%") else _numbers(option, text, ", or a share such as 50%")
+    return text if text.endswith("%") else _parse_numbers(option, text, ", or a share such as 50%")
 
 
-def _print(answer: Sizing) -> None:
+def _print_sizing(answer: Sizing) -> None:
     colour = "red" if answer.fits is False else "green" if answer.fits_with_margin else "yellow"
-    out.print(f"[bold {colour}]{answer.verdict}[/]", highlight=False, soft_wrap=True)
-    speed, acceleration = (_span(x) for x in (answer.speed, answer.acceleration))
+    out.print(style_text((answer.verdict, f"bold {colour}")), soft_wrap=True)
+    speed, acceleration = (_format_range(x) for x in (answer.speed, answer.acceleration))
     out.print(
         f"every joint at once at up to {speed} rad/s and {acceleration} rad/s², in any pose within "
         f"the limits; worst of {answer.samples:,} random states (seed {answer.seed}), refined",
-        highlight=False,
         soft_wrap=True,
     )
-    for table in (_torques, _payloads, _states, _speeds, _inertias):
+    for table in (_torque_table, _payload_table, _state_table, _speed_table, _inertia_table):
         out.print(table(answer))
     for note in answer.notes:
-        out.print(f"[cyan]note[/] {note}", highlight=False)
+        out.print(style_text(("note", "cyan"), f" {note}"))
 
 
-def _span(x: np.ndarray) -> str:
+def _format_range(x: np.ndarray) -> str:
     low, high = float(x.min()), float(x.max())
     return f"{high:.4g}" if low == high else f"{low:.4g} … {high:.4g}"
 
 
-def _share(x: float | None) -> str:
+def _format_share(x: float | None) -> str:
     return "" if x is None else f"{round(100 * x)} %"
 
 
-def _torque(x: float) -> str:
+def _format_torque(x: float) -> str:
     return f"{abs(x):.4g}" if abs(x) > 1e-9 else "0"
 
 
-def _mass(x: float) -> str:
+def _format_mass(x: float) -> str:
     return f"{x:.3g}" if math.isfinite(x) else "no limit"
 
 
-def _torques(answer: Sizing) -> Table:
+def _torque_table(answer: Sizing) -> Table:
     table = Table(
         *("joint", "rating", "at rest", "share", "moving", "share", "of it gravity", "rms"),
         f"moving × {MARGIN}",
         f"rule of {MARGIN}",
         title="largest torque, N m (forces in N)",
     )
-    verdicts = {True: "[green]pass[/]", False: "[red]FAIL[/]", None: "no rating"}
+    verdicts: dict[bool | None, Text | str] = {
+        True: style_text(("pass", "green")),
+        False: style_text(("FAIL", "red")),
+        None: "no rating",
+    }
     for j in answer.joints:
         table.add_row(
             j.name,
-            f"{j.rating:.4g}" if j.rated else "",
-            _torque(j.static.torque),
-            _share(j.share_static),
-            _torque(j.dynamic.torque),
-            _share(j.share),
-            _share(j.dynamic.gravity / j.dynamic.torque if j.dynamic.torque else None),
-            _torque(j.rms),
-            _torque(j.required),
+            f"{j.rating:.4g}" if j.has_rating else "",
+            _format_torque(j.static.torque),
+            _format_share(j.share_static),
+            _format_torque(j.dynamic.torque),
+            _format_share(j.share),
+            _format_share(j.dynamic.gravity / j.dynamic.torque if j.dynamic.torque else None),
+            _format_torque(j.rms),
+            _format_torque(j.required_rating),
             verdicts[j.passes],
         )
     return table
 
 
-def _payloads(answer: Sizing) -> Table:
+def _payload_table(answer: Sizing) -> Table:
     title = f"largest payload at {answer.frame!r}, kg"
     table = Table("joint", "at rest", "moving", f"moving, rating ÷ {MARGIN}", title=title)
     for j in answer.joints:
         most = (j.payload_static, j.payload_dynamic, j.payload_with_margin)
-        table.add_row(j.name, *map(_mass, most))
+        table.add_row(j.name, *map(_format_mass, most))
     return table
 
 
-def _states(answer: Sizing) -> Table:
+def _state_table(answer: Sizing) -> Table:
     table = Table("joint", "", "q", "q̇", "q̈", title="worst states (rad, m)")
     for j in answer.joints:
         for label, worst, moving in (("at rest", j.static, False), ("moving", j.dynamic, True)):
@@ -169,17 +183,17 @@ def _states(answer: Sizing) -> Table:
     return table
 
 
-def _speeds(answer: Sizing) -> Table:
+def _speed_table(answer: Sizing) -> Table:
     table = Table(
         *("class", "rad/s", "ratio of peaks", "of rms", "what a controller needs"),
         title="Coriolis against gravity, ‖C q̇‖ / ‖g‖, all joints at the speed of the class",
     )
     for c in answer.speed_classes:
-        table.add_row(c.name, f"{c.speed:g}", _share(c.peak), _share(c.rms), c.advice)
+        table.add_row(c.name, f"{c.speed:g}", _format_share(c.peak), _format_share(c.rms), c.advice)
     return table
 
 
-def _inertias(answer: Sizing) -> Table:
+def _inertia_table(answer: Sizing) -> Table:
     """Columns of what is known: armature, and the share of a rotor or one as heavy as the links."""
     rotors = any(j.shares for j in answer.inertias)
     geared = any(j.armature for j in answer.inertias)
@@ -191,8 +205,12 @@ def _inertias(answer: Sizing) -> Table:
         title=f"diagonal of M, kg m²; by gear ratio the {what}",
     )
     for j in answer.inertias:
-        shares = [_share(x) for x in j.shares] if j.shares else [""] * len(GEAR_RATIOS)
-        known = (f"{j.armature:.3g}", _share(j.share), f"{_share(j.dominated)} of states")
+        shares = [_format_share(x) for x in j.shares] if j.shares else [""] * len(GEAR_RATIOS)
+        known = (
+            f"{j.armature:.3g}",
+            _format_share(j.share),
+            f"{_format_share(j.dominated)} of states",
+        )
         table.add_row(
             j.name,
             *(f"{x:.3g}" for x in j.link),

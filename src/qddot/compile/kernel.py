@@ -1,4 +1,7 @@
-"""A kernel: a function of arrays, compiled, as a gufunc with float64 and float32 loops."""
+"""A kernel: a function of arrays, compiled, as a gufunc with float64 and float32 loops.
+
+Read from the top: the source of a kernel, the kernel, then the stages in their order.
+"""
 
 from __future__ import annotations
 
@@ -12,33 +15,35 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from qddot.compile import native
-from qddot.compile.block import Places
-from qddot.compile.cache import Cache, Entry
-from qddot.compile.direct import make_direct
-from qddot.compile.direct_ir import DIRECT, direct_ir
-from qddot.compile.fuse import fused
-from qddot.compile.gufunc import Loops, make_gufunc
-from qddot.compile.loop import loop_ir
-from qddot.compile.lower import lower
-from qddot.compile.refill import refill
-from qddot.compile.rows import split, writes_after
-from qddot.compile.scan import ScanShapes, scan_ir, step_places
-from qddot.compile.schedule import Schedule, schedule
-from qddot.compile.tape import Symbol, Tape, record
-from qddot.compile.types import Vector, vector_type
+from qddot.compile.ir.block import Places
+from qddot.compile.ir.fast_call import FAST_CALL, fast_call_ir
+from qddot.compile.ir.loop import loop_ir
+from qddot.compile.ir.lower import lower_tape
+from qddot.compile.ir.scan import ScanShapes, scan_ir, step_places
+from qddot.compile.ir.schedule import Schedule, schedule_pieces
+from qddot.compile.ir.stores import split_outputs, writes_after
+from qddot.compile.ir.types import VectorType, vector_type
+from qddot.compile.runtime import native
+from qddot.compile.runtime.cache import Cache, Entry
+from qddot.compile.runtime.calls import guard_memory
+from qddot.compile.runtime.fast_call import make_fast_call
+from qddot.compile.runtime.gufunc import Loops, make_gufunc
+from qddot.compile.runtime.refill import refill_arrays
+from qddot.compile.trace.fuse import fuse_multiply_adds
+from qddot.compile.trace.tape import Symbol, Tape, record
 
-__all__ = ["Kernel", "Source", "compile_kernel"]
+__all__ = ["Kernel", "KernelSource", "compile_kernel"]
 
 Shape = tuple[int, ...]
 _LOOP = "qddot_loop"
+_FACTS = {"operations", "cost", "lanes", "dtype", "cpu", "pieces", "workspace", "bytes", "seconds"}
 _lock = threading.RLock()
 
 
@@ -54,8 +59,8 @@ _numbers = itertools.count()
 
 
 @dataclass(frozen=True)
-class Source:
-    """What a kernel is made from.
+class KernelSource:
+    """The function that a kernel computes, with its shapes.
 
     `function` takes nested lists of numbers of the input shapes and returns all output numbers in
     order. `key` says in words all that it depends on besides the sources of this library. With a
@@ -89,49 +94,50 @@ class Source:
         return "->".join(",".join(f"({','.join(map(str, a))})" for a in side) for side in sides)
 
     @property
-    def is_direct(self) -> bool:
+    def has_fast_call(self) -> bool:
         """Whether there is a way around NumPy: all inputs and outputs are arrays of one size."""
         return self.scan is None and all(self.inputs) and all(self.outputs)
 
-    def loop(self, tape: Tape, plan: Schedule, vector: Vector, places: Places) -> str:
+    def loop_ir(self, tape: Tape, plan: Schedule, vector: VectorType, places: Places) -> str:
         """The IR of the loop over a batch."""
         workspace, pieces = plan.workspace, len(plan.pieces)
         if self.scan:
             return scan_ir(tape, places, vector, self.scan, workspace, pieces, _LOOP)
         return loop_ir(vector, self.inputs, self.outputs, workspace, pieces, _LOOP)
 
-    def tape(self) -> Tape:
+    def record_tape(self) -> Tape:
         """The tape of the function."""
 
-        def flat(*vectors: list[Symbol]) -> Sequence[Any]:
-            nested = [_nested(x, s) for x, s in zip(vectors, self.inputs, strict=True)]
-            return self.function(*nested)
+        def flat_function(*vectors: list[Symbol]) -> Sequence[Any]:
+            folded = [_fold_list(x, s) for x, s in zip(vectors, self.inputs, strict=True)]
+            return self.function(*folded)
 
-        return record(flat, [math.prod(s) for s in self.inputs])
+        return record(flat_function, [math.prod(s) for s in self.inputs])
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A compiled function: the gufunc, ways to call it, and what is known of it.
+    """A compiled function: the gufunc, two ways to call it, and facts such as operation counts.
 
-    `call` takes results behind the inputs, if there are any, and is fastest on one thread; it
-    hands on to `general`: the gufunc, or what sees to the zeros that the gufunc does not write.
+    `call` takes the inputs, then arrays for the results if there are any, and is fastest on one
+    thread. Arguments that it does not take go to `general`, which guards memory and runs the
+    gufunc.
     """
 
     gufunc: np.ufunc
     call: Callable[..., Any]
     general: Callable[..., Any]
-    source: Source
+    source: KernelSource
     facts: dict[str, Any]
 
     @cached_property
     def operations(self) -> int:
-        """How many operations a state takes."""
+        """Number of operations for one state."""
         return int(sum(self.facts["operations"].values()))
 
     @property
     def cost(self) -> int:
-        """What a state, or a step of it, takes in time, in operations."""
+        """Time for one state, or one step of it, in operations."""
         return int(self.facts["cost"])
 
     def __str__(self) -> str:
@@ -151,14 +157,65 @@ class Kernel:
         )
 
 
-def _nested(x: Sequence[Any], shape: Shape) -> Any:
-    """A flat list folded into nested lists; a single number for no axes."""
-    if not shape:
-        return x[0]
-    if len(shape) == 1:
-        return list(x)
-    step = math.prod(shape[1:])
-    return [_nested(x[k * step : (k + 1) * step], shape[1:]) for k in range(shape[0])]
+@dataclass(frozen=True)
+class _LoadedCode:
+    """Object code in this process: its cache entry, its functions by address, and its library."""
+
+    entry: Entry
+    addresses: dict[str, int]
+    library: Any
+    cached: bool
+
+
+def compile_kernel(source: KernelSource, cache: Cache | None = None) -> Kernel:
+    """The kernel of a source. The float32 loop is compiled when float32 arrays first arrive."""
+    cache = cache or Cache()
+    start = time.perf_counter()
+    with _lock:
+        code = _load_code(source, "float64", cache)
+        cost = code.entry.facts["cost"]
+        # NumPy takes float32 where all are float32, else the first loop that loses nothing
+        loops = Loops(("float64", "float32"), len(source.arguments), len(source.results))
+        loops.set_loop(0, code.addresses[_LOOP], code.library)
+        loops.set_loop(1, *_lazy_float32_loop(source, cache, loops), made=False)
+        gufunc = make_gufunc(loops, source.name, source.doc, source.signature)
+        # ways to call it: the general one, and past NumPy where the shapes are those of the source
+        general: Callable[..., Any] = gufunc
+        if not source.zeros:
+            ready = partial(_compile_float32, source, cache, loops)
+            general = partial(refill_arrays, gufunc, source.inputs, source.outputs, cost, ready)
+        elif source.has_fast_call:
+            # other sources have one number at a state: less than its inputs
+            general = guard_memory(gufunc, source.inputs, source.outputs, cost)
+        address = code.addresses.get(FAST_CALL, 0)
+        fast_call = make_fast_call(address, loops, general, source.name, source.doc)
+    facts = {
+        **code.entry.facts,
+        "cached": code.cached,
+        "ready": time.perf_counter() - start,
+        "file": str(cache.path(_cache_key(source, "float64"))),
+    }
+    return Kernel(gufunc, fast_call or general, general, source, facts)
+
+
+def _load_code(source: KernelSource, dtype: str, cache: Cache) -> _LoadedCode:
+    """The code of a source, linked: from the cache where that can be loaded, else compiled."""
+    key = _cache_key(source, dtype)
+    entry = cache.read(key)
+    if entry is not None:
+        try:
+            return _link_code(entry, source, dtype, cached=True)
+        except (RuntimeError, ValueError) as error:
+            cache.warn(f"{cache.path(key)} cannot be loaded ({error}) and is built again")
+    entry = _compile_source(source, dtype)
+    cache.write(key, entry)
+    return _link_code(entry, source, dtype, cached=False)
+
+
+def _cache_key(source: KernelSource, dtype: str) -> str:
+    """Everything that object code depends on."""
+    own = (source.name, source.signature, source.key, source.zeros, dtype)
+    return json.dumps((*own, *astuple(native.host()), native.llvm_version(), _sources_digest()))
 
 
 @cache
@@ -171,37 +228,28 @@ def _sources_digest() -> str:
     return digest.hexdigest()
 
 
-def _key(source: Source, dtype: str) -> str:
-    import llvmlite
-
-    target = native.host()
-    parts = (
-        *(source.name, source.signature, source.key, source.zeros, dtype),
-        *(target.triple, target.cpu, target.features, target.register_bytes),
-        *(llvmlite.__version__, _sources_digest()),
-    )
-    return json.dumps(parts)
-
-
-def _object_code(source: Source, dtype: str, cache: Cache) -> tuple[Entry, bool]:
-    """The entry of a source, from the cache or made now, and whether it came from the cache."""
-    key = _key(source, dtype)
-    kept = cache.read(key)
-    if kept is not None:
-        return kept, True
+def _compile_source(source: KernelSource, dtype: str) -> Entry:
+    """Object code of a source and facts about it: the stages from Python function to bytes."""
     start = time.perf_counter()
-    recorded = source.tape()
-    tape = fused(recorded) if native.host().fuses else recorded
-    vector = vector_type(dtype, native.host().register_bytes)
-    # a step hands its outputs to the next, any other function writes them
-    parts = [] if source.scan else split(tape.outputs, source.outputs)
+    target = native.host()
+    vector = vector_type(dtype, target.register_bytes)
+    # record: run the function on symbols; every operation becomes an entry of the tape
+    recorded = source.record_tape()
+    # fuse: sums of products as multiply-adds, where the processor has them
+    tape = fuse_multiply_adds(recorded) if target.fuses else recorded
+    # store places: a step leaves its outputs to the next one, any other function writes them
+    parts = [] if source.scan else split_outputs(tape.outputs, source.outputs)
     places = step_places(tape, source.scan) if source.scan else {}
-    plan = schedule(tape, writes_after(tape, parts, vector.lanes, source.zeros))
-    ir = lower(tape, plan, vector, source.loop(tape, plan, vector, places), places)
-    if dtype == "float64" and source.is_direct:
-        ir += "\n" + direct_ir(source.inputs, source.outputs, _LOOP, makes=source.zeros)
-    code = native.assemble(ir, native.host())
-    counts = recorded.counts()
+    writes = writes_after(tape, parts, vector.lanes, source.zeros)
+    # schedule: short pieces, with a workspace for the values that outlive a piece
+    plan = schedule_pieces(tape, writes)
+    # lower: the pieces as LLVM IR, with the loop over the batch and the call past NumPy
+    ir = lower_tape(tape, plan, vector, source.loop_ir(tape, plan, vector, places), places)
+    if dtype == "float64" and source.has_fast_call:
+        ir += "\n" + fast_call_ir(source.inputs, source.outputs, _LOOP, makes=source.zeros)
+    # assemble: IR to object code
+    code = native.assemble(ir, target)
+    counts = recorded.operation_counts()
     # a number that is moved counts as ten; those of a step move less often, but all are counted
     moved = sum(map(math.prod, (*source.inputs, *source.outputs)))
     facts = {
@@ -210,54 +258,57 @@ def _object_code(source: Source, dtype: str, cache: Cache) -> tuple[Entry, bool]
         "operations": counts,
         "cost": sum(counts.values()) + 10 * moved,
         "lanes": vector.lanes,
-        "cpu": native.host().cpu,
+        "cpu": target.cpu,
         "pieces": len(plan.pieces),
         "workspace": plan.workspace,
         "bytes": len(code),
         "seconds": time.perf_counter() - start,
     }
-    entry = Entry(facts, code)
-    cache.write(key, entry)
-    return entry, False
+    return Entry(facts, code)
 
 
-def compile_kernel(source: Source, cache: Cache | None = None) -> Kernel:
-    """The kernel of a source. The float32 loop is made when float32 arrays first arrive."""
-    cache = cache or Cache()
-    start = time.perf_counter()
+def _link_code(entry: Entry, source: KernelSource, dtype: str, cached: bool) -> _LoadedCode:
+    """The object code of an entry, linked into this process."""
+    if not isinstance(entry.facts, dict) or not entry.facts.keys() >= _FACTS:
+        raise ValueError("facts are missing")
+    names = (_LOOP, FAST_CALL) if dtype == "float64" and source.has_fast_call else (_LOOP,)
+    library, addresses = native.link(entry.code, f"{source.name}_{dtype}_{next(_numbers)}", names)
+    return _LoadedCode(entry, addresses, library, cached)
+
+
+def _compile_float32(source: KernelSource, cache: Cache, loops: Loops) -> None:
+    """Compile the float32 loop, unless there is one, and put it into the table."""
     with _lock:
-        entry, cached = _object_code(source, "float64", cache)
-        library, addresses = _linked(entry, source, "float64")
-        # NumPy takes float32 where all are float32, else the first loop that loses nothing
-        loops = Loops(("float64", "float32"), len(source.arguments), len(source.results))
-        loops.set(0, addresses[_LOOP], library)
-        loops.set(1, *_later(source, cache, loops), made=False)
-        gufunc = make_gufunc(loops, source.name, source.doc, source.signature)
-        general: Callable[..., Any] = gufunc
-        if not source.zeros:
-            cost, narrow = entry.facts["cost"], partial(_make_narrow, source, cache, loops)
-            general = partial(refill, gufunc, source.inputs, source.outputs, cost, narrow)
-        direct = make_direct(addresses.get(DIRECT, 0), loops, general, source.name, source.doc)
-    facts = {
-        **entry.facts,
-        "cached": cached,
-        "ready": time.perf_counter() - start,
-        "file": str(cache.path(_key(source, "float64"))),
-    }
-    return Kernel(gufunc, direct or general, general, source, facts)
-
-
-def _linked(entry: Entry, source: Source, dtype: str) -> tuple[Any, dict[str, int]]:
-    """The loaded library of an entry and the addresses of its functions."""
-    names = (_LOOP, DIRECT) if dtype == "float64" and source.is_direct else (_LOOP,)
-    return native.link(entry.code, f"{source.name}_{dtype}_{next(_numbers)}", names)
+        if not loops.ready:
+            code = _load_code(source, "float32", cache)
+            loops.set_loop(1, code.addresses[_LOOP], code.library)
+            loops.ready = True
 
 
 _LOOP_TYPE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)
 
 
-def _fill_with_nan(source: Source, args: int, dims: int, steps: int) -> None:
-    """Float32 outputs that cannot be computed, number by number as a gufunc describes them."""
+def _lazy_float32_loop(source: KernelSource, cache: Cache, loops: Loops) -> tuple[int, Any]:
+    """A loop that compiles the float32 loop when it is first called, and runs it."""
+
+    def first_call(args: int, dims: int, steps: int, data: int) -> None:
+        try:
+            _compile_float32(source, cache, loops)
+            _LOOP_TYPE(loops.loop_address(1))(args, dims, steps, data)
+        except BaseException as error:  # nothing may pass through native code
+            _fill_with_nan(source, args, dims, steps)
+            if not isinstance(error, Exception):
+                raise  # an interrupt, of which ctypes tells
+            why = error.__cause__ or error
+            text = f"{source.name}: no float32 loop: {str(why) or type(why).__name__}"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+    callback = _LOOP_TYPE(first_call)
+    return ctypes.cast(callback, ctypes.c_void_p).value or 0, callback
+
+
+def _fill_with_nan(source: KernelSource, args: int, dims: int, steps: int) -> None:
+    """Write NaN to the float32 outputs of a call, number by number, as a gufunc describes them."""
     shapes = (*source.arguments, *source.results)
     names, count = list(dict.fromkeys(itertools.chain(*shapes))), len(shapes)
     n, *extents = (ctypes.c_ssize_t * (1 + len(names))).from_address(dims)
@@ -272,30 +323,11 @@ def _fill_with_nan(source: Source, args: int, dims: int, steps: int) -> None:
             ctypes.c_float.from_address(place).value = math.nan
 
 
-def _make_narrow(source: Source, cache: Cache, loops: Loops) -> None:
-    """Make the float32 loop, if it is not made yet, and put it in its place."""
-    with _lock:
-        if not loops.ready:
-            entry, _ = _object_code(source, "float32", cache)
-            library, addresses = _linked(entry, source, "float32")
-            loops.set(1, addresses[_LOOP], library)
-            loops.ready = True
-
-
-def _later(source: Source, cache: Cache, loops: Loops) -> tuple[int, Any]:
-    """A loop that, when first called, makes the float32 loop and runs it."""
-
-    def first_call(args: int, dims: int, steps: int, data: int) -> None:
-        try:
-            _make_narrow(source, cache, loops)
-            _LOOP_TYPE(loops.address(1))(args, dims, steps, data)
-        except BaseException as error:  # nothing may pass through native code
-            _fill_with_nan(source, args, dims, steps)
-            if not isinstance(error, Exception):
-                raise  # an interrupt, of which ctypes tells
-            why = error.__cause__ or error
-            text = f"{source.name}: no float32 loop: {str(why) or type(why).__name__}"
-            warnings.warn(text, RuntimeWarning, stacklevel=2)
-
-    callback = _LOOP_TYPE(first_call)
-    return ctypes.cast(callback, ctypes.c_void_p).value or 0, callback
+def _fold_list(x: Sequence[Any], shape: Shape) -> Any:
+    """A flat list folded into nested lists; a single number for no axes."""
+    if not shape:
+        return x[0]
+    if len(shape) == 1:
+        return list(x)
+    step = math.prod(shape[1:])
+    return [_fold_list(x[k * step : (k + 1) * step], shape[1:]) for k in range(shape[0])]

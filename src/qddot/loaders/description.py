@@ -1,4 +1,4 @@
-"""What every loader produces, and how it becomes a model."""
+"""The description that every loader returns, and the model that is made of it."""
 
 from __future__ import annotations
 
@@ -9,23 +9,30 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
-from qddot.assembly import assemble, fixed_joint, resolve_links
-from qddot.errors import DescriptionError, ImpossibleInertia, InvalidModel, NotUnderstood
-from qddot.joints import JOINTS, Joint
-from qddot.model import STANDARD_GRAVITY, Model, massless_leaves
-from qddot.parts import (
+from qddot.errors import DescriptionError, ImpossibleInertia, InvalidArgument, InvalidModel
+from qddot.model.assembly import assemble, fixed_joint, resolve_links
+from qddot.model.inputs import snap_transform, snap_vector
+from qddot.model.joints import JOINTS, Joint
+from qddot.model.links import (
     Coupling,
     Finding,
     FrameDraft,
     Link,
     Loop,
     PolynomialCoupling,
-    inertia_defect,
-    open_loops,
+    warn_of_defects,
 )
-from qddot.spatial import Mat3, Transform, Vec3
+from qddot.model.model import STANDARD_GRAVITY, Model
+from qddot.spatial.algebra import Transform, Vec3
 
-__all__ = ["Base", "Couplings", "Description", "resolve", "to_model", "unwarned"]
+__all__ = [
+    "Base",
+    "Couplings",
+    "Description",
+    "resolve_description",
+    "suppress_warnings",
+    "to_model",
+]
 
 Base = Literal["fixed", "free"] | None
 Couplings = Literal["exact", "free"]
@@ -61,41 +68,45 @@ def to_model(description: Description, base: Base, couplings: Couplings, strict:
         ("couplings", couplings, ("exact", "free")),
     ):
         if not (value is None or isinstance(value, str)) or value not in accepted:
-            raise NotUnderstood(what, value, f"accepted: {', '.join(map(repr, accepted))}")
+            raise InvalidArgument(what, value, f"accepted: {', '.join(map(repr, accepted))}")
     for finding in description.findings:
         if base == "free" and finding.kind == "unweighed":
             raise DescriptionError(description.file, finding.message, finding.subject)
-    links = [_cleaned(link) for link in description.links]
+    links = [_snap_link(link) for link in description.links]
     kept = description.couplings if couplings == "exact" else ()
-    defects = [d for x in links for d in inertia_defect(f"link {x.name!r}", x.inertia)]
-    if strict and defects:
-        subject = defects[0].subject
-        place = description.file
-        if subject in description.lines:
-            place += f":{description.lines[subject]}"
-        raise ImpossibleInertia(f"{place}: {subject}" if place else subject, defects[0].message)
     try:
         model = assemble(
             description.name,
             _with_base(links, base, description.root_poses),
-            [dataclasses.replace(f, placement=_snapped(f.placement)) for f in description.frames],
+            [
+                dataclasses.replace(f, placement=snap_transform(f.placement))
+                for f in description.frames
+            ],
             kept,
             gravity=description.gravity,
             loops=description.loops,
             polynomial_couplings=description.polynomial_couplings,
-            health=(*defects, *open_loops(description.loops), *description.findings),
+            health=description.findings,
         )
     except InvalidModel as error:
         if not description.file:
             raise
         line = description.lines.get(error.element)
         raise DescriptionError(description.file, error.reason, error.element, line) from error
-    if defects:
-        names = ", ".join(d.subject for d in defects[:4]) + (", …" if len(defects) > 4 else "")
-        warnings.warn(
-            f"{description.name}: {len(defects)} impossible inertia(s): {names}; see health",
-            stacklevel=4,
-        )
+    defects = [f for f in model.health if f.kind == "inertia"]
+    if strict and defects:
+        subject = defects[0].subject
+        place = description.file
+        if subject in description.lines:
+            place += f":{description.lines[subject]}"
+        raise ImpossibleInertia(f"{place}: {subject}" if place else subject, defects[0].message)
+    warn_of_defects(description.name, defects, stacklevel=4)
+    # what the file says of the dynamics and no model has
+    ignored = [f for f in description.findings if f.kind == "ignored" and f.severity == "warning"]
+    if ignored:
+        listed = "; ".join(f"{f.subject}: {f.message}" for f in ignored[:4])
+        more = f"; {len(ignored) - 4} more, see health" if len(ignored) > 4 else ""
+        warnings.warn(f"{description.name}: {listed}{more}", stacklevel=4)
     return dataclasses.replace(
         model,
         configurations={
@@ -103,21 +114,20 @@ def to_model(description: Description, base: Base, couplings: Couplings, strict:
             for name, values in description.configurations.items()
             if set(model.joint_names) <= set(values)
         },
-        health=(*model.health, *massless_leaves(model.bodies)),
     )
 
 
 @contextmanager
-def unwarned() -> Iterator[None]:
-    """Models without the warning of impossible inertias, for whoever names these otherwise."""
+def suppress_warnings() -> Iterator[None]:
+    """Suppress the warnings of models, for callers that show their health otherwise."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
-def resolve(description: Description, base: Base, couplings: Couplings) -> Description:
+def resolve_description(description: Description, base: Base, couplings: Couplings) -> Description:
     """The same robot with its root as asked and every joint settled; `to_model` checks it first."""
-    links = [_cleaned(link) for link in description.links]
+    links = [_snap_link(link) for link in description.links]
     kept = description.couplings if couplings == "exact" else ()
     links = resolve_links(_with_base(links, base, description.root_poses), kept)
     return dataclasses.replace(description, links=tuple(links), couplings=())
@@ -128,8 +138,18 @@ def _with_base(links: list[Link], base: Base, poses: Mapping[str, Transform]) ->
     roots = [x for x in links if x.parent is None]
     if base is None or not roots:
         return links
-    still = _still(links)
-    floating = [x for x in links if x.joint.kind.name == "free" and x.parent in still]
+    # the world (None) and the links held to it by fixed joints
+    fixed: dict[str | None, list[str]] = {}
+    for link in links:
+        if link.joint.kind.nv == 0:
+            fixed.setdefault(link.parent, []).append(link.name)
+    still: set[str | None] = {None}
+    stack: list[str | None] = [None]
+    while stack:
+        more = set(fixed.get(stack.pop(), ())) - still
+        still |= more
+        stack.extend(more)
+    floating = [x for x in links if x.joint.kind.floats and x.parent in still]
     if base == "fixed":
         swap = {
             x.name: dataclasses.replace(
@@ -157,24 +177,6 @@ def _with_base(links: list[Link], base: Base, poses: Mapping[str, Transform]) ->
     return [swap.get(x.name, x) for x in links]
 
 
-def _still(links: list[Link]) -> set[str | None]:
-    """The world (None) and the links held to it by fixed joints."""
-    still: set[str | None] = {None}
-    fixed = [x for x in links if x.joint.kind.nv == 0]
-    while more := {x.name for x in fixed if x.parent in still} - still:
-        still |= more
-    return still
-
-
-def _cleaned(link: Link) -> Link:
-    joint = dataclasses.replace(link.joint, axes=tuple(_snap_vector(a) for a in link.joint.axes))
-    return dataclasses.replace(link, placement=_snapped(link.placement), joint=joint)
-
-
-def _snapped(X: Transform) -> Transform:
-    """Rotation entries a rounding error away from 0, 1 or -1 made exact, so that they fold away."""
-    return Transform(Mat3(*(_snap_vector(row) for row in X.R)), X.p)
-
-
-def _snap_vector(v: Vec3) -> Vec3:
-    return Vec3(*(next((k for k in (0.0, 1.0, -1.0) if abs(x - k) < 1e-15), x) for x in v))
+def _snap_link(link: Link) -> Link:
+    joint = dataclasses.replace(link.joint, axes=tuple(snap_vector(a) for a in link.joint.axes))
+    return dataclasses.replace(link, placement=snap_transform(link.placement), joint=joint)

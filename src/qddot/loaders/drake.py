@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qddot.errors import InvalidModel
-from qddot.joints import JOINTS, Drivetrain, Joint, Limits, plane_basis
 from qddot.loaders.description import Description
-from qddot.parts import Link
-from qddot.spatial import Inertia, Mat3, Sym3, Transform, Vec3
+from qddot.model.joints import JOINTS, Drivetrain, Joint, Limits, plane_basis
+from qddot.model.links import Link
+from qddot.spatial.algebra import Inertia, Mat3, Sym3, Transform, Vec3
 
 if TYPE_CHECKING:
     from pydrake.multibody.plant import MultibodyPlant
@@ -31,14 +31,26 @@ _ROUNDING = 1e-9
 
 def describe_drake(plant: MultibodyPlant) -> Description:
     """The description in a plant, joints and bodies by the names they have there."""
+    from pydrake.multibody.tree import ModelInstanceIndex
+
+    # the name of the first model that is neither the world nor the default one
+    count = plant.num_model_instances()
+    instances = (plant.GetModelInstanceName(ModelInstanceIndex(i)) for i in range(count))
+    name = next((n for n in instances if not n.endswith("ModelInstance")), "plant")
+    # reflected inertia of the actuators by joint
+    armature: dict[str, float] = {}
+    for index in plant.GetJointActuatorIndices():
+        actuator = plant.get_joint_actuator(index)
+        driven = actuator.joint().name()
+        armature[driven] = armature.get(driven, 0.0) + float(actuator.default_reflected_inertia())
+    # bodies in the order of their numbers, each with the joint that carries it
     joints = {}
     for index in plant.GetJointIndices():
         joint = plant.get_joint(index)
         joints[int(joint.child_body().index())] = joint
-    armature = _armatures(plant)
-    links = [link for i in sorted(joints) for link in _links(plant, joints[i], armature)]
+    links = [link for i in sorted(joints) for link in _read_links(plant, joints[i], armature)]
     gravity = _vector(plant.gravity_field().gravity_vector())
-    return Description(_name(plant), tuple(links), gravity=gravity)
+    return Description(name, tuple(links), gravity=gravity)
 
 
 def reference_position(joint: Any) -> float:
@@ -64,36 +76,15 @@ def drake_messages() -> Iterator[list[str]]:
     """What Drake says while it reads a file, kept from the terminal."""
     logger, heard = logging.getLogger("drake"), []
 
-    def keep(record: logging.LogRecord) -> bool:
+    def keep_message(record: logging.LogRecord) -> bool:
         heard.append(record.getMessage())
         return False
 
-    logger.addFilter(keep)
+    logger.addFilter(keep_message)
     try:
         yield heard
     finally:
-        logger.removeFilter(keep)
-
-
-def _name(plant: MultibodyPlant) -> str:
-    """The name of the first model that is neither the world nor the default one."""
-    from pydrake.multibody.tree import ModelInstanceIndex
-
-    names = (
-        plant.GetModelInstanceName(ModelInstanceIndex(i))
-        for i in range(plant.num_model_instances())
-    )
-    return next((n for n in names if not n.endswith("ModelInstance")), "plant")
-
-
-def _armatures(plant: MultibodyPlant) -> dict[str, float]:
-    """Reflected inertia of the actuators by joint."""
-    found: dict[str, float] = {}
-    for index in plant.GetJointActuatorIndices():
-        actuator = plant.get_joint_actuator(index)
-        name = actuator.joint().name()
-        found[name] = found.get(name, 0.0) + float(actuator.default_reflected_inertia())
-    return found
+        logger.removeFilter(keep_message)
 
 
 def _vector(v: Any) -> Vec3:
@@ -106,7 +97,7 @@ def _transform(X: Any) -> Transform:
     )
 
 
-def _inertia(body: Any) -> Inertia:
+def _read_inertia(body: Any) -> Inertia:
     """The inertia of a body about its origin."""
     M = body.default_spatial_inertia()
     mass, unit = float(M.get_mass()), M.get_unit_inertia().CopyToFullMatrix3()
@@ -115,34 +106,30 @@ def _inertia(body: Any) -> Inertia:
     return Inertia(mass, _vector(M.get_com()) * mass, tensor)
 
 
-def _links(plant: MultibodyPlant, joint: Any, armature: dict[str, float]) -> Iterator[Link]:
+def _read_links(plant: MultibodyPlant, joint: Any, armature: dict[str, float]) -> Iterator[Link]:
     """The link of a joint, and that of its body where the frame of the joint lies elsewhere."""
     body, parent = joint.child_body(), joint.parent_body()
     above = None if parent.index() == plant.world_body().index() else parent.name()
     placement = _transform(joint.frame_on_parent().GetFixedPoseInBodyFrame())
-    made = _joint(joint, armature.get(joint.name(), 0.0))
+    made = _read_joint(joint, armature.get(joint.name(), 0.0))
     held = _transform(joint.frame_on_child().GetFixedPoseInBodyFrame()).inverse()
     if made.kind.nq == 1 and made.offset:
         held = made.kind.transform(made, [-made.offset]) @ held
     if made.kind.nv == 0:
         fixed = placement @ _transform(joint.X_FM()) @ held
-        yield Link(body.name(), above, fixed, made, _inertia(body))
+        yield Link(body.name(), above, fixed, made, _read_inertia(body))
         return
-    if _is_identity(held):
-        yield Link(body.name(), above, placement, made, _inertia(body))
+    # the frame of the joint on the child may be the frame of the body
+    pairs = zip(held, Transform.identity(), strict=True)
+    if all(abs(a - b) < 1e-15 for row in pairs for a, b in zip(*row, strict=True)):
+        yield Link(body.name(), above, placement, made, _read_inertia(body))
         return
     yield Link(f"{body.name()}/{joint.name()}", above, placement, made)
     rigid = Joint(f"{body.name()} (fixed)", JOINTS["fixed"])
-    yield Link(body.name(), f"{body.name()}/{joint.name()}", held, rigid, _inertia(body))
+    yield Link(body.name(), f"{body.name()}/{joint.name()}", held, rigid, _read_inertia(body))
 
 
-def _is_identity(X: Transform) -> bool:
-    numbers = [float(c) for row in X for c in row]
-    still = [float(c) for row in Transform.identity() for c in row]
-    return max(abs(a - b) for a, b in zip(numbers, still, strict=True)) < 1e-15
-
-
-def _joint(joint: Any, armature: float) -> Joint:
+def _read_joint(joint: Any, armature: float) -> Joint:
     kind, name = joint.type_name(), joint.name()
     if kind == "weld":
         return Joint(f"{name} (fixed)", JOINTS["fixed"])

@@ -8,15 +8,15 @@ cosine and sine. A joint that the joint table lacks becomes a chain of simple on
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from qddot.errors import InvalidModel
-from qddot.joints import JOINTS, Drivetrain, Joint, Limits, plane_basis
 from qddot.loaders.description import Description
-from qddot.parts import Coupling, Finding, FrameDraft, Link
-from qddot.spatial import Inertia, Mat3, Sym3, Transform, Vec3
+from qddot.model.joints import JOINTS, Drivetrain, Joint, Limits, plane_basis
+from qddot.model.links import Coupling, Finding, FrameDraft, Link
+from qddot.spatial.algebra import Inertia, Mat3, Sym3, Transform, Vec3
 
 if TYPE_CHECKING:
     import pinocchio
@@ -25,7 +25,7 @@ __all__ = ["describe_pinocchio"]
 
 _X, _Y, _Z = Mat3.identity()
 _WHOLE = {"Spherical": "ball", "FreeFlyer": "free"}
-_CHAINS = {
+_CHAINS: dict[str, tuple[str, tuple[tuple[str, Vec3], ...]]] = {
     "SphericalZYX": ("revolute", (("z", _Z), ("y", _Y), ("x", _X))),
     "Translation": ("prismatic", (("x", _X), ("y", _Y), ("z", _Z))),
 }
@@ -43,7 +43,7 @@ _UNLIMITED = 1e300
 
 
 @dataclass(frozen=True)
-class _Step:
+class _ChainLink:
     """One joint of the chain that a Pinocchio joint becomes, and where its q and v begin there."""
 
     placement: Transform
@@ -55,22 +55,53 @@ class _Step:
 def describe_pinocchio(model: pinocchio.Model) -> Description:
     """The description in a pinocchio.Model, joints and bodies by the names they have there."""
     names = _link_names(model)
-    chains = {i: _chain(model, i) for i in range(1, model.njoints)}
-    links = [] if 0 not in names else [_base(model, names[0])]
-    for i, chain in chains.items():
-        links += _links(model, i, names, chain)
-    steps = [step for chain in chains.values() for step in chain]
+    links: list[Link] = []
+    steps: list[_ChainLink] = []
+    # the body that is fixed to the world
+    if 0 in names:
+        held = Joint(f"{names[0]} (fixed)", JOINTS["fixed"])
+        inertia = _read_inertia(model.inertias[0])
+        links.append(Link(names[0], None, Transform.identity(), held, inertia))
+    # a link for each step of the chain of each joint, all but the last without mass
+    for i in range(1, model.njoints):
+        name, X = str(model.names[i]), _transform(model.jointPlacements[i])
+        if model.joints[i].shortname() == "JointModelMimic":
+            chain = [_ChainLink(X, _mimic_joint(model, i), -1, -1)]
+        else:
+            chain = list(_split_joint(model, name, model.joints[i], X))
+        parent = names.get(model.parents[i])
+        for step in chain:
+            last = step is chain[-1]
+            link = names[i] if last else f"{names[i]}/{step.joint.name}"
+            inertia = _read_inertia(model.inertias[i]) if last else Inertia.zero()
+            links.append(Link(link, parent, step.placement, step.joint, inertia))
+            parent = link
+        steps += chain
+    # mimic joints follow a leader
+    couplings = []
+    for i in getattr(model, "mimicking_joints", ()):
+        mimic, leader = model.joints[i].extract(), str(model.names[_find_leader(model, i)])
+        ratio, offset = float(mimic.scaling), float(mimic.offset)
+        couplings.append(Coupling(str(model.names[i]), leader, ratio, offset))
+    # rotors, which Pinocchio keeps beside its dynamics
+    findings = []
+    for i in range(1, model.njoints):
+        joint = model.joints[i]
+        at = slice(joint.idx_v, joint.idx_v + joint.nv)
+        if (model.rotorInertia[at] * model.rotorGearRatio[at]).any():
+            message = "rotorInertia is ignored, as in Pinocchio's dynamics, which use the armature"
+            findings.append(Finding("info", "ignored", f"joint {model.names[i]!r}", message))
     return Description(
         model.name or "pinocchio",
         tuple(links),
-        tuple(_frames(model, names, {link.name for link in links})),
-        tuple(_couplings(model)),
+        tuple(_read_frames(model, names, {link.name for link in links})),
+        tuple(couplings),
         gravity=_vector(model.gravity.linear),
         configurations={
-            entry.key(): {s.joint.name: _coordinates(s, entry.data()) for s in steps}
+            entry.key(): {s.joint.name: _read_coordinates(s, entry.data()) for s in steps}
             for entry in model.referenceConfigurations
         },
-        findings=tuple(_ignored(model)),
+        findings=tuple(findings),
     )
 
 
@@ -82,7 +113,7 @@ def _transform(X: Any) -> Transform:
     return Transform(Mat3(*(_vector(row) for row in X.rotation)), _vector(X.translation))
 
 
-def _inertia(Y: Any) -> Inertia:
+def _read_inertia(Y: Any) -> Inertia:
     I = Y.inertia
     tensor = Sym3(*(float(I[r, c]) for r, c in ((0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (2, 2))))
     return Inertia.at_com(float(Y.mass), _vector(Y.lever), tensor)
@@ -108,33 +139,9 @@ def _link_names(model: pinocchio.Model) -> dict[int, str]:
     return found
 
 
-def _base(model: pinocchio.Model, name: str) -> Link:
-    """What is fixed to the world."""
-    held = Joint(f"{name} (fixed)", JOINTS["fixed"])
-    return Link(name, None, Transform.identity(), held, _inertia(model.inertias[0]))
-
-
-def _links(
-    model: pinocchio.Model, i: int, names: dict[int, str], chain: Sequence[_Step]
-) -> Iterator[Link]:
-    """The links of one joint: one for each step of its chain, all but the last without mass."""
-    parent = names.get(model.parents[i])
-    for step in chain:
-        last = step is chain[-1]
-        link = names[i] if last else f"{names[i]}/{step.joint.name}"
-        inertia = _inertia(model.inertias[i]) if last else Inertia.zero()
-        yield Link(link, parent, step.placement, step.joint, inertia)
-        parent = link
-
-
-def _chain(model: pinocchio.Model, i: int) -> list[_Step]:
-    name, joint = str(model.names[i]), model.joints[i]
-    if joint.shortname() == "JointModelMimic":
-        return [_Step(_transform(model.jointPlacements[i]), _follower(model, i), -1, -1)]
-    return list(_steps(model, name, joint, _transform(model.jointPlacements[i])))
-
-
-def _steps(model: pinocchio.Model, name: str, joint: Any, X: Transform) -> Iterator[_Step]:
+def _split_joint(
+    model: pinocchio.Model, name: str, joint: Any, X: Transform
+) -> Iterator[_ChainLink]:
     """The joints of the table that make up a joint of Pinocchio, from placement X on."""
     kind, iq, iv = joint.shortname().removeprefix("JointModel"), joint.idx_q, joint.idx_v
     if kind == "Composite":
@@ -142,30 +149,28 @@ def _steps(model: pinocchio.Model, name: str, joint: Any, X: Transform) -> Itera
         for k, (part, placement) in enumerate(
             zip(composite.joints, composite.jointPlacements, strict=True), 1
         ):
-            yield from _steps(model, f"{name}.{k}", part, X @ _transform(placement))
+            yield from _split_joint(model, f"{name}.{k}", part, X @ _transform(placement))
             X = Transform.identity()
         return
     if kind in _CHAINS or kind == "Universal":
-        row, parts = _CHAINS.get(kind) or ("revolute", _universal_axes(joint))
+        row, parts = _CHAINS.get(kind, ("revolute", ()))
+        if kind == "Universal":
+            whole = joint.extract()
+            first, second = _vector(whole.axis1), _vector(whole.axis2)
+            parts = (("1", first), ("2", second))
         for k, (suffix, axis) in enumerate(parts):
-            limits = _limits(model, iq + k, iv + k)
-            drive = _drivetrain(model, f"{name}.{suffix}", iv + k, 1)
+            limits = _read_limits(model, iq + k, iv + k)
+            drive = _read_drivetrain(model, f"{name}.{suffix}", iv + k, 1)
             made = Joint(f"{name}.{suffix}", JOINTS[row], (axis,), limits=limits, drivetrain=drive)
-            yield _Step(X, made, iq + k, iv + k)
+            yield _ChainLink(X, made, iq + k, iv + k)
             X = Transform.identity()
         return
-    yield _Step(X, _joint(model, name, joint, kind), iq, iv)
+    yield _ChainLink(X, _read_joint(model, name, joint, kind), iq, iv)
 
 
-def _universal_axes(joint: Any) -> tuple[tuple[str, Vec3], ...]:
-    """The two axes of a universal joint, by the suffix of their names."""
-    whole = joint.extract()
-    return (("1", _vector(whole.axis1)), ("2", _vector(whole.axis2)))
-
-
-def _joint(model: pinocchio.Model, name: str, joint: Any, kind: str) -> Joint:
+def _read_joint(model: pinocchio.Model, name: str, joint: Any, kind: str) -> Joint:
     iq, iv = joint.idx_q, joint.idx_v
-    drive = _drivetrain(model, name, iv, joint.nv)
+    drive = _read_drivetrain(model, name, iv, joint.nv)
     if kind in _WHOLE:
         return Joint(name, JOINTS[_WHOLE[kind]], drivetrain=drive)
     if kind == "Planar":
@@ -173,8 +178,8 @@ def _joint(model: pinocchio.Model, name: str, joint: Any, kind: str) -> Joint:
     if kind not in _ONE_AXIS:
         known = ", ".join((*_ONE_AXIS, *_WHOLE, *_CHAINS, "Planar", "Universal", "Composite"))
         raise InvalidModel(f"joint {name!r}", f"type {kind} is not one of {known}, Mimic")
-    limits = _limits(model, iq if joint.nq == 1 else None, iv)
-    axis, pitch, _ = _screw(name, _unit_velocity(model, joint, iv))
+    limits = _read_limits(model, iq if joint.nq == 1 else None, iv)
+    axis, pitch, _ = _screw_motion(name, _unit_velocity(model, joint, iv))
     row = JOINTS[_ONE_AXIS[kind]]
     return Joint(name, row, (axis,), pitch, limits=limits, drivetrain=drive)
 
@@ -191,7 +196,7 @@ def _unit_velocity(model: pinocchio.Model, joint: Any, iv: int) -> Any:
     return data.v
 
 
-def _screw(name: str, motion: Any) -> tuple[Vec3, float, str]:
+def _screw_motion(name: str, motion: Any) -> tuple[Vec3, float, str]:
     """Axis, pitch and row of the joint table of a motion along or about an axis."""
     lin, ang = _vector(motion.linear), _vector(motion.angular)
     speed, rate = math.sqrt(lin.dot(lin)), math.sqrt(ang.dot(ang))
@@ -203,49 +208,50 @@ def _screw(name: str, motion: Any) -> tuple[Vec3, float, str]:
     return axis, lin.dot(axis) / rate, "helical" if speed else "revolute"
 
 
-def _upper(model: pinocchio.Model, name: str) -> Any:
+def _upper_limits(model: pinocchio.Model, name: str) -> Any:
     """An upper limit by its name before version 4, which has both limits under longer names."""
     longer = {"friction": "upperDryFrictionLimit"}.get(name, f"upper{name[0].upper()}{name[1:]}")
     return getattr(model, longer) if hasattr(model, longer) else getattr(model, name)
 
 
-def _leader(model: pinocchio.Model, i: int) -> int:
+def _find_leader(model: pinocchio.Model, i: int) -> int:
     return int(list(model.mimicked_joints)[list(model.mimicking_joints).index(i)])
 
 
-def _follower(model: pinocchio.Model, i: int) -> Joint:
+def _mimic_joint(model: pinocchio.Model, i: int) -> Joint:
     """A mimic joint; Pinocchio tells its axis only through how it moves."""
-    name, leader = str(model.names[i]), model.joints[_leader(model, i)]
+    name, leader = str(model.names[i]), model.joints[_find_leader(model, i)]
     if leader.nv != 1:
         raise InvalidModel(f"joint {name!r}", f"mimics {leader.shortname()}, of several freedoms")
-    axis, pitch, row = _screw(name, _unit_velocity(model, model.joints[i].extract(), leader.idx_v))
+    axis, pitch, row = _screw_motion(
+        name, _unit_velocity(model, model.joints[i].extract(), leader.idx_v)
+    )
     if model.joints[i].extract().scaling < 0:
         axis = -axis
     return Joint(name, JOINTS[row], (axis,), pitch)
 
 
-def _couplings(model: pinocchio.Model) -> Iterator[Coupling]:
-    for i in getattr(model, "mimicking_joints", ()):
-        mimic, leader = model.joints[i].extract(), str(model.names[_leader(model, i)])
-        yield Coupling(str(model.names[i]), leader, float(mimic.scaling), float(mimic.offset))
-
-
-def _limits(model: pinocchio.Model, iq: int | None, iv: int) -> Limits:
-    def bound(values: Any, k: int) -> float:
+def _read_limits(model: pinocchio.Model, iq: int | None, iv: int) -> Limits:
+    def finite_bound(values: Any, k: int) -> float:
         x = float(values[k])
         return math.copysign(math.inf, x) if abs(x) >= _UNLIMITED else x
 
-    speed, effort = (bound(_upper(model, key), iv) for key in ("velocityLimit", "effortLimit"))
+    speed, effort = (
+        finite_bound(_upper_limits(model, key), iv) for key in ("velocityLimit", "effortLimit")
+    )
     if iq is None:
         return Limits(velocity=speed, effort=effort)
-    lower, upper = bound(model.lowerPositionLimit, iq), bound(model.upperPositionLimit, iq)
+    lower, upper = (
+        finite_bound(model.lowerPositionLimit, iq),
+        finite_bound(model.upperPositionLimit, iq),
+    )
     return Limits(lower, upper, speed, effort)
 
 
-def _drivetrain(model: pinocchio.Model, name: str, iv: int, nv: int) -> Drivetrain:
+def _read_drivetrain(model: pinocchio.Model, name: str, iv: int, nv: int) -> Drivetrain:
     """Armature and losses, which must be the same for all freedoms of a joint."""
 
-    def common(key: str, values: Any) -> float:
+    def common_value(key: str, values: Any) -> float:
         own = {float(x) for x in values[iv : iv + nv]}
         if len(own) > 1:
             listed = ", ".join(f"{x:g}" for x in sorted(own))
@@ -253,14 +259,20 @@ def _drivetrain(model: pinocchio.Model, name: str, iv: int, nv: int) -> Drivetra
             raise InvalidModel(f"joint {name!r}", reason)
         return own.pop()
 
+    upper = _upper_limits(model, "friction")
+    ahead = common_value("friction", upper)
+    back = -common_value("friction", getattr(model, "lowerDryFrictionLimit", -upper))
     return Drivetrain(
-        armature=common("armature", model.armature),
-        damping=common("damping", model.damping),
-        friction=common("friction", _upper(model, "friction")),
+        armature=common_value("armature", model.armature),
+        damping=common_value("damping", model.damping),
+        friction=ahead,
+        backward_friction=back if back != ahead else None,
     )
 
 
-def _frames(model: pinocchio.Model, names: dict[int, str], taken: set[str]) -> Iterator[FrameDraft]:
+def _read_frames(
+    model: pinocchio.Model, names: dict[int, str], taken: set[str]
+) -> Iterator[FrameDraft]:
     """Frames of bodies, tools and sensors that are not those of the links."""
     import pinocchio
 
@@ -277,29 +289,14 @@ def _frames(model: pinocchio.Model, names: dict[int, str], taken: set[str]) -> I
         yield FrameDraft(name, names.get(frame.parentJoint), _transform(frame.placement))
 
 
-def _coordinates(step: _Step, q: Any) -> tuple[float, ...]:
+def _read_coordinates(step: _ChainLink, q: Any) -> tuple[float, ...]:
     """The coordinates of a joint in a configuration of Pinocchio; none for a follower."""
     kind = step.joint.kind
     if step.iq < 0:
         return ()
-    if kind.name == "planar":
+    if kind is JOINTS["planar"]:
         x, y, c, s = (float(x) for x in q[step.iq : step.iq + 4])
         return x, y, math.atan2(s, c)
-    if kind.name == "continuous":
+    if kind is JOINTS["continuous"]:
         return (math.atan2(float(q[step.iq + 1]), float(q[step.iq])),)
     return tuple(float(x) for x in q[step.iq : step.iq + kind.nq])
-
-
-def _ignored(model: pinocchio.Model) -> Iterator[Finding]:
-    """What Pinocchio keeps beside its dynamics."""
-    for i in range(1, model.njoints):
-        joint = model.joints[i]
-        at = slice(joint.idx_v, joint.idx_v + joint.nv)
-        subject = f"joint {model.names[i]!r}"
-        if (model.rotorInertia[at] * model.rotorGearRatio[at]).any():
-            message = "rotorInertia is ignored, as in Pinocchio's dynamics, which use the armature"
-            yield Finding("info", "ignored", subject, message)
-        lower = getattr(model, "lowerDryFrictionLimit", -_upper(model, "friction"))
-        if (_upper(model, "friction")[at] != -lower[at]).any():
-            message = "dry friction differs between directions: the upper limit is taken for both"
-            yield Finding("warning", "ignored", subject, message)

@@ -1,7 +1,7 @@
-"""What has a pose in SDF: scopes of names, the graph of frames, nested and included models.
+"""Frames of SDF: scopes of names, the graph of frames, nested and included models.
 
-`collect` takes up everything with a pose in a world or model into a `Graph`, which then finds what
-a name means, where one frame stands in another, and which link a frame is attached to.
+`collect_frames` puts everything with a pose in a world or model into a `Graph`, which resolves
+names, gives the pose of one frame in another, and the link that a frame is attached to.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from qddot.errors import DescriptionError
-from qddot.loaders.find import resolve_uri
+from qddot.loaders.formats import FORMATS
+from qddot.loaders.locate import resolve_uri
 from qddot.loaders.xml import Element, parse_xml, read_file, whole_degrees
-from qddot.spatial import Transform, Vec3, rotation_from_quaternion, rotation_from_rpy
+from qddot.spatial.algebra import Transform, Vec3, rotation_from_quaternion, rotation_from_rpy
 
 __all__ = [
     "WORLD",
     "Graph",
     "Node",
     "Scope",
-    "collect",
+    "collect_frames",
     "is_true",
     "pose_base",
     "pose_of",
@@ -33,6 +34,13 @@ __all__ = [
 
 WORLD = ""
 _DEEPEST_INCLUDE = 16
+_DEEPEST_MODEL = 50
+_MOST_NODES = 20_000
+_FAR = 16
+"""Poses between two frames from which on the way through the world serves."""
+_UNKNOWN = -1
+_CIRCLE = "::"
+"""No name: stands for a link that is being looked for."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +52,7 @@ class Scope:
     version: tuple[int, int]
     static: bool = False
     depth: int = 0
+    nested: int = 0
 
 
 @dataclass(frozen=True)
@@ -61,12 +70,19 @@ class Graph:
 
     nodes: dict[str, Node] = field(default_factory=dict)
     hidden: str = ""
+    # found once each: chains of frames may be as long as a file
+    _bases: dict[str, str] = field(default_factory=dict)
+    _depths: dict[str, int] = field(default_factory=lambda: {WORLD: 0})
+    _local: dict[str, Transform] = field(default_factory=dict)
+    _world: dict[str, Transform] = field(default_factory=lambda: {WORLD: Transform.identity()})
+    _links: dict[str, str] = field(default_factory=dict)
+    _first: dict[str, str] = field(default_factory=dict)
 
-    def name(self, key: str) -> str:
+    def short_name(self, key: str) -> str:
         """The name by which the model knows a full name."""
         return key.removeprefix("joint ").removeprefix(self.hidden)
 
-    def of(self, tag: str) -> list[str]:
+    def keys_of(self, tag: str) -> list[str]:
         """Full names of all elements of a kind."""
         return [key for key, node in self.nodes.items() if node.element.tag == tag]
 
@@ -75,9 +91,11 @@ class Graph:
         if key in self.nodes:
             first = self.nodes[key].element.line
             raise node.element.error(f"the name is used twice, first on line {first}")
+        if len(self.nodes) >= _MOST_NODES:
+            raise node.element.error(f"there are more than {_MOST_NODES} links, joints and frames")
         self.nodes[key] = node
 
-    def find(self, name: str, scope: Scope, element: Element) -> str:
+    def resolve_name(self, name: str, scope: Scope, element: Element) -> str:
         """The full name of what an element calls by a name."""
         name = name.strip().removesuffix("::__model__")
         if name == "__model__":
@@ -98,73 +116,112 @@ class Graph:
         element, scope = self.nodes[key].element, self.nodes[key].scope
         joint = element.tag == "joint"
         to = element.need("child").text if joint else element.attributes.get("attached_to", "")
-        return self.find(to, scope, element) if to else scope.model
+        return self.resolve_name(to, scope, element) if to else scope.model
 
-    def path(self, key: str) -> list[str]:
-        """The frame, the frame its pose is given in, and so on to the world."""
-        keys = [key]
-        while keys[-1] != WORLD:
-            node = self.nodes[keys[-1]]
+    def base_frame(self, key: str) -> str:
+        """The frame in which a pose is given."""
+        if key not in self._bases:
+            node = self.nodes[key]
             named = pose_base(node.element)
-            base = self.find(named, node.scope, node.element) if named else self.anchor(keys[-1])
-            if base in keys:
-                raise node.element.error("its pose is relative to itself in a circle")
-            keys.append(base)
-        return keys
+            base = self.resolve_name(named, node.scope, node.element) if named else self.anchor(key)
+            self._bases[key] = base
+        return self._bases[key]
 
-    def local(self, key: str) -> Transform:
+    def depth(self, key: str) -> int:
+        """How many poses lie between a frame and the world."""
+        keys = []
+        while key not in self._depths:
+            keys.append(key)
+            self._depths[key] = _UNKNOWN
+            key = self.base_frame(key)
+        if self._depths[key] == _UNKNOWN:
+            raise self.nodes[key].element.error("its pose is relative to itself in a circle")
+        for k in reversed(keys):
+            self._depths[k] = self._depths[self.base_frame(k)] + 1
+        return self._depths[keys[0] if keys else key]
+
+    def local_pose(self, key: str) -> Transform:
         """Pose in the frame it is given in."""
-        node = self.nodes[key]
-        X, placed = pose_of(node.element), node.element.attributes.get("placement_frame", "")
-        if node.inner is None or not placed:
-            return X
-        return X @ self.relative(key, self.find(placed, node.inner, node.element)).inverse()
+        if key not in self._local:
+            node = self.nodes[key]
+            X, placed = pose_of(node.element), node.element.attributes.get("placement_frame", "")
+            if node.inner is not None and placed:
+                inside = self.resolve_name(placed, node.inner, node.element)
+                X = X @ self._pose_below(inside, key).inverse()
+            self._local[key] = X
+        return self._local[key]
 
-    def relative(self, a: str, b: str) -> Transform:
-        """Pose of b in a when every joint is at zero, by the shortest way round."""
-        paths = self.path(a), self.path(b)
-        meeting = next(k for k in paths[1] if k in paths[0])
+    def _pose_below(self, key: str, top: str) -> Transform:
+        """Pose in a frame on the way to the world."""
+        X = Transform.identity()
+        while key != top:
+            if key == WORLD:
+                raise self.nodes[top].element.error("its placement_frame is not placed in it")
+            X, key = self.local_pose(key) @ X, self.base_frame(key)
+        return X
+
+    def world_pose(self, key: str) -> Transform:
+        """Pose in the world when every joint is at zero."""
+        keys = []
+        while key not in self._world:
+            keys.append(key)
+            key = self.base_frame(key)
+        for k in reversed(keys):
+            self._world[k] = self._world[self.base_frame(k)] @ self.local_pose(k)
+        return self._world[keys[0] if keys else key]
+
+    def relative_pose(self, a: str, b: str) -> Transform:
+        """Pose of b in a when every joint is at zero, by the shortest way round if it is short."""
+        ends, depths = [a, b], [self.depth(a), self.depth(b)]
         X = [Transform.identity(), Transform.identity()]
-        for i, path in enumerate(paths):
-            for k in path[: path.index(meeting)]:
-                X[i] = self.local(k) @ X[i]
-        return X[0].inverse() @ X[1]
+        for _ in range(_FAR):
+            if ends[0] == ends[1]:
+                return X[0].inverse() @ X[1]
+            i = int(depths[0] < depths[1])
+            X[i] = self.local_pose(ends[i]) @ X[i]
+            ends[i], depths[i] = self.base_frame(ends[i]), depths[i] - 1
+        return self.world_pose(a).inverse() @ self.world_pose(b)
 
     def link_of(self, key: str) -> str | None:
         """The link that a frame is attached to; None for the world."""
-        seen: list[str] = []
-        while key != WORLD and self.nodes[key].element.tag != "link":
-            if key in seen:
-                raise self.nodes[key].element.error("is attached to itself in a circle")
-            seen.append(key)
+        keys = []
+        while key != WORLD and key not in self._links and self.nodes[key].element.tag != "link":
+            keys.append(key)
+            self._links[key] = _CIRCLE
             inner = self.nodes[key].inner
-            key = self._canonical(key, inner) if inner else self.anchor(key)
-        return key or None
+            key = self._canonical_link(key, inner) if inner else self.anchor(key)
+        link = self._links.get(key, key)
+        if link == _CIRCLE:
+            raise self.nodes[key].element.error("is attached to itself in a circle")
+        self._links |= dict.fromkeys(keys, link)
+        return link or None
 
-    def _canonical(self, key: str, inner: Scope) -> str:
+    def _canonical_link(self, key: str, inner: Scope) -> str:
         element = self.nodes[key].element
         given = element.attributes.get("canonical_link", "")
         if given:
-            return self.find(given, inner, element)
-        for child in (*self.of("link"), *self.of("model")):
-            if self.nodes[child].scope.model == key:
-                return child
+            return self.resolve_name(given, inner, element)
+        if not self._first:
+            for child in (*self.keys_of("link"), *self.keys_of("model")):
+                self._first.setdefault(self.nodes[child].scope.model, child)
+        if key in self._first:
+            return self._first[key]
         raise element.error("has no <link>, but something is attached to it")
 
 
 def read_version(root: Element) -> tuple[int, int]:
     """The version of SDFormat that an <sdf> element gives, from 1.4 on."""
     given = root.get("version")
-    parts = given.strip().split(".")
-    if len(parts) < 2 or not all(p.isdigit() for p in parts):
-        raise root.error(f"version {given!r} is not a version of SDFormat")
-    version = int(parts[0]), int(parts[1])
+    parts = re.fullmatch(r"\s*([0-9]{1,4})\.([0-9]{1,4})(\.[0-9]+)*\s*", given)
+    if parts is None:
+        raise root.error(f"version {given[:60]!r} is not a version of SDFormat")
+    version = int(parts[1]), int(parts[2])
     if not (1, 4) <= version < (2, 0):
         raise root.error(f"SDFormat {given} is not read; versions from 1.4 on are")
     return version
 
 
-def collect(graph: Graph, element: Element, scope: Scope) -> None:
+def collect_frames(graph: Graph, element: Element, scope: Scope) -> None:
     """Everything with a pose in a world or model, what it nests and includes too."""
     for child in element.children:
         if child.tag in ("link", "frame"):
@@ -176,7 +233,7 @@ def collect(graph: Graph, element: Element, scope: Scope) -> None:
         elif child.tag == "model":
             _collect_model(graph, child, scope, scope)
         elif child.tag == "include":
-            included = _included(child, scope)
+            included = _read_include(child, scope)
             if included is not None:
                 inside = dataclasses.replace(scope, version=included[1], depth=scope.depth + 1)
                 merge = is_true(child.attributes.get("merge", ""))
@@ -190,12 +247,15 @@ def _collect_model(
     key = scope.prefix + (f"_merged__{name}__model__" if merge else name)
     prefix = scope.prefix if merge else f"{key}::"
     static = scope.static or is_true(text_of(model, "static"))
-    inner = dataclasses.replace(inside, prefix=prefix, model=key, static=static)
+    nested = scope.nested + 1
+    if nested > _DEEPEST_MODEL:
+        raise model.error(f"models are nested deeper than {_DEEPEST_MODEL}")
+    inner = dataclasses.replace(inside, prefix=prefix, model=key, static=static, nested=nested)
     graph.add(key, Node(model, scope, inner))
-    collect(graph, model, inner)
+    collect_frames(graph, model, inner)
 
 
-def _included(element: Element, scope: Scope) -> tuple[Element, tuple[int, int]] | None:
+def _read_include(element: Element, scope: Scope) -> tuple[Element, tuple[int, int]] | None:
     """The model of another file, with the name, pose and so on that the include gives it."""
     if scope.depth >= _DEEPEST_INCLUDE:
         raise element.error(f"includes are nested deeper than {_DEEPEST_INCLUDE}")
@@ -203,7 +263,7 @@ def _included(element: Element, scope: Scope) -> tuple[Element, tuple[int, int]]
         raise element.error("<experimental:params> is not supported")
     file = _included_file(element)
     root = parse_xml(read_file(file), str(file))
-    if root.tag != "sdf":
+    if root.tag != FORMATS["sdf"].root:
         raise element.error(f"{file} is no SDF but <{root.tag}>")
     models = list(root.all("model"))
     if not models and (root.first("light") or root.first("actor")):
@@ -230,24 +290,27 @@ def _included_file(element: Element) -> Path:
         raise element.error(f"cannot include {uri!r}: {error.reason}") from error
     if uri.startswith("file://"):
         places.append(folder / uri.removeprefix("file://"))
-    files = [f for p in places for f in (_configured(p) if p.is_dir() else [p])]
+    files = []
+    for place in places:
+        if not place.is_dir():
+            files.append(place)
+            continue
+        # the files that a model.config names, the latest version first, or else model.sdf
+        config = place / "model.config"
+        if config.is_file():
+            named = list(parse_xml(read_file(config), str(config)).all("sdf"))
+            named.sort(
+                key=lambda e: [
+                    int(n) for n in re.findall(r"[0-9]{1,9}", e.attributes.get("version", ""))
+                ]
+            )
+            files += [place / text_of(e) for e in reversed(named)]
+        files.append(place / "model.sdf")
     for file in files:
         if file.is_file():
             return file
     listed = "\n  ".join(str(p) for p in files)
     raise element.error(f"cannot include {uri!r}; tried\n  {listed}")
-
-
-def _configured(folder: Path) -> list[Path]:
-    """The files that a model.config names, the latest version first, or else model.sdf."""
-    config, files = folder / "model.config", [folder / "model.sdf"]
-    if config.is_file():
-        listed = list(parse_xml(read_file(config), str(config)).all("sdf"))
-        listed.sort(
-            key=lambda e: [int(n) for n in re.findall(r"\d+", e.attributes.get("version", ""))]
-        )
-        files = [*(folder / text_of(e) for e in reversed(listed)), *files]
-    return files
 
 
 def text_of(element: Element, tag: str = "") -> str:
@@ -283,6 +346,7 @@ def pose_of(element: Element) -> Transform:
         R = rotation_from_quaternion(*(x / length for x in values[3:]))
     else:
         values = pose.numbers(pose.text, 6)
-        unit = math.pi / 180.0 if is_true(pose.attributes.get("degrees", "")) else 1.0
-        R = rotation_from_rpy(*(whole_degrees(x * unit) for x in values[3:]))
+        in_degrees = is_true(pose.attributes.get("degrees", ""))
+        rpy = map(whole_degrees, values[3:], pose.text.split()[3:])
+        R = rotation_from_rpy(*(map(math.radians, values[3:]) if in_degrees else rpy))
     return Transform(R, Vec3(*values[:3]))

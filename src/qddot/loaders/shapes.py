@@ -1,6 +1,6 @@
-"""Shapes of the links of a description file: what is seen, and what touches.
+"""Shapes of the links of a description file, visual and for collisions.
 
-Mesh files are named, never opened. What is not understood is said, not guessed.
+Mesh files are named, never opened. A shape that is not understood is reported, not guessed.
 """
 
 from __future__ import annotations
@@ -13,11 +13,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qddot.errors import DescriptionError
-from qddot.loaders.find import resolve_uri
-from qddot.loaders.mjcf import drop_looks
-from qddot.loaders.sdf_frames import WORLD, Graph, Scope, collect, pose_base, pose_of, read_version
+from qddot.loaders.locate import resolve_uri
+from qddot.loaders.mjcf import drop_looks, drop_simulation
+from qddot.loaders.mujoco_checks import mujoco_errors, read_spec
+from qddot.loaders.sdf_frames import (
+    WORLD,
+    Graph,
+    Scope,
+    collect_frames,
+    pose_base,
+    pose_of,
+    read_version,
+)
 from qddot.loaders.xml import Element
-from qddot.spatial import Mat3, Transform, Vec3, rotation_from_quaternion
+from qddot.spatial.algebra import Mat3, Transform, Vec3, rotation_from_quaternion
 
 __all__ = ["Shape", "Shapes", "level_inertias", "shapes_of_mjcf", "shapes_of_sdf", "shapes_of_urdf"]
 
@@ -60,14 +69,20 @@ class Shapes:
 
 def shapes_of_urdf(robot: Element, folder: Path) -> Shapes:
     """The shapes in the <robot> element of a URDF document."""
-    colours = {m.get("name"): _colour(m) for m in robot.all("material") if "name" in m.attributes}
+    colours = {
+        m.get("name"): _read_colour(m) for m in robot.all("material") if "name" in m.attributes
+    }
     found: list[Shape] = []
     unread: list[str] = []
     for link in robot.all("link"):
         for element in link.all("visual", "collision"):
             try:
-                kind, size, address, file = _geometry(element, folder)
-                rgba = _painted(element, colours)
+                kind, size, address, file = _read_geometry(element, folder)
+                # a material by name may be declared at the top
+                material = element.first("material")
+                rgba = _read_colour(material) if material else None
+                if material and not rgba:
+                    rgba = colours.get(material.attributes.get("name", ""))
                 place = element.origin()
             except DescriptionError as error:
                 unread.append(f"{link.label}: {element.tag}: {error.reason}")
@@ -77,95 +92,84 @@ def shapes_of_urdf(robot: Element, folder: Path) -> Shapes:
     return Shapes(tuple(found), tuple(unread))
 
 
-def _geometry(element: Element, folder: Path) -> tuple[Any, tuple[float, ...], str, Path | None]:
+def _read_geometry(
+    element: Element, folder: Path
+) -> tuple[Any, tuple[float, ...], str, Path | None]:
     """Kind, size, address and file of a <geometry>, in attributes (URDF) or elements (SDF)."""
     geometry = element.need("geometry")
     part = next(iter(geometry.children), None)
     if part is None:
         raise geometry.error("is empty")
     if part.tag in _SIZES:
-        size = [x for key in _SIZES[part.tag] for x in _numbers(part, key)]
+        size = [x for key in _SIZES[part.tag] for x in _read_numbers(part, key)]
         return part.tag, tuple(size), "", None
     if part.tag != "mesh":
         raise part.error(f"<{part.tag}> is not understood")
-    address = _text(part, "filename") or _text(part, "uri")
+    address = _read_text(part, "filename") or _read_text(part, "uri")
     if part.first("submesh"):
         raise part.error(f"a <submesh> of {address} is not understood")
-    scale = tuple(_numbers(part, "scale")) if _text(part, "scale") else (1.0, 1.0, 1.0)
-    return "mesh", scale, address, _file(address, folder)
+    scale = tuple(_read_numbers(part, "scale")) if _read_text(part, "scale") else (1.0, 1.0, 1.0)
+    try:
+        file = resolve_uri(address, folder) if address else None
+    except DescriptionError:  # where the mesh is, is not known
+        file = None
+    return "mesh", scale, address, file
 
 
-def _text(part: Element, key: str) -> str:
+def _read_text(part: Element, key: str) -> str:
     child = part.first(key)
     return child.text.strip() if child else part.attributes.get(key, "")
 
 
-def _numbers(part: Element, key: str) -> list[float]:
-    text = _text(part, key)
+def _read_numbers(part: Element, key: str) -> list[float]:
+    text = _read_text(part, key)
     return part.numbers(text, 1 if key in ("radius", "length") else 3, key)
 
 
-def _file(address: str, folder: Path) -> Path | None:
-    """Where a mesh is; None where that is not known."""
-    try:
-        return resolve_uri(address, folder) if address else None
-    except DescriptionError:
-        return None
-
-
-def _colour(material: Element) -> tuple[float, ...] | None:
+def _read_colour(material: Element) -> tuple[float, ...] | None:
     colour = material.first("color")
     return tuple(colour.numbers(colour.get("rgba"), 4, "rgba")) if colour else None
-
-
-def _painted(
-    visual: Element, colours: dict[str, tuple[float, ...] | None]
-) -> tuple[float, ...] | None:
-    material = visual.first("material")
-    if material is None:
-        return None
-    return _colour(material) or colours.get(material.attributes.get("name", ""))
 
 
 def shapes_of_sdf(root: Element, path: Path) -> Shapes:
     """The shapes in an <sdf> element; links have the names that `describe_sdf` gives them."""
     top = root.first("world") or root
     graph = Graph()
-    collect(graph, top, Scope("", WORLD, read_version(root)))
-    roots = [k for k in graph.of("model") if graph.nodes[k].scope.model == WORLD]
+    collect_frames(graph, top, Scope("", WORLD, read_version(root)))
+    roots = [k for k in graph.keys_of("model") if graph.nodes[k].scope.model == WORLD]
     graph.hidden = f"{roots[0]}::" if len(roots) == 1 else ""
     found: list[Shape] = []
     unread: list[str] = []
-    for key in graph.of("link"):
+    for key in graph.keys_of("link"):
         node = graph.nodes[key]
         for element in node.element.all("visual", "collision"):
             try:
-                kind, size, address, file = _geometry(element, Path(element.file or path).parent)
+                kind, size, address, file = _read_geometry(
+                    element, Path(element.file or path).parent
+                )
                 base = pose_base(element)
                 X = pose_of(element)
                 if base:
-                    X = graph.relative(key, graph.find(base, node.scope, element)) @ X
+                    X = graph.relative_pose(key, graph.resolve_name(base, node.scope, element)) @ X
             except DescriptionError as error:
-                unread.append(f"link {graph.name(key)!r}: {element.tag}: {error.reason}")
+                unread.append(f"link {graph.short_name(key)!r}: {element.tag}: {error.reason}")
                 continue
             role: Any = element.tag
-            found.append(Shape(graph.name(key), role, kind, size, X, address, file))
+            found.append(Shape(graph.short_name(key), role, kind, size, X, address, file))
     return Shapes(tuple(found), tuple(unread))
 
 
 def shapes_of_mjcf(path: Path) -> Shapes:
     """The geoms of an MJCF file; mesh files need not exist."""
-    import mujoco
-
     try:
-        spec = mujoco.MjSpec.from_file(str(path))
-        drafts = [_draft(spec, geom, path.parent) for geom in spec.geoms]
-        geoms = list(spec.geoms)
-        _leave_places(spec)
-        m = spec.compile()
-    except (ValueError, mujoco.FatalError, mujoco.UnexpectedError) as error:
-        reason = " ".join(str(error).split())
-        return Shapes(unread=(f"no shape can be read: MuJoCo: {reason}",))
+        spec = read_spec(path)
+        with mujoco_errors(path):
+            drafts = [_draft_shape(spec, geom, path.parent) for geom in spec.geoms]
+            geoms = list(spec.geoms)
+            _leave_places(spec)
+            m = spec.compile()
+    except DescriptionError as error:
+        return Shapes(unread=(f"no shape can be read: {error.reason}",))
     found: list[Shape] = []
     unread: list[str] = []
     for g, draft in ((geom.id, draft) for geom, draft in zip(geoms, drafts, strict=True)):
@@ -175,7 +179,16 @@ def shapes_of_mjcf(path: Path) -> Shapes:
             unread.append(f"body {link or 'world'!r}: {draft}")
             continue
         X = _pose(m.geom_pos[g], m.geom_quat[g]) @ draft.placement
-        size = draft.size or _size(draft.kind, m.geom_size[g])
+        # sizes of primitives from MuJoCo's radii and half lengths
+        a, b, c = (float(x) for x in m.geom_size[g])
+        sizes: dict[str, tuple[float, ...]] = {
+            "box": (2 * a, 2 * b, 2 * c),
+            "sphere": (a,),
+            "cylinder": (a, 2 * b),
+            "capsule": (a, 2 * b),
+            "ellipsoid": (a, b, c),
+        }
+        size = draft.size or sizes[draft.kind]
         shape = dataclasses.replace(draft, link=link, size=size, placement=X)
         # MuJoCo shows the groups 0 to 2, so a geom of those that touches is seen as well
         if shape.role == "collision" and m.geom_group[g] < 3:
@@ -184,7 +197,7 @@ def shapes_of_mjcf(path: Path) -> Shapes:
     return Shapes(tuple(found), tuple(unread))
 
 
-def _draft(spec: Any, geom: Any, folder: Path) -> Shape | str:
+def _draft_shape(spec: Any, geom: Any, folder: Path) -> Shape | str:
     """A geom as a shape without link, place and (but for a mesh) size; or why it is none."""
     import mujoco
 
@@ -193,7 +206,8 @@ def _draft(spec: Any, geom: Any, folder: Path) -> Shape | str:
     }
     kind = kinds.get(geom.type)
     if kind is None or (kind != "mesh" and geom.meshname):
-        return f"{'a mesh as a ' if geom.meshname else ''}{_type_name(geom.type)} is not understood"
+        name = mujoco.mjtGeom(geom.type).name.removeprefix("mjGEOM_").lower()
+        return f"{'a mesh as a ' if geom.meshname else ''}{name} is not understood"
     role: Any = "collision" if geom.contype or geom.conaffinity else "visual"
     painted = next((m.rgba for m in spec.materials if m.name == geom.material), geom.rgba)
     rgba = tuple(float(c) for c in painted)
@@ -212,12 +226,6 @@ def _draft(spec: Any, geom: Any, folder: Path) -> Shape | str:
     return Shape(None, role, kind, scale, inner, mesh.file, file, rgba)
 
 
-def _type_name(kind: Any) -> str:
-    import mujoco
-
-    return mujoco.mjtGeom(kind).name.removeprefix("mjGEOM_").lower()
-
-
 def _leave_places(spec: Any) -> None:
     """Put small spheres for shapes that need files, so that places can be computed without."""
     import mujoco
@@ -228,6 +236,7 @@ def _leave_places(spec: Any) -> None:
             geom.type, geom.meshname, geom.hfieldname = kinds.mjGEOM_SPHERE, "", ""
             geom.size = [1e-3, 0.0, 0.0]
     drop_looks(spec)
+    drop_simulation(spec)
     level_inertias(spec)
     spec.compiler.discardvisual = spec.compiler.fusestatic = False
 
@@ -238,18 +247,6 @@ def level_inertias(spec: Any) -> None:
         if body.explicitinertial:
             body.mass, body.inertia = 1.0, [1.0, 1.0, 1.0]
             body.fullinertia = [math.nan, 0.0, 0.0, 0.0, 0.0, 0.0]
-
-
-def _size(kind: str, given: Sequence[float]) -> tuple[float, ...]:
-    """The size of a primitive from MuJoCo's radii and half lengths."""
-    a, b, c = (float(x) for x in given)
-    return {
-        "box": (2 * a, 2 * b, 2 * c),
-        "sphere": (a,),
-        "cylinder": (a, 2 * b),
-        "capsule": (a, 2 * b),
-        "ellipsoid": (a, b, c),
-    }[kind]
 
 
 def _pose(position: Sequence[float], quaternion: Sequence[float]) -> Transform:

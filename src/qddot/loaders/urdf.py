@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
-from collections.abc import Callable
+import os
 from pathlib import Path
-from typing import Any
 
-from qddot.errors import DescriptionError, MissingPackage
-from qddot.joints import JOINTS, Drivetrain, Joint, Limits, plane_basis
+from qddot.errors import MissingPackage
+from qddot.loaders import isolation
 from qddot.loaders.description import Description
-from qddot.loaders.find import find_package
 from qddot.loaders.xml import Element
-from qddot.parts import Coupling, Finding, Link
-from qddot.spatial import Inertia, Sym3, Transform, Vec3
+from qddot.model.joints import JOINTS, Drivetrain, Joint, Limits, plane_basis
+from qddot.model.links import Coupling, Finding, Link
+from qddot.spatial.algebra import Inertia, Sym3, Transform, Vec3
 
 __all__ = ["describe_urdf", "expand_xacro"]
 
+_LIMITS = isolation.Limits(output=32 * 2**20)
 _KINDS = {
     "revolute": "revolute",
     "continuous": "continuous",
@@ -41,10 +42,13 @@ _UNDERSTOOD = {
     "joint": _ONCE["joint"] | {"calibration", "safety_controller", "drake:screw_thread_pitch"},
     "actuator": {"mechanicalReduction", "hardwareInterface"},
 }
+_MOST_LINKS = 20_000
 
 
 def describe_urdf(robot: Element, file: str) -> Description:
     """The description in the <robot> element of a URDF document."""
+    if sum(1 for _ in robot.all("link")) > _MOST_LINKS:
+        raise robot.error(f"has more than {_MOST_LINKS} links")
     links: dict[str, Element] = {}
     lines: dict[str, int] = {}
     for element in robot.all("link"):
@@ -56,21 +60,28 @@ def describe_urdf(robot: Element, file: str) -> Description:
         lines[element.label] = element.line
     if not links:
         raise robot.error("has no <link>")
+    # each joint carries its child link
     carried: dict[str, Link] = {}
     joints = list(robot.all("joint", "drake:joint"))
     for element in joints:
         lines[f"joint {element.get('name')!r}"] = element.line
         _check_element(element)
-        link = _carried(element, links)
-        if link.name in carried:
-            raise element.error(
-                f"link {link.name!r} is the child of joint {carried[link.name].joint.name!r} too"
-            )
-        carried[link.name] = link
+        parent, child = (element.need(tag).get("link") for tag in ("parent", "child"))
+        for name in (parent, child):
+            if name not in links and (name != "world" or name == child):
+                raise element.error(f"link {name!r} does not exist")
+        base = parent if parent in links else None
+        placement, joint = element.origin(), _read_joint(element)
+        link = Link(child, base, placement, joint, _read_inertia(links[child]))
+        if child in carried:
+            first = carried[child].joint.name
+            raise element.error(f"link {child!r} is the child of joint {first!r} too")
+        carried[child] = link
+    # links without a joint are fixed to the world: there is one, the root
     held = [
         Link(
             name, None, Transform.identity(),
-            Joint(f"{name} (fixed)", JOINTS["fixed"]), _inertia(element),
+            Joint(f"{name} (fixed)", JOINTS["fixed"]), _read_inertia(element),
         )
         for name, element in links.items()
         if name not in carried
@@ -79,11 +90,17 @@ def describe_urdf(robot: Element, file: str) -> Description:
     if len(roots) != 1:
         found = ", ".join(repr(r) for r in roots) or "none (the joints form a cycle)"
         raise robot.error(f"needs exactly one root link, found {found}")
+    couplings = []
+    for element in joints:
+        mimic = element.first("mimic")
+        if mimic and element.get("type") != "fixed":
+            ratio, offset = mimic.number("multiplier", 1.0), mimic.number("offset", 0.0)
+            couplings.append(Coupling(element.get("name"), mimic.get("joint"), ratio, offset))
     return Description(
         robot.attributes.get("name") or Path(file).stem,
         (*held, *carried.values()),
-        couplings=tuple(filter(None, map(_mimic, joints))),
-        findings=tuple(_ignored(robot)),
+        couplings=tuple(couplings),
+        findings=tuple(_ignored_features(robot)),
         file=file,
         lines=lines,
     )
@@ -99,7 +116,7 @@ def _check_element(element: Element) -> None:
                 raise element.error(f"has more than one <{tag}>")
 
 
-def _inertia(link: Element) -> Inertia:
+def _read_inertia(link: Element) -> Inertia:
     inertial = link.first("inertial")
     if inertial is None:
         return Inertia.zero()
@@ -113,55 +130,38 @@ def _inertia(link: Element) -> Inertia:
     return X.to_parent(Inertia(mass, Vec3.zero(), Sym3(*moments)))
 
 
-def _carried(element: Element, links: dict[str, Element]) -> Link:
-    """The child link of a joint, with the joint."""
-    parent, child = (element.need(tag).get("link") for tag in ("parent", "child"))
-    for name in (parent, child):
-        if name not in links and (name != "world" or name == child):
-            raise element.error(f"link {name!r} does not exist")
-    base = parent if parent in links else None
-    return Link(child, base, element.origin(), _joint(element), _inertia(links[child]))
-
-
-def _joint(element: Element) -> Joint:
+def _read_joint(element: Element) -> Joint:
     given = element.get("type")
     if given not in _KINDS:
         raise element.error(f"type {given!r} is not one of {', '.join(_KINDS)}")
-    kind = JOINTS[_KINDS[given]]
+    row = _KINDS[given]
+    kind = JOINTS[row]
+    # axes and pitch
     axis = element.first("axis")
     direction = axis.vector("xyz") if axis else Vec3(1.0, 0.0, 0.0)
     axes: tuple[Vec3, ...] = ()
-    if kind.name == "universal":
+    if row == "universal":
         axes = (Vec3(1.0, 0.0, 0.0), Vec3(0.0, 1.0, 0.0))
     elif kind.axes:
         unit = element.unit(direction)
-        axes = plane_basis(unit) if kind.name == "planar" else (unit,)
+        axes = plane_basis(unit) if row == "planar" else (unit,)
     pitch = 0.0
-    if kind.name == "helical":
+    if row == "helical":
         thread = element.need("drake:screw_thread_pitch").number("value")
         pitch = thread / math.tau
-    limits = _limits(element) if kind.nq == 1 else Limits()
-    drivetrain = _drivetrain(element, kind.nv)
+    # a position limit that is not given is zero where the other one is given
+    limits, limit = Limits(), element.first("limit")
+    if limit and kind.nq == 1:
+        speed, effort = (limit.read_limit(k, math.inf) for k in ("velocity", "effort"))
+        limits = Limits(velocity=speed, effort=effort)
+        if given != "continuous" and limit.attributes.keys() & {"lower", "upper"}:
+            lower, upper = (limit.read_limit(k, 0.0) for k in ("lower", "upper"))
+            limits = Limits(lower, upper, speed, effort)
+    drivetrain = _read_drivetrain(element, kind.nv)
     return Joint(element.get("name"), kind, axes, pitch, limits=limits, drivetrain=drivetrain)
 
 
-def _limits(element: Element) -> Limits:
-    limit = element.first("limit")
-    if limit is None:
-        return Limits()
-    bounded = element.get("type") != "continuous" and (
-        "lower" in limit.attributes or "upper" in limit.attributes
-    )
-    lower, upper = (limit.bound(k, 0.0) if bounded else math.inf for k in ("lower", "upper"))
-    return Limits(
-        lower if bounded else -math.inf,
-        upper,
-        limit.bound("velocity", math.inf),
-        limit.bound("effort", math.inf),
-    )
-
-
-def _drivetrain(element: Element, nv: int) -> Drivetrain:
+def _read_drivetrain(element: Element, nv: int) -> Drivetrain:
     """Damping and friction: one value, or one for each freedom if they are equal."""
     dynamics = element.first("dynamics")
     if dynamics is None:
@@ -179,15 +179,7 @@ def _drivetrain(element: Element, nv: int) -> Drivetrain:
     return Drivetrain(damping=values["damping"], friction=values["friction"])
 
 
-def _mimic(element: Element) -> Coupling | None:
-    mimic = element.first("mimic")
-    if mimic is None or element.get("type") == "fixed":
-        return None
-    ratio, offset = mimic.number("multiplier", 1.0), mimic.number("offset", 0.0)
-    return Coupling(element.get("name"), mimic.get("joint"), ratio, offset)
-
-
-def _ignored(robot: Element) -> list[Finding]:
+def _ignored_features(robot: Element) -> list[Finding]:
     """What is not taken up, or is likely not to be meant."""
     findings = []
     links, joints = list(robot.all("link")), list(robot.all("joint", "drake:joint"))
@@ -218,24 +210,17 @@ def _ignored(robot: Element) -> list[Finding]:
     return findings
 
 
-def expand_xacro(path: Path, arguments: dict[str, str] | None = None) -> bytes:
-    """The URDF text that a xacro file expands to; `$(find package)` needs no ROS."""
-    try:
-        import xacro
-        from xacro import substitution_args
-    except ImportError as error:
-        raise MissingPackage("xacro", "loading a .xacro file") from error
+def expand_xacro(path: Path, arguments: dict[str, str] | None = None, trust: bool = False) -> bytes:
+    """The URDF text that a xacro file expands to; `$(find package)` needs no ROS.
 
-    def find(package: str) -> str:
-        return str(find_package(package, path.parent))
-
-    kept: dict[str, Callable[..., Any]] = {"_eval_find": substitution_args._eval_find}
-    substitution_args._eval_find = find
-    try:
-        return xacro.process_file(str(path), mappings=arguments or {}).toxml("utf-8")
-    except DescriptionError:
-        raise
-    except Exception as error:  # xacro lets errors of any kind through
-        raise DescriptionError(path, f"xacro: {error}") from error
-    finally:
-        substitution_args._eval_find = kept["_eval_find"]
+    It is expanded in a child process. Without trust its expressions are a bounded part of Python,
+    and it reads no environment and no file outside its folder and packages.
+    """
+    if importlib.util.find_spec("xacro") is None:
+        raise MissingPackage("xacro", "loading a .xacro file")
+    task, file = "qddot.loaders.xacro_expansion:expand", str(path.absolute())
+    environment = dict(os.environ) if trust else None
+    text = isolation.run_isolated(
+        task, file, arguments or {}, trust, file=path, environment=environment, limits=_LIMITS
+    )
+    return bytes(text)

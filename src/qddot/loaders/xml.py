@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
 
-from qddot.errors import DescriptionError
-from qddot.spatial import Transform, Vec3, rotation_from_rpy
+from qddot.errors import DescriptionError, control_character, count_text
+from qddot.spatial.algebra import Transform, Vec3, rotation_from_rpy
 
 __all__ = ["Element", "parse_xml", "read_file", "whole_degrees"]
 
@@ -20,6 +20,8 @@ _LARGEST = 1e12
 _UNLIMITED = 1e16
 _ROUNDED = 5e-11
 """How far ten decimals of an angle may be from it."""
+_NOISE = 2e-14
+"""How far arithmetic in double precision takes an angle from the one that was meant."""
 
 
 @dataclass
@@ -67,15 +69,15 @@ class Element:
 
     def numbers(self, text: str, count: int, what: str = "") -> list[float]:
         """So many finite numbers of a sane size from a text; `what` names it in messages."""
-        given = f"{what}={_shortened(text)}" if what else _shortened(text)
+        given = f"{what}={_shorten_text(text)}" if what else _shorten_text(text)
         try:
-            values = [_number(x) for x in text.split()]
+            values = [_parse_number(x) for x in text.split()]
         except ValueError:
             kind = "a number" if count == 1 else "a list of numbers"
             raise self.error(f"{given} is not {kind}") from None
         if len(values) != count:
             needed = "one number" if count == 1 else f"{count} numbers"
-            raise self.error(f"{given} has {len(values)} numbers, needs {needed}")
+            raise self.error(f"{given} has {count_text(len(values), 'number')}, needs {needed}")
         if not all(math.isfinite(x) for x in values):
             raise self.error(f"{given} is not finite")
         if any(abs(x) > _LARGEST for x in values):
@@ -88,17 +90,17 @@ class Element:
             return default
         return self.numbers(self.get(attribute), 1, attribute)[0]
 
-    def bound(self, attribute: str, default: float) -> float:
+    def read_limit(self, attribute: str, default: float) -> float:
         """A limit from an attribute: infinite from 1e16 on, as in SDF, and where there is none."""
         text = self.attributes.get(attribute)
         if text is None:
             return default
         try:
-            value = _number(text)
+            value = _parse_number(text)
         except ValueError:
             value = math.nan
         if math.isnan(value):
-            raise self.error(f"{attribute}={_shortened(text)} is not a number")
+            raise self.error(f"{attribute}={_shorten_text(text)} is not a number")
         return math.copysign(math.inf, value) if abs(value) >= _UNLIMITED else value
 
     def vector(self, attribute: str, default: Vec3 | None = None) -> Vec3:
@@ -114,7 +116,8 @@ class Element:
             return Transform.identity()
         for attribute in origin.attributes.keys() - {"xyz", "rpy"}:
             raise origin.error(f"attribute {attribute!r} is not understood (xyz and rpy are)")
-        rpy = map(whole_degrees, origin.vector("rpy", Vec3.zero()))
+        texts = origin.attributes.get("rpy", "0 0 0").split()
+        rpy = map(whole_degrees, origin.vector("rpy", Vec3.zero()), texts)
         return Transform(rotation_from_rpy(*rpy), origin.vector("xyz", Vec3.zero()))
 
     def unit(self, axis: Vec3) -> Vec3:
@@ -125,23 +128,28 @@ class Element:
         return axis * (1.0 / length)
 
 
-def whole_degrees(angle: float) -> float:
-    """An angle; whole degrees that were rounded to ten decimals or more are whole again.
+def whole_degrees(angle: float, text: str) -> float:
+    """An angle; whole degrees whose text is rounded to ten decimals or more are whole again.
 
-    Files have 1.57079632679 for a right angle; axes that are meant to be parallel then are.
+    Files have 1.57079632679 for a right angle; axes that are meant to be parallel then are. A text
+    whose digits say another angle is taken by its word, up to the noise of double precision.
     """
     near = math.radians(round(math.degrees(angle)))
-    return near if abs(angle - near) <= _ROUNDED else angle
+    mantissa, _, exponent = text.lower().partition("e")
+    decimals = len(mantissa.partition(".")[2]) - float(exponent or 0)
+    unit = 10.0 ** min(-decimals, 0.0)
+    off = abs(angle - near)
+    return near if off <= _NOISE or (off < unit and off <= _ROUNDED) else angle
 
 
-def _number(text: str) -> float:
+def _parse_number(text: str) -> float:
     """A number as XML files write it: Python's underscores and foreign digits are refused."""
     if "_" in text or not text.isascii():
         raise ValueError(text)
     return float(text)
 
 
-def _shortened(text: str) -> str:
+def _shorten_text(text: str) -> str:
     return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
@@ -162,44 +170,52 @@ def parse_xml(content: bytes, file: str) -> Element:
     pieces: list[list[str]] = [[]]
     count = 0
 
-    def here(reason: str) -> DescriptionError:
+    def error_here(reason: str) -> DescriptionError:
         return DescriptionError(file, reason, line=parser.CurrentLineNumber)
 
-    def start(tag: str, attributes: dict[str, str]) -> None:
+    def start_element(tag: str, attributes: dict[str, str]) -> None:
         nonlocal count
         count += 1
         if len(stack) > _DEEPEST:
-            raise here(f"elements are nested deeper than {_DEEPEST}")
+            raise error_here(f"elements are nested deeper than {_DEEPEST}")
         if count > _MOST_ELEMENTS:
-            raise here(f"has more than {_MOST_ELEMENTS} elements")
+            raise error_here(f"has more than {_MOST_ELEMENTS} elements")
+        for attribute, value in attributes.items():
+            if found := control_character(value, whitespace=attribute != "name"):
+                raise error_here(f"<{tag}>: {attribute} has the control character {found}")
         element = Element(tag, attributes, file, parser.CurrentLineNumber)
         stack[-1].children.append(element)
         stack.append(element)
         pieces.append([])
 
-    def end(_: str) -> None:
-        stack.pop().text = "".join(pieces.pop())
+    def end_element(_: str) -> None:
+        element, content = stack.pop(), "".join(pieces.pop())
+        if found := control_character(content, whitespace=True):
+            raise error_here(f"<{element.tag}>: its text has the control character {found}")
+        element.text = content
 
-    def text(data: str) -> None:
+    def add_text(data: str) -> None:
         pieces[-1].append(data)
 
-    def doctype(_: str, system: str | None, *__: object) -> None:
+    def check_doctype(_: str, system: str | None, *__: object) -> None:
         if system is not None:
-            raise here("refers to an external DTD, which is refused")
+            raise error_here("refers to an external DTD, which is refused")
 
-    def entity(*_: object) -> None:
-        raise here("declares XML entities, which are refused")
+    def refuse_entity(*_: object) -> None:
+        raise error_here("declares XML entities, which are refused")
 
-    parser.StartElementHandler = start
-    parser.EndElementHandler = end
-    parser.CharacterDataHandler = text
-    parser.EntityDeclHandler = entity
-    parser.StartDoctypeDeclHandler = doctype
+    parser.StartElementHandler = start_element
+    parser.EndElementHandler = end_element
+    parser.CharacterDataHandler = add_text
+    parser.EntityDeclHandler = refuse_entity
+    parser.StartDoctypeDeclHandler = check_doctype
     try:
         parser.Parse(content, True)
     except expat.ExpatError as error:
         reason = f"is not well-formed XML: {expat.ErrorString(error.code)}"
         raise DescriptionError(file, reason, line=error.lineno) from error
+    except DescriptionError:
+        raise
     except (LookupError, ValueError) as error:  # an encoding that Python or expat does not have
         raise DescriptionError(file, f"is not readable XML: {error}", line=1) from error
     return stack[0].children[0]

@@ -12,19 +12,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.algorithms.recursion import Vector
-from qddot.compile.kernel import Source
-from qddot.condense import condensed
-from qddot.errors import NotUnderstood, ShapeMismatch
-from qddot.evaluate import batch_shape
-from qddot.model import Model
-from qddot.robot import Robot
-from qddot.scalar import Scalar
+from qddot.compile.kernel import KernelSource
+from qddot.errors import InvalidArgument, ShapeMismatch
+from qddot.model.model import Model
+from qddot.model.reframing import condense
+from qddot.robot.interpret import batch_shape
+from qddot.robot.robot import Robot
 from qddot.simulate.arguments import above_zero, numbers
 from qddot.simulate.compiled import kept_kernel
 from qddot.simulate.integrators import DORMAND_PRINCE, weighted
 from qddot.simulate.layout import columns, stacked
 from qddot.simulate.motion import Rated, advance, align, chart_rate, unalign
 from qddot.simulate.plant import RobotPlant
+from qddot.spatial.scalar import Scalar
 
 __all__ = ["AdaptiveMotion", "integrate_adaptive"]
 
@@ -123,10 +123,10 @@ def _attempt(
     return [*advance(model, q, u), *w1, *rates[-1], *errors[0], *errors[1]]
 
 
-def _source(model: Model, key: str) -> Source:
+def _source(model: Model, key: str) -> KernelSource:
     nq, nv = model.nq, model.nv
-    short = condensed(model)
-    return Source(
+    short = condense(model)
+    return KernelSource(
         "adaptive_step",
         "A step of the embedded pair, with its error.",
         lambda *values: _attempt(short, *values),
@@ -250,9 +250,9 @@ def _times(times: ArrayLike) -> np.ndarray:
     try:
         when = np.asarray(times, float)
     except (TypeError, ValueError):
-        raise NotUnderstood("times", times, accepted) from None
+        raise InvalidArgument("times", times, accepted) from None
     if when.ndim != 1 or not when.size or not np.isfinite(when).all() or (np.diff(when) <= 0).any():
-        raise NotUnderstood("times", times, accepted)
+        raise InvalidArgument("times", times, accepted)
     return when
 
 

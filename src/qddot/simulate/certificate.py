@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from scipy import optimize
 
-from qddot.drawing import PALETTE, new_figure, save_figure
-from qddot.errors import NotUnderstood, UnknownName
-from qddot.linearise import natural_modes
-from qddot.model import WORLD, Model
-from qddot.robot import Robot
+from qddot.analysis.linearise import natural_modes
+from qddot.errors import InvalidArgument, UnknownName
+from qddot.model.model import WORLD, Model
+from qddot.plotting import PALETTE, new_figure, save_figure
+from qddot.robot.robot import Robot
 from qddot.simulate.integrators import INTEGRATORS
 from qddot.simulate.rollout import rollout
 
@@ -143,6 +143,12 @@ class Certificate:
         """The longest step 2/ω_n of a semi-implicit integrator; infinite without oscillation."""
         return 2.0 / self.frequency if self.frequency else math.inf
 
+    @property
+    def unmet(self) -> tuple[str, ...]:
+        """Uses for which no integrator is accurate and stable enough."""
+        met = {choice.use for choice in self.recommendations}
+        return tuple(use.name for use in USES if use.name not in met)
+
     def summary(self) -> dict[str, Any]:
         """The numbers for machines."""
         rows = [
@@ -168,6 +174,7 @@ class Certificate:
             "limit_2_over_omega": self.limit,
             "integrators": rows,
             "recommendations": [dataclasses.asdict(r) for r in self.recommendations],
+            "unmet": list(self.unmet),
         }
 
 
@@ -184,9 +191,9 @@ def certify(
     `implicit_damping` is left out unless named: without losses it steps as `semi_implicit` does.
     """
     if not isinstance(dt, int | float | np.floating) or not 0.0 < dt <= DURATION / _SAMPLES:
-        raise NotUnderstood("dt", dt, f"it is a time in seconds, up to {DURATION / _SAMPLES:g}")
+        raise InvalidArgument("dt", dt, f"it is a time in seconds, up to {DURATION / _SAMPLES:g}")
     if not robot.nv:
-        raise NotUnderstood("robot", robot.name, "it needs joints that move")
+        raise InvalidArgument("robot", robot.name, "it needs joints that move")
     names = _names(integrators)
     swing = _Swing.of(robot, np.random.default_rng(seed))
     rows = []
@@ -335,6 +342,7 @@ class _Swing:
 
     def _growth(self, name: str, dt: float) -> float:
         """Growth of a small motion about rest in a period of the fastest mode, as a logarithm."""
+        assert self.rest is not None  # a floating robot has no fastest mode
         robot, n, eps = self.robot, self.robot.nv, 1e-5
         steps = eps * np.concatenate([np.eye(2 * n), -np.eye(2 * n)])
         q, v = robot.integrate(self.rest, steps[:, :n]), steps[:, n:]
@@ -381,7 +389,9 @@ def _lossless(model: Model) -> Model:
     """The model without damping and friction at its joints."""
     bodies = []
     for body in model.bodies:
-        drive = dataclasses.replace(body.joint.drivetrain, damping=0.0, friction=0.0)
+        drive = dataclasses.replace(
+            body.joint.drivetrain, damping=0.0, friction=0.0, backward_friction=None
+        )
         joint = dataclasses.replace(body.joint, drivetrain=drive)
         bodies.append(dataclasses.replace(body, joint=joint))
     return dataclasses.replace(model, bodies=tuple(bodies))

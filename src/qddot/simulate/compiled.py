@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from qddot.compile.kernel import Kernel, Source, compile_kernel
+from qddot.compile.kernel import Kernel, KernelSource, compile_kernel
 
 __all__ = ["kept_kernel"]
 
 
-def kept_kernel(key: str, source: Callable[[str], Source]) -> Kernel:
+def kept_kernel(key: str, source: Callable[[str], KernelSource]) -> Kernel:
     """The kernel of a source that its key determines."""
     return _compiled(_Keyed(key, source))
 
@@ -21,7 +21,7 @@ class _Keyed:
     """A source that is the same as another where its key is."""
 
     key: str
-    source: Callable[[str], Source] = field(compare=False)
+    source: Callable[[str], KernelSource] = field(compare=False)
 
 
 @lru_cache(maxsize=64)

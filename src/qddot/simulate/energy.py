@@ -7,7 +7,7 @@ points to a cause.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,11 @@ from qddot.algorithms.inverse_dynamics import gravity, newton_euler
 from qddot.algorithms.linear import dot
 from qddot.algorithms.mass_matrix import mass_matrix
 from qddot.algorithms.recursion import Vector, per_body, zeros
-from qddot.drawing import PALETTE, new_figure, save_figure
-from qddot.errors import NotUnderstood
-from qddot.model import Model
+from qddot.errors import InvalidArgument
+from qddot.model.model import Model
+from qddot.plotting import PALETTE, new_figure, save_figure
 from qddot.simulate.contact.penalty import PenaltyStops
+from qddot.simulate.contact.stops import RigidStops
 from qddot.simulate.drivetrain.motor import (
     Delay,
     Gear,
@@ -32,9 +33,11 @@ from qddot.simulate.drivetrain.motor import (
 from qddot.simulate.layout import columns
 from qddot.simulate.motion import align, chart_rate, unalign
 from qddot.simulate.plant import Moment, RobotPlant
+from qddot.simulate.resistance import largest
 from qddot.simulate.rollout import Rollout
 from qddot.simulate.status import energies, springs
-from qddot.spatial import Force
+from qddot.spatial.algebra import Force
+from qddot.spatial.scalar import less, where
 
 __all__ = [
     "CAUSES",
@@ -49,9 +52,13 @@ __all__ = [
 _MOTORS = (MotorConstant, Limit, TorqueSpeedLimit, Delay, Gear)
 _STEPWISE = ("euler", "semi_implicit", "implicit_damping")
 LOSS = 1e-3
-"""Share of the energy that may be lost a second: 0.1 %, of which numerical damping is accused."""
+"""Share of the energy that may be lost or gained a second: 0.1 %."""
 _GAIN = 1e-5
 _KEPT = 1e-9
+_LEAST = 1e-6
+"""Share of the largest level that counts as at play where less is: a robot at rest."""
+_ROUNDING = 1e3
+"""Units of rounding of the largest level that a residual may always be."""
 _BOUND = 0.05
 _JUMP = 1e-2
 _WINDOWS = 8
@@ -62,7 +69,7 @@ CAUSES = {
     "unclear": "the account is too coarse to tell: keep more samples, or take a shorter step",
     "loss": "monotone loss: numerical damping of the integrator; a shorter step or a higher order "
     "makes it smaller",
-    "gain": "monotone gain: the integrator puts energy in, and the motion will diverge; take "
+    "gain": "monotone gain: the integrator puts energy in, and a long motion will diverge; take "
     "rk4, an implicit or a variational integrator, or a shorter step",
     "erratic": "sudden changes without a trend: usually contact (deep penetration, chatter of "
     "regularised friction), else steps too long for the motion; shorter steps, softer contact",
@@ -86,9 +93,9 @@ class Drift:
 
     @property
     def acceptable(self) -> bool:
-        """Whether the motion can be believed: kept, bounded below 5 %, or lost at ≤ 0.1 %/s."""
-        if self.kind == "loss":
-            return -self.rate <= LOSS
+        """Whether the motion can be believed: kept, bounded below 5 %, or a trend ≤ 0.1 %/s."""
+        if self.kind in ("loss", "gain"):
+            return abs(self.rate) <= LOSS
         return self.kind == "kept" or (self.kind == "bounded" and self.largest <= _BOUND)
 
     @property
@@ -113,7 +120,7 @@ class EnergyLedger:
 
     `kinetic`, `potential` and `spring` are levels; `work` of the motors, `friction` and `contact`
     (both taken from the robot, stops with contact) count from the start; `error` bounds the
-    quadrature of these three.
+    quadrature of these three. `precision` is the unit of rounding of the states.
     """
 
     time: np.ndarray
@@ -124,6 +131,7 @@ class EnergyLedger:
     friction: np.ndarray
     contact: np.ndarray
     error: np.ndarray
+    precision: float = float(np.finfo(float).eps)
 
     @property
     def total(self) -> np.ndarray:
@@ -138,23 +146,40 @@ class EnergyLedger:
 
     @property
     def scale(self) -> np.ndarray:
-        """The energy at play, by rollout."""
-        levels = (x - x[..., :1] for x in (self.potential, self.spring))
-        parts = (self.kinetic, *levels, self.work, self.friction, self.contact)
-        most = np.maximum.reduce([np.abs(x).max(-1) for x in parts])
-        return most + 1e-12 * np.abs(self.potential).max(-1) + 1e-300
+        """The energy at play, by rollout; at least a millionth of the largest level."""
+        changes = (x - x[..., :1] for x in (self.potential, self.spring))
+        parts = (self.kinetic, *changes, self.work, self.friction, self.contact)
+        return np.maximum(_largest(parts), _LEAST * self._level + 1e-300)
+
+    @property
+    def rounding(self) -> np.ndarray:
+        """Residuals (J) that the rounding of levels and flows makes, by rollout."""
+        flows = _largest((self.work, self.friction, self.contact))
+        return _ROUNDING * self.precision * np.maximum(self._level, flows)
+
+    @property
+    def _level(self) -> np.ndarray:
+        return _largest((self.kinetic, self.potential, self.spring))
 
     def drift(self, index: Any = ()) -> Drift:
         """How the residual of one rollout drifts; of a batch, the one of this index."""
         if self.residual[index].ndim != 1:
             shape = self.residual.shape[:-1]
-            raise NotUnderstood("index", index, f"it picks one rollout of the batch {shape}")
+            raise InvalidArgument("index", index, f"it picks one rollout of the batch {shape}")
         with np.errstate(all="ignore"):
             r, scale = self.residual[index], float(self.scale[index])
-            return _classified(self.time, r, float(self.error[index][-1]), scale)
+            error, rounding = float(self.error[index][-1]), float(self.rounding[index])
+            return _classified(self.time, r, error, scale, rounding)
 
 
-def _classified(time: np.ndarray, r: np.ndarray, error: float, scale: float) -> Drift:
+def _largest(parts: Iterable[np.ndarray]) -> np.ndarray:
+    """The largest size over time, by rollout."""
+    return np.maximum.reduce([np.abs(x).max(-1) for x in parts])
+
+
+def _classified(
+    time: np.ndarray, r: np.ndarray, error: float, scale: float, rounding: float
+) -> Drift:
     """The kind of a drift, from the residual over time."""
     if not (np.isfinite(r).all() and np.isfinite(scale)):
         return Drift("lost", np.nan, np.nan, scale)
@@ -166,8 +191,8 @@ def _classified(time: np.ndarray, r: np.ndarray, error: float, scale: float) -> 
     net, span = float(means[-1] - means[0]), float(middles[-1] - middles[0])
     rate = net / span / scale if span > 0.0 else 0.0
     monotone = bool((np.diff(means) > 0.0).all() or (np.diff(means) < 0.0).all())
-    if spread <= max(_KEPT * scale, error):
-        kind = "kept" if error <= LOSS * scale else "unclear"
+    if spread <= max(_KEPT * scale, error, rounding):
+        kind = "kept" if error <= max(LOSS * scale, rounding) else "unclear"
     elif _erratic(r, net, scale):
         kind = "erratic"
     elif not monotone or abs(net) < 0.5 * spread or 0.0 < rate < _GAIN:
@@ -199,9 +224,9 @@ def energy_ledger(found: Rollout) -> EnergyLedger:
     """
     plan = found.plan
     if plan is None:
-        raise NotUnderstood("rollout", found, "it needs one that qddot.simulate.rollout made")
+        raise InvalidArgument("rollout", found, "it needs one that qddot.simulate.rollout made")
     if any(plan.kept) and not found.history:
-        raise NotUnderstood("rollout", "without a record", "effects with a memory: record=True")
+        raise InvalidArgument("rollout", "without a record", "effects with a memory: record=True")
     with np.errstate(all="ignore"):
         kinetic, potential = energies(found)
         joints, touching = springs(found)
@@ -210,17 +235,25 @@ def energy_ledger(found: Rollout) -> EnergyLedger:
         else:
             flows = [np.zeros(found.q.shape[:-1])] * 4
         work, friction, contact, error = flows
+        for effect, path in zip(plan.effects, found.history, strict=False):
+            if isinstance(effect, RigidStops):
+                contact = contact + (path[..., 0] - path[..., :1, 0])
         taken = friction - joints + joints[..., :1], contact - touching + touching[..., :1]
         levels = kinetic, potential, joints + touching
-        return EnergyLedger(found.time, *levels, work, *taken, error)
+        precision = float(np.finfo(found.q.dtype).eps)
+        return EnergyLedger(found.time, *levels, work, *taken, error, precision)
 
 
 @dataclass(frozen=True)
 class _Loads:
-    """Generalised forces at the start of all steps: of motors, of losses, of contact."""
+    """Generalised forces at the start of all steps: of motors, of losses, of contact.
+
+    `held` are losses that are solved for at the start of a step and constant during it.
+    """
 
     motor: list[Any]
     friction: list[Any]
+    held: list[Any]
     contact: list[Any]
 
 
@@ -233,24 +266,33 @@ def _flows(found: Rollout) -> list[np.ndarray]:
     # velocities at the end of each step in the axes of its start
     v1 = unalign(model, q, align(model, q1, v1))
     h = float(found.time[1] - found.time[0])
-    exact = found.every == 1 and found.integrator in _STEPWISE
-    loads = _loads(plan, plant, q, v, v1)
+    stepwise = found.every == 1
+    exact = stepwise and found.integrator in _STEPWISE
+    loads = _loads(plan, plant, q, v, v1, stepwise)
     middle = [0.5 * (a + b) for a, b in zip(v, v1, strict=True)]
     moved = [b - a for a, b in zip(v, v1, strict=True)]
+    # a force that is constant works along the way of its joint, whatever the velocity did
+    travel, bent = list(middle), list(moved)
+    for body in model.independent:
+        if body.joint.kind.nq == body.joint.kind.nv == 1 and not exact:
+            travel[body.iv.start] = (q1[body.iq.start] - q[body.iq.start]) / h
+            bent[body.iv.start] = np.zeros_like(moved[body.iv.start])
     rows, error = [], np.zeros((*shape, len(found.time) - 1))
     # a torque that is given is held, and feedback is when its steps are kept
-    given = not plan.feedback or found.every == 1
-    parts = ((loads.motor, exact or given), (loads.friction, exact), (loads.contact, exact))
-    for part, held in parts:
+    given = not plan.feedback or stepwise
+    kinds = (exact or given, exact, stepwise, exact)
+    parts = (loads.motor, loads.friction, loads.held, loads.contact)
+    for part, constant in zip(parts, kinds, strict=True):
         force = [np.broadcast_to(x, error.shape) for x in part]
-        after = force if held else [_next(x) for x in force]
+        after = force if constant else [_next(x) for x in force]
         change = [b - a for a, b in zip(force, after, strict=True)]
         mean = [a + 0.5 * b for a, b in zip(force, change, strict=True)]
-        rows.append(h * np.broadcast_to(dot(mean, middle), error.shape))
+        speed, turned = (travel, bent) if constant else (middle, moved)
+        rows.append(h * np.broadcast_to(dot(mean, speed), error.shape))
         error = error + 0.25 * h * np.abs(dot(change, moved))
         if not exact:
-            error = error + h * np.abs(_curvature(mean, moved))
-    return [_summed(x) for x in (rows[0], -rows[1], -rows[2], error)]
+            error = error + h * np.abs(_curvature(mean, turned))
+    return [_summed(x) for x in (rows[0], -rows[1] - rows[2], -rows[3], error)]
 
 
 def _curvature(force: Vector, moved: Sequence[Any]) -> Any:
@@ -268,7 +310,9 @@ def _summed(x: np.ndarray) -> np.ndarray:
     return np.concatenate([zero, np.cumsum(x, axis=-1)], axis=-1)
 
 
-def _loads(plan: Any, plant: RobotPlant, q: Vector, v: Vector, v1: Vector) -> _Loads:
+def _loads(
+    plan: Any, plant: RobotPlant, q: Vector, v: Vector, v1: Vector, stepwise: bool
+) -> _Loads:
     """Generalised forces during the steps, by who exerts them."""
     model, damped = plant.model, plan.integrator == "implicit_damping"
     tau = plant.torque(0.5)
@@ -287,15 +331,19 @@ def _loads(plan: Any, plant: RobotPlant, q: Vector, v: Vector, v1: Vector) -> _L
         tau = after
     if plan.contact:
         given = _sum(tau, contact)
-        return _Loads(motor, friction, _sum(contact, _missing(plant, q, v, v1, given)))
-    held = plant.resisted(q, v, damped).held
-    if held:
-        friction = _sum(friction, held)
+        contact = _sum(contact, _missing(plant, q, v, v1, given))
+        return _Loads(motor, friction, zeros(model.nv), contact)
+    held = list(plant.resisted(q, v, damped).held) or zeros(model.nv)
+    # a joint at its stop rests: between samples the torque on it does no work
+    for effect in () if stepwise else plant.effects:
+        if isinstance(effect, RigidStops):
+            for k, (back, ahead) in effect.standing(model, q).items():
+                held[k] = where(less(0.5, largest(back, ahead)), 0.0, held[k])
     if damped:
         (M0, _), (M1, _) = plant.balance(q, v, 0.0), plant.balance(q, v, plant.dt)
         for k in range(model.nv):
             friction[k] = friction[k] - (M1[k][k] - M0[k][k]) / plant.dt * v1[k]
-    return _Loads(motor, friction, contact)
+    return _Loads(motor, friction, held, contact)
 
 
 def _missing(plant: RobotPlant, q: Vector, v: Vector, v1: Vector, given: Vector) -> list[Any]:

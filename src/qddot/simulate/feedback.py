@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike
 from qddot.algorithms.configuration import difference
 from qddot.algorithms.inverse_dynamics import gravity, inverse_dynamics
 from qddot.algorithms.recursion import Vector
-from qddot.errors import NotUnderstood
-from qddot.model import Model
-from qddot.scalar import Scalar, atan2, cos, less, sin, sqrt, where
-from qddot.scalar import sign as sign_of
+from qddot.errors import InvalidArgument
+from qddot.model.model import Model
+from qddot.spatial.scalar import Scalar, atan2, cos, less, sin, sqrt, where
+from qddot.spatial.scalar import sign as sign_of
 
 if TYPE_CHECKING:
     import casadi
@@ -124,9 +124,9 @@ class CasadiLaw:
     def __post_init__(self) -> None:
         f = self.function
         if not hasattr(f, "instruction_id") or not f.is_a("SXFunction"):
-            raise NotUnderstood("feedback", f, "it needs a casadi.Function of SX symbols")
+            raise InvalidArgument("feedback", f, "it needs a casadi.Function of SX symbols")
         if f.n_in() < 2 or f.n_out() != 1:
-            raise NotUnderstood("feedback", str(f), "it takes q, v, … and returns the torques")
+            raise InvalidArgument("feedback", str(f), "it takes q, v, … and returns the torques")
 
     def __repr__(self) -> str:
         return f"CasadiLaw({self.function.serialize()!r}, {self.constant!r})"
@@ -202,5 +202,5 @@ def _operation(casadi: Any, code: int) -> Any:
     }
     if code not in table:
         known = "sums, products, quotients, square roots, sin, cos, tan, atan2, sign, fabs, fmin"
-        raise NotUnderstood("feedback: CasADi operation", code, f"{known} and fmax are accepted")
+        raise InvalidArgument("feedback: CasADi operation", code, f"{known} and fmax are accepted")
     return table[code]

@@ -12,11 +12,9 @@ from dataclasses import dataclass
 
 from qddot.algorithms.derivatives import inverse_dynamics_derivatives
 from qddot.algorithms.inverse_dynamics import newton_euler
-from qddot.algorithms.linear import dot, eliminate, solve_eliminated
+from qddot.algorithms.linear import dot, factorise_unsymmetric, solve_unsymmetric
 from qddot.algorithms.recursion import Matrix, Vector, zeros
-from qddot.dual import Dual, partials_of
-from qddot.model import Model
-from qddot.scalar import Scalar, atan2, less, sqrt, where
+from qddot.model.model import Model
 from qddot.simulate.motion import (
     Loaded,
     Solved,
@@ -26,7 +24,9 @@ from qddot.simulate.motion import (
     turning_parts,
     unalign,
 )
-from qddot.spatial import Vec3
+from qddot.spatial.algebra import Vec3
+from qddot.spatial.dual import Dual, partials_of
+from qddot.spatial.scalar import Scalar, atan2, less, sqrt, where
 
 __all__ = ["ITERATIONS", "OneStage", "step_matrix"]
 
@@ -52,12 +52,12 @@ class OneStage:
         x = plant.rate(q, w, 0.0)
         q_stage, v, _ = self._stage(model, q, w, x, dt)
         tau, pushes = plant.loads(q_stage, v, self.share)
-        factor = eliminate(step_matrix(model, q_stage, _moved(w, x, reach), x, reach))
+        factor = factorise_unsymmetric(step_matrix(model, q_stage, _moved(w, x, reach), x, reach))
         for _ in range(ITERATIONS):
             q_stage, v, a = self._stage(model, q, w, x, dt)
             needed = newton_euler(model, q_stage, v, a, pushes)
             lack = [t - n for t, n in zip(tau, needed, strict=True)]
-            change = solve_eliminated(factor, lack)
+            change = solve_unsymmetric(factor, lack)
             x = _moved(x, change, 1.0)
         w_end, q_end = _moved(w, x, dt), advance(model, q, _turned(model, _moved(w, x, reach), dt))
         return q_end, w_end, share_of_speed([c * dt for c in change], w_end)

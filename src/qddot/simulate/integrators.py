@@ -13,10 +13,10 @@ from typing import Protocol
 
 from qddot.algorithms.recursion import Vector, zeros
 from qddot.errors import UnknownName
-from qddot.scalar import Scalar
 from qddot.simulate.implicit import OneStage
 from qddot.simulate.motion import Loaded, Rated, Solved, State, advance, displacement_rate
 from qddot.simulate.variational import variational_step
+from qddot.spatial.scalar import Scalar
 
 __all__ = [
     "DORMAND_PRINCE",
@@ -154,7 +154,6 @@ INTEGRATORS: dict[str, Integrator] = {
 
 def find_integrator(name: str) -> Integrator:
     """The integrator of this name."""
-    try:
-        return INTEGRATORS[name]
-    except (KeyError, TypeError):
-        raise UnknownName("integrator", name, INTEGRATORS) from None
+    if not isinstance(name, str) or name not in INTEGRATORS:
+        raise UnknownName("integrator", name, INTEGRATORS)
+    return INTEGRATORS[name]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from qddot.scalar import Scalar
+from qddot.spatial.scalar import Scalar
 
 __all__ = ["Lifted", "fill", "lift", "present"]
 
@@ -56,7 +56,7 @@ def _mapped(part: Any, kind: type, change: Callable[[Any], Any]) -> Any:
     if type(part) is tuple:
         each = tuple(_mapped(x, kind, change) for x in part)
         return each if any(a is not b for a, b in zip(each, part, strict=True)) else part
-    if not is_dataclass(part):
+    if not is_dataclass(part) or isinstance(part, type):
         return _mapped_values(part, kind, change) if isinstance(part, Mapping) else part
     result = part
     for x in (f for f in fields(part) if f.compare):

@@ -11,9 +11,9 @@ from typing import Protocol
 
 from qddot.algorithms.linear import dot
 from qddot.algorithms.recursion import Vector, zeros
-from qddot.model import Model
-from qddot.scalar import Scalar, sqrt
-from qddot.spatial import Force, Vec3
+from qddot.model.model import Model
+from qddot.spatial.algebra import Force, Vec3
+from qddot.spatial.scalar import Scalar, sqrt
 
 __all__ = [
     "Loaded",

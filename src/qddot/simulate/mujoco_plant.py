@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from qddot import adapt
-from qddot.errors import DescriptionError, NotUnderstood, ShapeMismatch
+from qddot import engines
+from qddot.errors import DescriptionError, InvalidArgument, ShapeMismatch
+from qddot.loaders.formats import FORMATS
 from qddot.loaders.mjcf import drop_looks
-from qddot.robot import Robot, Wrench, load
+from qddot.loaders.mujoco_checks import mujoco_errors, read_spec
+from qddot.robot.robot import Robot, Wrench, load
 from qddot.simulate.arguments import above_zero, numbers, sample_count
 from qddot.simulate.contact.ledger import ContactEntry
 from qddot.simulate.feedback import Sensor
@@ -56,7 +58,7 @@ class MujocoPlant:
         if dt is not None:
             self.model.opt.timestep = above_zero("dt", dt, "a time in seconds,")
         self.robot = robot or (source if isinstance(source, Robot) else load(self.model))
-        self.adapter = adapt.mujoco(
+        self.adapter = engines.mujoco(
             self.robot, self.model, names, partial=robot is not None, check=False
         )
         self.data = mujoco.MjData(self.model)
@@ -214,22 +216,25 @@ def _compiled(source: Any, ground: bool) -> Any:
 
     if isinstance(source, mujoco.MjModel):
         if ground:
-            raise NotUnderstood("ground", ground, "an MjModel is complete; give its MjSpec or file")
+            raise InvalidArgument(
+                "ground", ground, "an MjModel is complete; give its MjSpec or file"
+            )
         return copy.copy(source)
-    failures = (ValueError, mujoco.FatalError, mujoco.UnexpectedError)
+    name = source if isinstance(source, str | Path) else type(source).__name__
     try:
-        spec = _spec(source)
-        _lay(spec, ground)
-        return spec.compile()
-    except failures as error:
-        try:
+        with mujoco_errors(name):
             spec = _spec(source)
-            drop_looks(spec)
             _lay(spec, ground)
             return spec.compile()
-        except failures:
-            words = " ".join(str(error).split())
-            raise DescriptionError(str(source), f"MuJoCo refuses it: {words}") from error
+    except DescriptionError as error:
+        try:
+            with mujoco_errors(name):
+                spec = _spec(source)
+                drop_looks(spec)
+                _lay(spec, ground)
+                return spec.compile()
+        except DescriptionError:
+            raise error from error.__cause__
 
 
 def _spec(source: Any) -> Any:
@@ -237,10 +242,10 @@ def _spec(source: Any) -> Any:
 
     if isinstance(source, mujoco.MjSpec):
         return source.copy()
-    if isinstance(source, str | Path) and Path(source).suffix in (".xml", ".mjcf"):
+    if isinstance(source, str | Path) and Path(source).suffix in FORMATS["mjcf"].suffixes:
         if not Path(source).is_file():
             raise DescriptionError(str(source), "no such file")
-        return mujoco.MjSpec.from_file(str(source))
+        return read_spec(Path(source))
     with tempfile.TemporaryDirectory(prefix="qddot-") as folder:
         shapes: ShapeChoice = "none" if isinstance(source, Robot) else "collision"
         text = convert(source, Path(folder) / "robot.xml", shapes=shapes, states=1).text

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal
 
 from qddot.algorithms.catalogue import sizes
-from qddot.compile.kernel import Kernel, Source
-from qddot.compile.scan import ScanShapes
-from qddot.condense import condensed
-from qddot.kernels import PARAMETERS
-from qddot.model import Model
-from qddot.scalar import less, where
+from qddot.compile.ir.scan import ScanShapes
+from qddot.compile.kernel import Kernel, KernelSource
+from qddot.model.model import Model
+from qddot.model.reframing import condense
+from qddot.robot.native import PARAMETERS
 from qddot.simulate.compiled import kept_kernel
 from qddot.simulate.feedback import Feedback, Sensor, Shapes
 from qddot.simulate.integrators import find_integrator
 from qddot.simulate.lifted import fill
 from qddot.simulate.motion import align, unalign
-from qddot.simulate.plant import ContactLaw, Effect, Resisting, RobotPlant
+from qddot.simulate.plant import ContactLaw, Effect, Resisting, RobotPlant, Striking
 from qddot.simulate.resistance import largest
+from qddot.spatial.scalar import less, where
 
-__all__ = ["Hold", "StepPlan"]
+__all__ = ["CLOCK", "Hold", "StepPlan"]
 
+CLOCK = 2
+"""The place in the carry of the number of steps since the last sample."""
 Hold = Literal["zero", "linear"]
 
 
@@ -60,8 +63,9 @@ class StepPlan:
         if self.contact:
             return ()
         solver = (self.integrator,) if find_integrator(self.integrator).iterates else ()
-        grips = self.model.nv > 1 and any(isinstance(x, Resisting) for x in self.effects)
-        return (*solver, *(("friction",) if grips else ()))
+        grips = [x for x in self.effects if isinstance(x, Resisting) and self.model.nv > 1]
+        names = {"stops" if isinstance(x, Striking) else "friction" for x in grips}
+        return (*solver, *((" and ".join(sorted(names)),) if grips else ()))
 
     @property
     def torque_rows(self) -> int:
@@ -91,9 +95,18 @@ class StepPlan:
             carry=carry,
             sampled=(*torques, *references.values()),
             constants=((), (), *inputs, *gains.values(), *((),) * self.figures),
-            told=(*always, *kept) if self.record else always,
-            left=() if self.record else kept,
+            path_places=(*always, *kept) if self.record else always,
+            end_places=() if self.record else kept,
         )
+
+    @cached_property
+    def numbers(self) -> tuple[int, int, int]:
+        """How many numbers are told at a sample, of q and v among them, and left at the end."""
+        carry = [math.prod(shape) for shape in self.shapes.carry]
+        told, left = (
+            sum(carry[k] for k in at) for at in (self.shapes.path_places, self.shapes.end_places)
+        )
+        return told, carry[0] + carry[1], left
 
     @cached_property
     def law(self) -> tuple[Shapes, Shapes]:
@@ -126,8 +139,9 @@ class StepPlan:
             step = find_integrator(self.integrator).step
             q1, w1, *misses = step(plant, q, align(model, q, v), plant.dt)
             q1, v1 = plant.settled(q, q1, unalign(model, q1, w1))
+            plant, q1, v1 = plant.struck(q, q1, v1)
         kept = [x for memory in (*plant.renewed(q, v, v1), *seen) for x in memory]
-        if "friction" in self.iterations:
+        if len(misses) < len(self.iterations):
             misses.append(plant.missed)
         if misses:
             misses = [largest(a, b) for a, b in zip(values[3], misses, strict=True)]
@@ -185,7 +199,7 @@ class StepPlan:
     @cached_property
     def _model(self) -> Model:
         """The model in its shortest form, unless inertias are inputs."""
-        return self.model if "inertia" in self.parameters else condensed(self.model)
+        return self.model if "inertia" in self.parameters else condense(self.model)
 
     def kernel(self) -> Kernel:
         """The compiled loop of this step."""
@@ -200,9 +214,9 @@ class StepPlan:
     def _lasting_key(self) -> str:
         return self._key()
 
-    def _source(self, key: str) -> Source:
+    def _source(self, key: str) -> KernelSource:
         name, doc, shapes = f"rollout_{self.integrator}", "A robot stepped in time.", self.shapes
-        return Source(name, doc, self.step, shapes.inputs, shapes.carry, key, shapes)
+        return KernelSource(name, doc, self.step, shapes.inputs, shapes.carry, key, shapes)
 
 
 def _readings(

@@ -9,19 +9,21 @@ from typing import Any, get_args
 
 import numpy as np
 
-from qddot.errors import NotUnderstood, UnknownName
-from qddot.kernels import PARAMETERS
-from qddot.model import Model
+from qddot.errors import InvalidArgument, UnknownName
+from qddot.model.model import Model
+from qddot.robot.native import PARAMETERS
 from qddot.simulate.feedback import Feedback, Sensor
 from qddot.simulate.integrators import find_integrator
 from qddot.simulate.lifted import lift
 from qddot.simulate.plan import Hold, StepPlan
-from qddot.simulate.plant import ContactLaw, Effect, Resisting
+from qddot.simulate.plant import ContactLaw, Effect, Resisting, Striking
 
 __all__ = ["planned"]
 
 _WITH_CONTACT = ("semi_implicit", "implicit_damping")
 _EFFECTS = "Friction(law), PenaltyContact and the like are; the rest is sensors=… or contact=…"
+_LAW = ("references", "gains", "torque")
+_FEEDBACK = "it is a law such as PD(), with its references and gains by name: q_ref=…, kp=…"
 _SENSORS = "Noise, Quantisation and the like are; what acts on joints is one of the effects"
 
 
@@ -77,7 +79,7 @@ def _lasting(part: Any) -> bool:
     """Whether nobody can change a part; arrays can be changed, and what a subclass adds."""
     if type(part) is tuple:
         return all(map(_lasting, part))
-    if is_dataclass(part) and not isinstance(part, Model):
+    if is_dataclass(part) and not isinstance(part, Model | type):
         told = vars(type(part)).get("__dataclass_params__")
         values = {x.name: getattr(part, x.name) for x in fields(part)}
         more = getattr(part, "__dict__", {}).keys() - values.keys()
@@ -98,17 +100,20 @@ def _plan(
 ) -> tuple[StepPlan, list[np.ndarray]]:
     """The plan of parts that are fit, and the arrays that leave them."""
     for name in parameters:
-        if name not in PARAMETERS:
+        if not isinstance(name, str) or name not in PARAMETERS:
             raise UnknownName("parameter", name, PARAMETERS)
-    _check("effect", effects, "act", _EFFECTS)
-    _check("sensor", sensors, "read", _SENSORS)
+    if not isinstance(record, bool | np.bool_):
+        raise InvalidArgument("record", record, "it is True or False")
+    _check("effect", effects, ("act", "memory", "start", "renew"), _EFFECTS)
+    _check("sensor", sensors, ("read", "memory", "start"), _SENSORS)
+    _check("feedback", [feedback] if feedback is not None else [], _LAW, _FEEDBACK)
     _check_together(integrator, effects, contact)
     (acting, sensing, touching), figures = lift((effects, sensors, contact))
     plan = StepPlan(
         model,
         *(find_integrator(integrator).name, _hold(hold), acting, parameters),
         *(feedback, sensing, touching),
-        record or contact is not None or any(getattr(e, "recorded", False) for e in effects),
+        bool(record) or contact is not None or any(getattr(e, "recorded", False) for e in effects),
         len(figures),
     )
     return plan, figures
@@ -116,36 +121,41 @@ def _plan(
 
 def _listed(what: str, parts: Sequence[Any]) -> tuple[Any, ...]:
     """Effects or sensors, of which there is a list."""
-    if not isinstance(parts, list | tuple | Sequence):
-        raise NotUnderstood(f"{what}s", parts, f"it is a list of {what}s")
+    if not isinstance(parts, list | tuple | Sequence) or isinstance(parts, str | bytes):
+        raise InvalidArgument(f"{what}s", parts, f"it is a list of {what}s")
     return tuple(parts)
 
 
-def _check(what: str, parts: Sequence[Any], method: str, known: str) -> None:
-    """Refuse what is not an effect, or not a sensor."""
+def _check(what: str, parts: Sequence[Any], methods: Sequence[str], known: str) -> None:
+    """Refuse what lacks the methods of an effect, of a sensor or of a feedback law."""
     for part in parts:
-        if not hasattr(part, method):
-            raise NotUnderstood(what, part, known)
+        if isinstance(part, type) or not all(hasattr(part, name) for name in methods):
+            raise InvalidArgument(what, part, known)
 
 
 def _check_together(integrator: str, effects: Sequence[Effect], contact: ContactLaw | None) -> None:
     """Refuse what has no meaning together."""
-    if contact is not None and not hasattr(contact, "step"):
+    if contact is not None and (isinstance(contact, type) or not hasattr(contact, "step")):
         accepted = "it is a ComplementarityContact; a PenaltyContact is one of the effects"
-        raise NotUnderstood("contact", contact, accepted)
+        raise InvalidArgument("contact", contact, accepted)
+    find_integrator(integrator)
     if contact is not None and integrator not in _WITH_CONTACT:
         accepted = f"contact by complementarity steps with {' or '.join(_WITH_CONTACT)}"
-        raise NotUnderstood("integrator", integrator, accepted)
+        raise InvalidArgument("integrator", integrator, accepted)
+    striking = [effect for effect in effects if isinstance(effect, Striking)]
+    if len(striking) > 1 or (contact is not None and striking):
+        accepted = "joints have one kind of stops; contact by complementarity has its own"
+        raise InvalidArgument("effect", striking[-1], accepted)
     resisting = [effect for effect in effects if isinstance(effect, Resisting)]
     for effect in resisting if integrator == "implicit_damping" else ():
         if getattr(effect, "model_damping", False):
             accepted = "implicit_damping has the damping of the model already: damping=False"
-            raise NotUnderstood("effect", effect, accepted)
+            raise InvalidArgument("effect", effect, accepted)
 
 
 def _hold(hold: str) -> Hold:
     """How torques are held between samples."""
     for known in get_args(Hold):
-        if hold == known:
+        if isinstance(hold, str) and hold == known:
             return known
-    raise NotUnderstood("hold", hold, "it is 'zero' or 'linear'")
+    raise InvalidArgument("hold", hold, "it is 'zero' or 'linear'")

@@ -13,17 +13,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
-from qddot.algorithms.hybrid_dynamics import accelerate
+from qddot.algorithms.hybrid_dynamics import solve_accelerations
 from qddot.algorithms.inverse_dynamics import newton_euler
 from qddot.algorithms.mass_matrix import mass_matrix
 from qddot.algorithms.recursion import Matrix, Vector, per_body, zeros
-from qddot.model import Model
-from qddot.scalar import Scalar, less, where
+from qddot.model.model import Model
 from qddot.simulate.motion import chart_rate, unalign
-from qddot.simulate.resistance import Drag, Grip, resistance
-from qddot.spatial import Force
+from qddot.simulate.resistance import Drag, Grip, largest, resistance
+from qddot.spatial.algebra import Force
+from qddot.spatial.scalar import Scalar, less, where
 
-__all__ = ["ContactLaw", "Effect", "Moment", "Resisting", "RobotPlant", "Storing"]
+__all__ = [
+    "ContactLaw",
+    "Effect",
+    "Moment",
+    "Resisting",
+    "RobotPlant",
+    "Storing",
+    "Striking",
+    "Struck",
+]
 
 
 @dataclass(frozen=True)
@@ -71,6 +80,29 @@ class Storing(Protocol):
 
     def stored(self, model: Model, q: Vector, memory: Vector) -> Scalar:
         """Energy (J) in its springs."""
+
+
+@dataclass(frozen=True)
+class Struck:
+    """The end of a step after impulses: state, memory, and by what velocity their law is missed."""
+
+    q: list[Scalar]
+    v: list[Scalar]
+    memory: list[Scalar]
+    miss: Scalar
+
+
+@runtime_checkable
+class Striking(Protocol):
+    """An effect that holds joints where they stand, and gives impulses at the end of a step."""
+
+    def standing(self, model: Model, q: Vector) -> Mapping[int, tuple[Scalar, Scalar]]:
+        """By velocity, 1 where it can be pushed backward and where forward, else 0."""
+
+    def strike(
+        self, plant: RobotPlant, q: Vector, q_end: Vector, v_end: Vector, memory: Vector
+    ) -> Struck:
+        """The end of a step from q after the impulses."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +179,13 @@ class RobotPlant:
         damping = self._damping() if damped else zeros(model.nv)
         parts, M = self.resisting(q, v), mass_matrix(model, q)
         found = resistance(M, v, drive, self.dt, parts, damping)
-        return dataclasses.replace(self, held=found.torque, stuck=found.stuck, missed=found.miss)
+        stuck = dict(found.stuck)
+        # joints at their stops come to rest by impulses, which others feel
+        for effect in self.effects:
+            if isinstance(effect, Striking):
+                for dof, (back, ahead) in effect.standing(model, q).items():
+                    stuck[dof] = where(less(0.5, largest(back, ahead)), 0.0, stuck[dof])
+        return dataclasses.replace(self, held=found.torque, stuck=stuck, missed=found.miss)
 
     def settled(self, q: Vector, q_end: Vector, v_end: Vector) -> tuple[list[Scalar], list[Scalar]]:
         """The end of a step from q with joints that stick where they were, and quite at rest."""
@@ -162,11 +200,23 @@ class RobotPlant:
                         q1[k] = where(sticks, q[k], q1[k])
         return q1, v1
 
+    def struck(
+        self, q: Vector, q_end: Vector, v_end: Vector
+    ) -> tuple[RobotPlant, list[Scalar], list[Scalar]]:
+        """The plant after the impulses at the end of a step from q, and the state after them."""
+        q1, v1, memories, missed = list(q_end), list(v_end), list(self.memories), self.missed
+        for k, effect in enumerate(self.effects):
+            if isinstance(effect, Striking):
+                found = effect.strike(self, q, q1, v1, memories[k])
+                q1, v1, memories[k] = found.q, found.v, found.memory
+                missed = largest(missed, found.miss)
+        return dataclasses.replace(self, memories=tuple(memories), missed=missed), q1, v1
+
     def rate(self, q: Vector, w: Vector, share: Scalar) -> list[Scalar]:
         """Rate of the chart velocities at a state."""
         v = unalign(self.model, q, w)
         tau, pushes = self.loads(q, v, share)
-        a, _ = accelerate(self.model, q, v, zeros(self.model.nv), tau, pushes)
+        a, _ = solve_accelerations(self.model, q, v, zeros(self.model.nv), tau, pushes)
         return chart_rate(self.model, q, v, a)
 
     def damped_rate(self, q: Vector, w: Vector, dt: Scalar) -> list[Scalar]:
@@ -178,7 +228,7 @@ class RobotPlant:
         v, model = unalign(self.model, q, w), self.model
         tau, pushes = self.loads(q, v, 0.0)
         rest = [t - d * s for t, d, s in zip(tau, self._damping(), v, strict=True)]
-        a, _ = accelerate(_heavier(model, dt), q, v, zeros(model.nv), rest, pushes)
+        a, _ = solve_accelerations(_heavier(model, dt), q, v, zeros(model.nv), rest, pushes)
         return chart_rate(model, q, v, a)
 
     def balance(self, q: Vector, v: Vector, dt: Scalar) -> tuple[Matrix, list[Scalar]]:

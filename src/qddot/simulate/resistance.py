@@ -7,14 +7,31 @@ linear in v by a term of M, those between bounds as the λ that leaves least kin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from qddot.algorithms.linear import dot, factorise, mobility, solve
+from qddot.algorithms.linear import (
+    Factor,
+    dot,
+    factorise,
+    mobility,
+    solve,
+    solve_lower,
+    solve_upper,
+)
 from qddot.algorithms.recursion import Matrix, Vector, zeros
-from qddot.scalar import Scalar, less, where
+from qddot.spatial.scalar import Scalar, less, where
 
-__all__ = ["Drag", "Grip", "Resistance", "clip", "largest", "resistance"]
+__all__ = [
+    "Drag",
+    "Grip",
+    "Held",
+    "Resistance",
+    "clip",
+    "hold_joints",
+    "largest",
+    "resistance",
+]
 
 _SWEEPS = (4, 2, 1)
 
@@ -85,7 +102,15 @@ def resistance(
     grips = _joined(parts)
     stuck: dict[int, Scalar] = {}
     miss: Scalar = 0.0
-    if grips:
+    if grips and all(g.rigid for g in grips):
+        free = [x + y * dt for x, y in zip(v, a, strict=True)]
+        held = hold_joints(
+            damped, factor, free, {g.dof: (g.lower * dt, g.upper * dt) for g in grips}
+        )
+        a = [x + y / dt for x, y in zip(a, held.change, strict=True)]
+        push = [x / dt for x in held.impulse]
+        stuck, miss = held.inside, held.miss
+    elif grips:
         rows = [[1.0 if k == g.dof else 0.0 for k in n] for g in grips]
         A = [[x * dt for x in row] for row in mobility(factor, rows)]
         for k, g in enumerate(grips):
@@ -101,6 +126,83 @@ def resistance(
         a = [x + y for x, y in zip(a, solve(factor, push), strict=True)]
     torque = [push[k] - offset[k] - slope[k] * (v[k] + a[k] * dt) for k in n]
     return Resistance(torque, stuck, miss)
+
+
+@dataclass(frozen=True)
+class Held:
+    """Impulses on joints and the change of the velocities that they make, both by velocity.
+
+    `inside` is 1 where an impulse is between its bounds, else 0; `miss` is the largest velocity by
+    which one misses what its bounds leave.
+    """
+
+    impulse: list[Scalar]
+    change: list[Scalar]
+    inside: dict[int, Scalar]
+    miss: Scalar
+
+
+def hold_joints(
+    M: Matrix, factor: Factor, v: Vector, bounds: Mapping[int, tuple[Scalar, Scalar]]
+) -> Held:
+    """Impulses between bounds, by velocity, that leave least kinetic energy after velocities v.
+
+    The same rounds as for a dense matrix (Silcowitz, Niebe & Erleben 2010), in y = D⁻¹ L⁻ᵀ λ with
+    M = Lᵀ D L: sweeps take two products along the way to the root, and the exact minimum between
+    bounds comes from M with the joints that come to rest left out, which has the zeros of a tree.
+    """
+    L, D = factor
+    n = range(len(v))
+    Y = {k: solve_upper(L, [1.0 if i == k else 0.0 for i in n]) for k in bounds}
+    Z = {k: [y / d for y, d in zip(row, D, strict=True)] for k, row in Y.items()}
+    W = {k: dot(Y[k], Z[k]) for k in bounds}
+    x, y = zeros(len(v)), zeros(len(v))
+
+    def target(k: int) -> Scalar:
+        """The impulse that leaves the velocity at rest, or at a bound, with all others as are."""
+        return clip(x[k] - (v[k] + dot(Y[k], y)) / W[k], *bounds[k])
+
+    for sweeps in _SWEEPS if len(bounds) > 1 else (1,):
+        for k in [*bounds] * sweeps:
+            move = target(k) - x[k]
+            x[k], y = x[k] + move, [a + b * move for a, b in zip(y, Z[k], strict=True)]
+        if len(bounds) > 1:
+            x = _rest_step(M, [a + b for a, b in zip(v, solve_lower(L, y), strict=True)], x, bounds)
+            y = [a / d for a, d in zip(solve_upper(L, x), D, strict=True)]
+    miss: Scalar = 0.0
+    for k in bounds:
+        off = x[k] - target(k)
+        miss = largest(miss, where(less(off, 0.0), -off, off) * W[k])
+    inside = _inside([x[k] for k in bounds], list(bounds.values()))
+    return Held(x, solve_lower(L, y), dict(zip(bounds, inside, strict=True)), miss)
+
+
+def _rest_step(
+    M: Matrix, u: Vector, x: Vector, bounds: Mapping[int, tuple[Scalar, Scalar]]
+) -> list[Scalar]:
+    """Impulses after a step to where all joints between bounds rest, or as far as bounds let it.
+
+    With F the joints between bounds and N all others, M_NN w = M_NF u_F is the velocity that the
+    others take on when F comes to rest, and M (u_F − w) the impulse that it takes.
+    """
+    n = range(len(u))
+    flags = _inside([x[k] for k in bounds], list(bounds.values()))
+    rests = dict(zip(bounds, flags, strict=True))
+    free: list[Scalar] = [1.0 - rests[k] if k in rests else 1.0 for k in n]
+    others = [
+        [where(less(0.5, free[i]), M[i][i], 1.0) if i == j else M[i][j] * free[i] * free[j]
+         for j in n]
+        for i in n
+    ]  # fmt: skip
+    resting = [u[k] * rests[k] if k in rests else 0.0 for k in n]
+    taken = solve(factorise(others), [dot(M[k], resting) * free[k] for k in n])
+    after = [a - b for a, b in zip(resting, taken, strict=True)]
+    move = {k: -dot(M[k], after) * rests[k] for k in bounds}
+    share = _share_within([x[k] for k in bounds], list(move.values()), list(bounds.values()))
+    moved = list(x)
+    for k, (low, high) in bounds.items():
+        moved[k] = clip(x[k] + share * move[k], low, high)
+    return moved
 
 
 def largest(a: Scalar, b: Scalar) -> Scalar:
@@ -174,10 +276,16 @@ def _face_step(A: Matrix, b: Vector, bounds: Bounds, x: Vector) -> list[Scalar]:
     ]  # fmt: skip
     slope = [(dot(A[k], x) + b[k]) * free[k] for k in n]
     d = [-y for y in solve(factorise(face), slope)]
+    share = _share_within(x, d, bounds)
+    return [clip(x[k] + share * d[k], *bounds[k]) for k in n]
+
+
+def _share_within(x: Vector, d: Vector, bounds: Bounds) -> Scalar:
+    """How much of a step d, all of it at most, leaves x within bounds."""
     share: Scalar = 1.0
     for k, (low, high) in enumerate(bounds):
         moves = where(less(0.0, d[k]), 1.0, where(less(d[k], 0.0), 1.0, 0.0))
         room = where(less(0.0, d[k]), high - x[k], low - x[k])
         most = room / where(less(0.5, moves), d[k], 1.0)
         share = where(less(0.5, moves), where(less(most, share), most, share), share)
-    return [clip(x[k] + share * d[k], *bounds[k]) for k in n]
+    return share

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from qddot.compile.threads import SETTING, run_split
-from qddot.errors import NotUnderstood, ShapeMismatch
-from qddot.evaluate import batch_shape
-from qddot.health import refuse_singular
-from qddot.robot import Robot
+from qddot.compile.runtime.chunks import run_scan
+from qddot.errors import InvalidArgument, ShapeMismatch
+from qddot.robot.health import refuse_singular
+from qddot.robot.interpret import batch_shape
+from qddot.robot.native import PARAMETERS
+from qddot.robot.robot import Robot
 from qddot.simulate.arguments import (
     above_zero,
     loop_arguments,
+    require_samples,
     sample_count,
 )
 from qddot.simulate.feedback import Feedback, Sensor
 from qddot.simulate.layout import columns, nested, over_time, stacked
-from qddot.simulate.plan import Hold, StepPlan
+from qddot.simulate.plan import CLOCK, Hold, StepPlan
 from qddot.simulate.planned import planned
 from qddot.simulate.plant import ContactLaw, Effect
 
@@ -30,6 +32,10 @@ if TYPE_CHECKING:
     from qddot.simulate.status import Status
 
 __all__ = ["Rollout", "rollout"]
+
+_CONSTANTS = ", ".join(PARAMETERS)
+OnStep = Callable[[str, int, int], None]
+"""Told the name of a step, how much is done, and of how much."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +89,7 @@ class Rollout:
     def _made_by(self) -> StepPlan:
         if self.plan is None:
             accepted = "it needs one that qddot.simulate.rollout made"
-            raise NotUnderstood("rollout", f"of {self.integrator}", accepted)
+            raise InvalidArgument("rollout", f"of {self.integrator}", accepted)
         return self.plan
 
     def continued(
@@ -104,6 +110,7 @@ class Rollout:
         """
         plan, often = self._made_by, self.every if every is None else every
         samples, before = sample_count(steps, often), round(float(self.time[-1]) / self.dt)
+        require_samples(plan, samples)
         constants = self.inputs[len(plan.shapes.sampled) + 2 :]
         figures = constants[len(constants) - plan.figures :]
         parameters = dict(zip(plan.parameters, constants, strict=False))
@@ -143,6 +150,7 @@ def rollout(
     contact: ContactLaw | None = None,
     record: bool = False,
     out: tuple[np.ndarray, np.ndarray] | None = None,
+    on_step: OnStep | None = None,
     **given: ArrayLike,
 ) -> Rollout:
     """A robot stepped in time from states q0 (..., nq) and v0 (..., nv).
@@ -157,18 +165,26 @@ def rollout(
     between the state and what the law takes for it. `contact` by complementarity has a step of its
     own, semi-implicit. With `record`, and always with contact of either kind, what effects, sensors
     and contact keep is given at each sample. q and v are written to the arrays of `out`, such as
-    those of a rollout that is done with; new memory for large ones takes time.
+    those of a rollout that is done with; new memory for large ones takes time. A rollout that
+    takes long runs in chunks of a fraction of a second, after each of which an interrupt is seen
+    and `on_step("steps", done, of)` is called, counted over all states.
     """
+    if parameters is not None and not isinstance(parameters, Mapping):
+        raise InvalidArgument("parameters", parameters, f"it is {{name: array}} of {_CONSTANTS}")
+    if not (on_step is None or callable(on_step)):
+        raise InvalidArgument("on_step", on_step, "it is a function of (name, done, of)")
     constants = dict(parameters or {})
     plan, figures = planned(
         *(robot.model, integrator, hold, effects, tuple(constants)),
         *(feedback, sensors, contact, record),
     )
     samples, length = sample_count(steps, every), above_zero("dt", dt, "a time in seconds,")
+    require_samples(plan, samples)
     arrays = loop_arguments(plan, q0, v0, tau, samples, length, every, constants, given, figures)
     if robot.singular_joints and not {"inertia", "armature"} & constants.keys():
         refuse_singular(robot.name, robot.singular_joints, {})
-    return _run(plan, arrays, samples, length, every, robot.native and robot.nv > 0, out=out)
+    native = robot.native and robot.nv > 0
+    return _run(plan, arrays, samples, length, every, native, out=out, on_step=on_step)
 
 
 def _run(
@@ -180,17 +196,22 @@ def _run(
     native: bool,
     before: int = 0,
     out: Sequence[np.ndarray] | None = None,
+    on_step: OnStep | None = None,
 ) -> Rollout:
     """All steps, after so many before."""
     cores = [len(a) for a in plan.shapes.arguments]
     batch = batch_shape("rollout", arrays, cores, plan.names)
+    require_samples(plan, samples, batch, arrays[0].dtype.itemsize, out is not None)
     paths, ends = _outputs(plan, arrays, batch, samples, out)
+    tell = partial(on_step, "steps") if on_step else None
     # the status tells what overflows
     with np.errstate(all="ignore"):
         if native:
-            _native(plan, arrays, cores, samples * every, (*paths, *ends))
+            kernel, results = plan.kernel(), (*paths, *ends)
+            layout = (plan.shapes, batch, every)
+            run_scan(kernel.gufunc, arrays, *layout, results, kernel.cost, CLOCK, tell)
         else:
-            _interpreted(plan, arrays, samples, every, paths, ends)
+            _interpreted(plan, arrays, samples, every, paths, ends, tell)
     q, v, *history = paths
     misses = history.pop(0) if plan.iterations else None
     inputs = tuple(arrays[len(plan.shapes.carry) : -1])
@@ -210,23 +231,6 @@ def _of_keepers(
     return tuple(left.pop(0) if n else np.empty((*batch, 0)) for n in plan.kept) if left else ()
 
 
-def _native(
-    plan: StepPlan,
-    arrays: Sequence[np.ndarray],
-    cores: Sequence[int],
-    steps: int,
-    results: tuple[np.ndarray, ...],
-) -> None:
-    """By the compiled loop, over threads where the batch is worth it."""
-    kernel = plan.kernel()
-    if SETTING.threads == 1:
-        kernel.gufunc(*arrays, out=results)
-        return
-    pairs = zip(results, plan.shapes.results, strict=True)
-    outputs = [x.shape[x.ndim - len(axes) :] for x, axes in pairs]
-    run_split(kernel.gufunc, arrays, cores, outputs, results, steps * kernel.cost)
-
-
 def _outputs(
     plan: StepPlan,
     arrays: Sequence[np.ndarray],
@@ -236,7 +240,7 @@ def _outputs(
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Arrays for the trajectories, and for what is left at their ends."""
     kind = arrays[0].dtype
-    carry, told, left = plan.shapes.carry, plan.shapes.told, plan.shapes.left
+    carry, told, left = plan.shapes.carry, plan.shapes.path_places, plan.shapes.end_places
     shapes = [(*batch, samples + 1, *carry[k]) for k in told]
     paths = _given(out, shapes[:2], kind)
     paths += [np.empty(shape, kind) for shape in shapes[len(paths) :]]
@@ -250,14 +254,25 @@ def _given(
     if out is None:
         return []
     if not isinstance(out, tuple | list) or len(out) != len(shapes):
-        raise NotUnderstood("out", type(out).__name__, "it is a pair of arrays, for q and v")
+        raise InvalidArgument("out", type(out).__name__, "it is a pair of arrays, for q and v")
     for name, x, shape in zip(("q", "v"), out, shapes, strict=True):
-        if not isinstance(x, np.ndarray) or x.dtype != kind or not x.flags.writeable:
-            accepted = f"it is an array of {kind} that can be written to"
-            raise NotUnderstood(f"out: {name}", getattr(x, "dtype", x), accepted)
+        plain = isinstance(x, np.ndarray) and not isinstance(x, np.ma.MaskedArray)
+        if not plain or x.dtype != kind or not x.flags.writeable:
+            accepted = f"it is an array of {kind}, without a mask, that can be written to"
+            raise InvalidArgument(f"out: {name}", getattr(x, "dtype", x), accepted)
         if x.shape != shape:
             raise ShapeMismatch("rollout", f"out: {name}", str(shape), x.shape)
+    if np.may_share_memory(*out) and _overlap(*out):
+        raise InvalidArgument("out", "arrays that share memory", "q and v need memory of their own")
     return list(out)
+
+
+def _overlap(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether arrays have an element in common, or it is too hard to tell."""
+    try:
+        return np.shares_memory(a, b, max_work=1000)  # type: ignore[arg-type]
+    except np.exceptions.TooHardError:
+        return True
 
 
 def _interpreted(
@@ -267,6 +282,7 @@ def _interpreted(
     every: int,
     paths: Sequence[np.ndarray],
     ends: Sequence[np.ndarray],
+    on_chunk: Callable[[int, int], None] | None = None,
 ) -> None:
     """By the text of the step itself, one array over the batch for each number."""
     shapes = plan.shapes
@@ -280,7 +296,7 @@ def _interpreted(
     sizes_of = [int(np.prod(s)) for s in shapes.carry]
 
     def tell(k: int) -> None:
-        for path, place in zip(paths, shapes.told, strict=True):
+        for path, place in zip(paths, shapes.path_places, strict=True):
             path[..., k, :] = stacked(carry[place])
 
     tell(0)
@@ -290,7 +306,9 @@ def _interpreted(
             flat = plan.step(*carry, *torques, *constants)
             carry = _folded(flat, sizes_of, shapes.carry)
         tell(k + 1)
-    for target, place in zip(ends, shapes.left, strict=True):
+        if on_chunk:
+            on_chunk(k + 1, samples)
+    for target, place in zip(ends, shapes.end_places, strict=True):
         target[...] = stacked(carry[place])
 
 

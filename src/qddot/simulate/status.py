@@ -18,9 +18,9 @@ from qddot.algorithms.configuration import integrate
 from qddot.algorithms.energy import kinetic_energy, potential_energy
 from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.recursion import joint_kinematics
-from qddot.errors import NotUnderstood, ShapeMismatch
-from qddot.model import Model
-from qddot.robot import Robot
+from qddot.errors import InvalidArgument, ShapeMismatch
+from qddot.model.model import Model
+from qddot.robot.robot import Robot
 from qddot.simulate.contact.complementarity import ComplementarityContact
 from qddot.simulate.contact.gaps import find_sites
 from qddot.simulate.contact.penalty import PRESETS, PenaltyContact, PenaltyStops
@@ -46,7 +46,7 @@ OVER_LIMIT = 1e-3
 MISS = 1e-2
 """The miss of Coulomb's law (m/s) above which contact is not solved."""
 SLIP = 1e-3
-"""The miss of the law of joint friction that holds (rad/s, m/s) above which it is not solved."""
+"""The miss of the law of friction and stops that hold (rad/s, m/s) above which it is not solved."""
 UNSETTLED = 1e-6
 """The share of the velocities that the last iteration of an implicit step may change."""
 ROUNDING = 1e3
@@ -247,7 +247,7 @@ def _unsettled(found: Flight) -> Iterator[Fault]:
         return
     rounding = ROUNDING * float(np.finfo(found.misses.dtype).eps)
     for k, name in enumerate(found.plan.iterations):
-        most = SLIP if name == "friction" else UNSETTLED
+        most = UNSETTLED if name == found.plan.integrator else SLIP
         yield "not_converged", name, found.misses[..., k] > max(most, rounding)
 
 
@@ -266,16 +266,27 @@ def _contact_faults(found: Flight) -> Iterator[Fault]:
         poses = world_poses(plan.model, joint_kinematics(plan.model, q)[0])
         for site in find_sites(law.scene, plan.model):
             gap = np.broadcast_to(site.find(poses).gap, found.q.shape[:-1])
-            yield "penetration", " and ".join(site.names), gap < -_depth(law)
+            yield "penetration", " and ".join(site.names), gap < -_depth(law, found)
 
 
-def _depth(law: ComplementarityContact | PenaltyContact) -> np.ndarray | float:
-    """How deep a contact may be: twice what its kind is meant to give."""
+def _depth(law: ComplementarityContact | PenaltyContact, found: Flight) -> np.ndarray | float:
+    """How deep a contact may be: twice what its kind is meant to give, more in an impact.
+
+    A spring of stiffness k that stops a kinetic energy T gives √(2 T / k) on the way; T is the
+    largest within half a swing of the robot's mass on the spring.
+    """
     if isinstance(law, ComplementarityContact):
         return DEPTH
     far = [np.abs(np.log(preset.stiffness / law.stiffness)) for preset in PRESETS.values()]
     meant = np.array([preset.tolerance for preset in PRESETS.values()])[np.argmin(far, axis=0)]
-    return np.maximum(2.0 * meant, DEPTH)
+    swing = np.pi * np.sqrt(float(found.plan.model.mass) / np.min(law.stiffness))
+    samples = int(np.searchsorted(found.time - found.time[0], swing, side="right"))
+    T, seen = np.array(energies(found)[0]), 1
+    while seen < samples:
+        back = min(seen, samples - seen)
+        T[..., back:] = np.maximum(T[..., back:], T[..., :-back])
+        seen += back
+    return np.maximum(np.maximum(2.0 * meant, DEPTH), np.sqrt(2.0 * T / law.stiffness))
 
 
 def _limits(found: Flight) -> Iterator[Fault]:
@@ -372,12 +383,12 @@ class Perturbation:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
-            raise NotUnderstood("name of a perturbation", self.name, "it is a string")
+            raise InvalidArgument("name of a perturbation", self.name, "it is a string")
         seed: Any = self.seed
         if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
-            raise NotUnderstood("seed", seed, "it is a whole number from 0")
+            raise InvalidArgument("seed", seed, "it is a whole number from 0")
         if not isinstance(self.scale, int | float) or not 0.0 <= self.scale < np.inf:
-            raise NotUnderstood("scale", self.scale, "it is a number from 0")
+            raise InvalidArgument("scale", self.scale, "it is a number from 0")
 
     def states(
         self, robot: Robot, q0: ArrayLike, v0: ArrayLike, size: int | Sequence[int] = ()

@@ -5,16 +5,14 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
-import os
-import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from qddot.errors import CannotWrite, DescriptionError, MissingPackage, NotUnderstood
-from qddot.robot import Robot
+from qddot.errors import DescriptionError, InvalidArgument, MissingPackage
+from qddot.files import fill_whole
+from qddot.robot.robot import Robot
 from qddot.simulate.rollout import Rollout
 
 __all__ = ["load_trajectory", "save_trajectory"]
@@ -42,37 +40,13 @@ def save_trajectory(robot: Robot, found: Rollout, file: str | Path) -> None:
     target = Path(file)
     writers = {".npz": _write_npz, ".mcap": _write_mcap}
     if target.suffix not in writers:
-        raise NotUnderstood("file", str(file), "its name ends in .npz or .mcap")
+        raise InvalidArgument("file", str(file), "its name ends in .npz or .mcap")
     if target.suffix == ".mcap":
         if importlib.util.find_spec("mcap") is None:
             raise MissingPackage("mcap", "writing MCAP files", "'qddot[log]'")
         if found.q.ndim != 2:
-            raise NotUnderstood("rollout", found.q.shape, "MCAP takes one trajectory; use .npz")
-    _whole(target, lambda draft: writers[target.suffix](robot, found, draft))
-
-
-def _whole(target: Path, write: Callable[[Path], None]) -> None:
-    """A file that is there when it is complete, or not at all."""
-    try:
-        handle, name = tempfile.mkstemp(target.suffix, f".{target.stem}-", target.parent)
-        os.close(handle)
-    except OSError as error:
-        raise CannotWrite(target, error.strerror or str(error)) from error
-    draft = Path(name)
-    try:
-        write(draft)
-        draft.chmod(0o666 & ~_umask())
-        draft.replace(target)
-    except OSError as error:
-        raise CannotWrite(target, error.strerror or str(error)) from error
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+            raise InvalidArgument("rollout", found.q.shape, "MCAP takes one trajectory; use .npz")
+    fill_whole(target, lambda draft: writers[target.suffix](robot, found, draft), force=True)
 
 
 def _facts(robot: Robot, found: Rollout) -> dict[str, str]:

@@ -11,12 +11,10 @@ from __future__ import annotations
 
 from qddot.algorithms.hamiltonian import coriolis_transpose_product, momentum
 from qddot.algorithms.inverse_dynamics import newton_euler
-from qddot.algorithms.linear import eliminate, factorise, solve, solve_eliminated
+from qddot.algorithms.linear import factorise, factorise_unsymmetric, solve, solve_unsymmetric
 from qddot.algorithms.mass_matrix import mass_matrix
 from qddot.algorithms.recursion import Vector, zeros
-from qddot.manifold import cot_rest
-from qddot.model import Model
-from qddot.scalar import Scalar, cos, less, sin, sqrt, where
+from qddot.model.model import Model
 from qddot.simulate.implicit import ITERATIONS, step_matrix
 from qddot.simulate.motion import (
     Loaded,
@@ -27,7 +25,9 @@ from qddot.simulate.motion import (
     turning_parts,
     unalign,
 )
-from qddot.spatial import Force, Vec3
+from qddot.spatial.algebra import Force, Vec3
+from qddot.spatial.manifold import cot_remainder
+from qddot.spatial.scalar import Scalar, cos, less, sin, sqrt, where
 
 __all__ = ["variational_step"]
 
@@ -45,11 +45,11 @@ def variational_step(plant: Loaded, q: Vector, w: Vector, dt: Scalar) -> Solved:
     u = [dt * (a + reach * b) for a, b in zip(w, x, strict=True)]
     q_mid = _halfway(model, q, u)
     tau, pushes = plant.loads(q_mid, unalign(model, q_mid, [d / dt for d in u]), 0.5)
-    factor = eliminate(step_matrix(model, q, w, x, reach))
+    factor = factorise_unsymmetric(step_matrix(model, q, w, x, reach))
     for _ in range(ITERATIONS):
         left, _ = _ends(model, q, u, dt, tau, pushes)
         lack = unalign(model, q, [a - b for a, b in zip(start, left, strict=True)])
-        change = solve_eliminated(factor, lack)
+        change = solve_unsymmetric(factor, lack)
         u = [a + b * dt for a, b in zip(u, change, strict=True)]
     _, right = _ends(model, q, u, dt, tau, pushes)
     q1 = advance(model, q, u)
@@ -76,7 +76,7 @@ def _ends(
         turn, p, f = Vec3(*u[part]), Vec3(*P[part]), Vec3(*F[part]) * dt
         angle2 = turn.dot(turn)
         once = turn.cross(p)
-        even = turn.cross(once) * cot_rest(angle2) - turn.cross(f) * (0.5 * _quarter(angle2))
+        even = turn.cross(once) * cot_remainder(angle2) - turn.cross(f) * (0.5 * _quarter(angle2))
         left[part] = list(Vec3(*left[part]) + once * 0.5 + even)
         right[part] = list(Vec3(*right[part]) - once * 0.5 + even)
     return left, right

@@ -11,16 +11,31 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qddot.robot import Robot
+from qddot.robot.robot import Robot
 
-__all__ = ["Check", "Sample", "check", "invariants", "sample"]
+__all__ = [
+    "Check",
+    "Sample",
+    "check",
+    "check_composite_bodies",
+    "check_coriolis",
+    "check_gravity",
+    "check_health",
+    "check_positive_definite",
+    "check_power_balance",
+    "check_round_trip",
+    "check_skew_symmetry",
+    "check_symmetry",
+    "invariants",
+    "sample",
+]
 
 _STEP = 1e-30
 
 
 @dataclass(frozen=True)
 class Check:
-    """A claim, what was measured and the bound it must keep; `passed` is None if not evaluated."""
+    """A claim, the measured value and its bound; `passed` is None if not evaluated."""
 
     name: str
     claim: str
@@ -55,43 +70,44 @@ def check(robot: Robot, states: int = 100, seed: int = 0) -> list[Check]:
 
 def invariants() -> Iterator[tuple[str, Callable[[Robot, Sample], Check]]]:
     """The checks in order, by name."""
-    for measure in (
-        _health,
-        _symmetric,
-        _positive_definite,
-        _composite,
-        _skew,
-        _coriolis,
-        _gravity,
-        _power,
-        _round_trip,
-    ):
-        yield measure.__name__.lstrip("_").replace("_", " "), measure
+    yield "health", check_health
+    yield "symmetric", check_symmetry
+    yield "positive definite", check_positive_definite
+    yield "composite", check_composite_bodies
+    yield "skew", check_skew_symmetry
+    yield "coriolis", check_coriolis
+    yield "gravity", check_gravity
+    yield "power", check_power_balance
+    yield "round trip", check_round_trip
 
 
-def _within(name: str, claim: str, residuals: np.ndarray, bound: float, detail: str = "") -> Check:
+def _bound_residuals(name: str, claim: str, residuals: np.ndarray, bound: float) -> Check:
     """A check that the largest residual keeps below its bound; NaN does not."""
     worst = float(np.max(np.abs(residuals), initial=0.0))
-    return Check(name, claim, worst, bound, worst < bound, detail)
+    return Check(name, claim, worst, bound, worst < bound)
 
 
-def _relative(error: np.ndarray, value: np.ndarray) -> np.ndarray:
+def _relative_error(error: np.ndarray, value: np.ndarray) -> np.ndarray:
     """Largest error of each state, over the largest value of that state."""
     axes = tuple(range(1, error.ndim))
     scale = np.abs(value).max(axis=axes, initial=0.0)
     return np.abs(error).max(axis=axes, initial=0.0) / np.where(scale > 0, scale, 1.0)
 
 
-def _along(robot: Robot, q: np.ndarray, direction: np.ndarray) -> np.ndarray:
+def _imaginary_step(robot: Robot, q: np.ndarray, direction: np.ndarray) -> np.ndarray:
     """Configurations a small imaginary step along a tangent."""
     return robot.call("integrate", q.astype(complex), 1j * _STEP * direction)
 
 
-def _not_evaluated(name: str, claim: str, reason: str) -> Check:
-    return Check(name, claim, float("nan"), float("nan"), None, reason)
+def _mass_matrix_columns(robot: Robot, q: np.ndarray) -> np.ndarray:
+    """The mass matrix column by column from inverse dynamics at rest."""
+    still, unit = np.zeros((1, robot.nv)), np.eye(robot.nv)
+    tau = robot.call("inverse_dynamics", q[:, None, :], still, unit)
+    return (tau - robot.call("gravity", q)[:, None, :]).swapaxes(1, 2)
 
 
-def _health(robot: Robot, at: Sample) -> Check:
+def check_health(robot: Robot, at: Sample) -> Check:
+    """The description has no error."""
     errors = [f for f in robot.health if f.severity == "error"]
     detail = "; ".join(f"{f.subject}: {f.message}" for f in errors[:3])
     if len(errors) > 3:
@@ -100,20 +116,15 @@ def _health(robot: Robot, at: Sample) -> Check:
     return Check("health", claim, float(len(errors)), 1.0, not errors, detail)
 
 
-def _columns(robot: Robot, q: np.ndarray) -> np.ndarray:
-    """The mass matrix column by column from inverse dynamics at rest."""
-    still, unit = np.zeros((1, robot.nv)), np.eye(robot.nv)
-    tau = robot.call("inverse_dynamics", q[:, None, :], still, unit)
-    return (tau - robot.call("gravity", q)[:, None, :]).swapaxes(1, 2)
-
-
-def _symmetric(robot: Robot, at: Sample) -> Check:
-    M = _columns(robot, at.q)
+def check_symmetry(robot: Robot, at: Sample) -> Check:
+    """M = Mᵀ, column by column from inverse dynamics."""
+    M = _mass_matrix_columns(robot, at.q)
     claim = "M from inverse dynamics is symmetric"
-    return _within("symmetric", claim, _relative(M - M.swapaxes(1, 2), M), 1e-9)
+    return _bound_residuals("symmetric", claim, _relative_error(M - M.swapaxes(1, 2), M), 1e-9)
 
 
-def _positive_definite(robot: Robot, at: Sample) -> Check:
+def check_positive_definite(robot: Robot, at: Sample) -> Check:
+    """M is positive definite; the detail has its condition number, or the links to blame."""
     claim = "M is positive definite"
     if not robot.nv:
         return Check("positive definite", claim, 0.0, 0.0, True, "no degree of freedom")
@@ -130,51 +141,60 @@ def _positive_definite(robot: Robot, at: Sample) -> Check:
     return Check("positive definite", claim, smallest, floor, smallest > floor, detail)
 
 
-def _composite(robot: Robot, at: Sample) -> Check:
-    M = _columns(robot, at.q)
-    error = _relative(robot.call("mass_matrix", at.q) - M, M)
-    return _within("composite", "M by composite bodies = M from inverse dynamics", error, 1e-9)
+def check_composite_bodies(robot: Robot, at: Sample) -> Check:
+    """M by composite rigid bodies is that of inverse dynamics."""
+    M = _mass_matrix_columns(robot, at.q)
+    error = _relative_error(robot.call("mass_matrix", at.q) - M, M)
+    claim = "M by composite bodies = M from inverse dynamics"
+    return _bound_residuals("composite", claim, error, 1e-9)
 
 
-def _skew(robot: Robot, at: Sample) -> Check:
-    moved = robot.call("mass_matrix", _along(robot, at.q, at.v))
+def check_skew_symmetry(robot: Robot, at: Sample) -> Check:
+    """Ṁ − 2C is skew-symmetric, Ṁ by a complex step along the velocity."""
+    moved = robot.call("mass_matrix", _imaginary_step(robot, at.q, at.v))
     rate = moved.imag / _STEP
     C = robot.call("coriolis_matrix", at.q, at.v)
     power = np.einsum("si,sij,sj->s", at.x, rate - 2.0 * C, at.x)
     claim = "|xᵀ(Ṁ − 2C)x| / ‖x‖²"
     length = (at.x**2).sum(axis=1)
-    return _within("skew", claim, power / np.where(length > 0, length, 1.0), 1e-9)
+    return _bound_residuals("skew", claim, power / np.where(length > 0, length, 1.0), 1e-9)
 
 
-def _coriolis(robot: Robot, at: Sample) -> Check:
+def check_coriolis(robot: Robot, at: Sample) -> Check:
+    """C v + g = h."""
     h, g = robot.call("bias", at.q, at.v), robot.call("gravity", at.q)
     Cv = np.einsum("sij,sj->si", robot.call("coriolis_matrix", at.q, at.v), at.v)
-    return _within("coriolis", "C v + g = h", _relative(Cv + g - h, h), 1e-9)
+    return _bound_residuals("coriolis", "C v + g = h", _relative_error(Cv + g - h, h), 1e-9)
 
 
-def _gravity(robot: Robot, at: Sample) -> Check:
+def check_gravity(robot: Robot, at: Sample) -> Check:
+    """g is the gradient of the potential energy, by a complex step along each velocity."""
     g = robot.call("gravity", at.q)
-    moved = _along(robot, at.q[:, None, :], np.eye(robot.nv))
+    moved = _imaginary_step(robot, at.q[:, None, :], np.eye(robot.nv))
     gradient = robot.call("potential_energy", moved).imag / _STEP
     claim = "g = gradient of the potential energy"
-    return _within("gravity", claim, _relative(gradient - g, g), 1e-9)
+    return _bound_residuals("gravity", claim, _relative_error(gradient - g, g), 1e-9)
 
 
-def _power(robot: Robot, at: Sample) -> Check:
+def check_power_balance(robot: Robot, at: Sample) -> Check:
+    """The rate of the energy is the power of the joint forces."""
     tau = robot.call("inverse_dynamics", at.q, at.v, at.a)
-    q, v = _along(robot, at.q, at.v), at.v + 1j * _STEP * at.a
+    q, v = _imaginary_step(robot, at.q, at.v), at.v + 1j * _STEP * at.a
     energy = robot.call("kinetic_energy", q, v) + robot.call("potential_energy", q)
     parts = at.v * tau
     error = (energy.imag / _STEP - parts.sum(axis=1))[:, None]
-    return _within("power", "rate of energy = power of τ", _relative(error, parts), 1e-9)
+    claim = "rate of energy = power of τ"
+    return _bound_residuals("power", claim, _relative_error(error, parts), 1e-9)
 
 
-def _round_trip(robot: Robot, at: Sample) -> Check:
+def check_round_trip(robot: Robot, at: Sample) -> Check:
+    """Inverse dynamics of forward dynamics gives the joint forces back."""
     claim = "inverse dynamics of forward dynamics = identity"
     stuck = [f.subject for f in robot.health if f.kind == "singular"]
     if stuck:
-        return _not_evaluated("round trip", claim, f"M is singular at {', '.join(stuck)}")
+        reason = f"M is singular at {', '.join(stuck)}"
+        return Check("round trip", claim, float("nan"), float("nan"), None, reason)
     tau = robot.call("inverse_dynamics", at.q, at.v, at.a)
     a = robot.call("forward_dynamics", at.q, at.v, tau)
     again = robot.call("inverse_dynamics", at.q, at.v, a)
-    return _within("round trip", claim, _relative(again - tau, tau), 1e-9)
+    return _bound_residuals("round trip", claim, _relative_error(again - tau, tau), 1e-9)

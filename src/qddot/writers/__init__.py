@@ -1,20 +1,20 @@
-"""Writers: robots as description files, with proof that what is read back is the same."""
+"""Writers: robots as description files, certified by reading them back."""
 
-from qddot.writers.certificate import Certificate, certify
+from qddot.writers.certificate import ConversionCertificate, certify_conversion
+from qddot.writers.conversion_losses import ConversionLoss
 from qddot.writers.convert import Conversion, convert
-from qddot.writers.losses import Loss
-from qddot.writers.matching import Difference
-from qddot.writers.measures import Measure
-from qddot.writers.parameters import Patched, write_parameters
+from qddot.writers.model_checks import ModelCheck
+from qddot.writers.motion_checks import DynamicsDifference
+from qddot.writers.parameters import PatchResult, write_parameters
 
 __all__ = [
-    "Certificate",
     "Conversion",
-    "Difference",
-    "Loss",
-    "Measure",
-    "Patched",
-    "certify",
+    "ConversionCertificate",
+    "ConversionLoss",
+    "DynamicsDifference",
+    "ModelCheck",
+    "PatchResult",
+    "certify_conversion",
     "convert",
     "write_parameters",
 ]

@@ -1,4 +1,4 @@
-"""One description format into another: a certificate of what was kept, a list of what was not."""
+"""One description format into another: a certificate of the file, and a list of the losses."""
 
 from __future__ import annotations
 
@@ -8,52 +8,51 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from qddot.errors import CannotWrite, NotUnderstood, QddotError
+from qddot.errors import CannotWrite, InvalidArgument, QddotError
+from qddot.files import check_target, draft_beside, publish
 from qddot.loaders import load_model
-from qddot.loaders.description import Base, Couplings, to_model, unwarned
-from qddot.loaders.xml import Element
-from qddot.model import Model
-from qddot.writers.certificate import Certificate, OnStep, certify
-from qddot.writers.files import check_target, draft_beside, publish
-from qddot.writers.losses import Loss, loss
-from qddot.writers.matching import Difference, difference
-from qddot.writers.measures import Measure
+from qddot.loaders.description import Base, Couplings, suppress_warnings, to_model
+from qddot.writers.certificate import ConversionCertificate, OnStep, certify_conversion
+from qddot.writers.conversion_losses import ConversionLoss, conversion_loss
+from qddot.writers.format_limits import FileFormat, restrict_to_format
 from qddot.writers.mjcf import mjcf_text
-from qddot.writers.sayable import Format, sayable
-from qddot.writers.source import ShapeChoice, Source, open_source
+from qddot.writers.model_checks import BOUND, ModelCheck
+from qddot.writers.motion_checks import DynamicsDifference, dynamics_difference
+from qddot.writers.source import ConversionSource, ShapeChoice, open_source
 from qddot.writers.urdf import urdf_text
 
 __all__ = ["Conversion", "convert"]
 
-_FORMATS: dict[str, Format] = {".urdf": "urdf", ".xml": "mjcf", ".mjcf": "mjcf"}
-_TEXTS = {"urdf": urdf_text, "mjcf": mjcf_text}
-_CARRIED = ("compiler", "option", "size", "visual", "statistic", "default", "asset", "worldbody",
-            "equality", "keyframe", "include")  # fmt: skip
+_FORMATS: dict[str, FileFormat] = {".urdf": "urdf", ".xml": "mjcf", ".mjcf": "mjcf"}
+_WRITERS = {"urdf": urdf_text, "mjcf": mjcf_text}
+_CONVERTED = ("compiler", "option", "size", "visual", "statistic", "default", "asset", "worldbody",
+              "equality", "keyframe", "include")  # fmt: skip
+"""Sections of an MJCF file that are converted, or have no part in the robot."""
 
 
 @dataclass(frozen=True)
 class Conversion:
     """A robot written in another format.
 
-    The certificate compares what was read back from the file with the robot as far as the format
-    can say it; `losses` is what the format cannot say, `effect` how much of the dynamics that is.
-    Nothing is written (`written` is false) where the certificate fails, or something is lost that
-    was not to be lost.
+    The certificate compares the model read back from the file with the robot as far as the format
+    can express it; `losses` are the properties that the format cannot express, `effect` their
+    share of the dynamics. Nothing is written (`written` is false) where the certificate fails, or
+    where the dynamics change and `lossless` was asked for.
     """
 
     source: str
     target: Path
-    format: Format
+    format: FileFormat
     written: bool
-    certificate: Certificate
-    losses: tuple[Loss, ...]
-    effect: Difference
+    certificate: ConversionCertificate
+    losses: tuple[ConversionLoss, ...]
+    effect: DynamicsDifference
     text: str
 
     @property
     def exact(self) -> bool:
         """Whether the certificate holds and nothing that the dynamics depend on was lost."""
-        return self.certificate.passed and not any(x.dynamics for x in self.losses)
+        return self.certificate.all_passed and not any(x.dynamics for x in self.losses)
 
 
 def convert(
@@ -67,111 +66,102 @@ def convert(
     states: int = 100,
     seed: int = 0,
     on_step: OnStep | None = None,
+    trust: bool = False,
 ) -> Conversion:
     """Write a robot as URDF (.urdf) or MJCF (.xml, .mjcf), read it back and compare.
 
-    The source is all that `load` takes, or a Robot. The file appears whole, and only if what is
-    read back from it has the same bodies, joints, limits, losses, M and bias to 1e-10; with
-    `lossless` only if nothing that the dynamics depend on is lost either.
+    The source is all that `load` takes, or a Robot. The file appears whole, and only if the model
+    read back from it has the same bodies, joints, limits, friction, M and bias to 1e-10; with
+    `lossless` only if nothing that the dynamics depend on is lost either. `trust` lets a xacro file
+    run its code.
     """
+    # check the arguments
     file = check_target(target, force)
-    form = _format(file)
+    form = _FORMATS.get(file.suffix.lower())
+    if form is None:
+        accepted = "its end says the format: .urdf for URDF, .xml or .mjcf for MJCF"
+        raise InvalidArgument("target", file.name, accepted)
     if states < 1:
-        raise NotUnderstood("states", states, "at least one is needed")
-    robot = open_source(source, base, couplings, shapes)
+        raise InvalidArgument("states", states, "at least one is needed")
+    robot = open_source(source, base=base, couplings=couplings, shapes=shapes, trust=trust)
     if robot.file is not None and robot.file.resolve() == file:
         raise CannotWrite(target, "is the source itself")
-    said, losses = sayable(robot.description, form)
+    # write the part of the robot that the format can express
+    restricted, losses = restrict_to_format(robot.description, form)
     name = robot.file.name if robot.file else robot.model.name
-    text, remarks = _TEXTS[form](
-        said, robot.shapes, file.parent, f"{name}, written by qddot convert"
-    )
-    lost = (*losses, *remarks, *_unread(robot, form))
-    with unwarned():
-        meant = to_model(said, None, "exact", False)
+    remark = f"{name}, written by qddot convert"
+    text, more = _WRITERS[form](restricted, robot.shapes, file.parent, remark)
+    losses = [*losses, *more, *_source_losses(robot, form)]
+    with suppress_warnings():
+        expected = to_model(restricted, None, "exact", False)
+    # publish the file if its certificate holds
     with draft_beside(file, text) as draft:
-        certificate = _certify(meant, draft, file, form, states, seed, on_step)
-        kept = not (lossless and any(x.dynamics for x in lost))
-        if certificate.passed and kept:
+        try:
+            with suppress_warnings():
+                loaded = load_model(draft)
+        except QddotError as error:
+            reason = str(error).replace(draft.name, file.name)
+            failure = ModelCheck("file", "can be read", 1.0, 0.0, passed=False, detail=reason)
+            certificate = ConversionCertificate((failure,), states, seed)
+        else:
+            certificate = certify_conversion(
+                expected, loaded, states=states, seed=seed, on_step=on_step
+            )
+            if form == "mjcf":
+                checks = (*certificate.checks, _check_in_mujoco(draft, float(expected.mass)))
+                certificate = ConversionCertificate(checks, states, seed)
+        changed = any(x.dynamics for x in losses)
+        written = certificate.all_passed and not (lossless and changed)
+        if written:
             publish(draft, file, force)
     return Conversion(
-        str(robot.file or robot.model.name),
-        file,
-        form,
-        certificate.passed and kept,
-        certificate,
-        lost,
-        difference(robot.model, meant, states, seed),
-        text,
+        source=str(robot.file or robot.model.name),
+        target=file,
+        format=form,
+        written=written,
+        certificate=certificate,
+        losses=tuple(losses),
+        effect=dynamics_difference(robot.model, expected, states, seed),
+        text=text,
     )
 
 
-def _format(file: Path) -> Format:
-    try:
-        return _FORMATS[file.suffix.lower()]
-    except KeyError:
-        accepted = "its end says the format: .urdf for URDF, .xml or .mjcf for MJCF"
-        raise NotUnderstood("target", file.name, accepted) from None
-
-
-def _certify(
-    meant: Model,
-    draft: Path,
-    file: Path,
-    form: Format,
-    states: int,
-    seed: int,
-    on_step: OnStep | None,
-) -> Certificate:
-    try:
-        with unwarned():
-            loaded = load_model(draft)
-    except QddotError as error:
-        reason = str(error).replace(draft.name, file.name)
-        failed = Measure("file", "can be read", 1.0, 0.0, False, reason)
-        return Certificate((failed,), states, seed)
-    certificate = certify(meant, loaded, states, seed, on_step)
-    if form == "mjcf":
-        more = (*certificate.measures, _opens(draft, meant))
-        certificate = Certificate(more, states, seed)
-    return certificate
-
-
-def _opens(draft: Path, meant: Model) -> Measure:
-    """Whether MuJoCo itself opens the file, meshes and all, with the mass that was meant."""
+def _check_in_mujoco(draft: Path, mass: float) -> ModelCheck:
+    """Check that MuJoCo itself opens the file, meshes included, with the mass expected."""
     import mujoco
 
     claim = "opens the file, with the same mass"
     try:
         m = mujoco.MjModel.from_xml_path(str(draft))
-    except (ValueError, mujoco.FatalError, mujoco.UnexpectedError) as error:
-        return Measure("MuJoCo", claim, 1.0, 0.0, False, " ".join(str(error).split()))
-    total = float(meant.mass)
-    off = abs(float(m.body_mass.sum()) - total) / max(total, 1e-4)
-    return Measure("MuJoCo", claim, off, 1e-10, off <= 1e-10)
+    except Exception as error:  # whatever MuJoCo raises, it did not open the file
+        reason = " ".join(str(error).split())
+        return ModelCheck("MuJoCo", claim, 1.0, 0.0, passed=False, detail=reason)
+    off = abs(float(m.body_mass.sum()) - mass) / max(mass, 1e-4)
+    return ModelCheck("MuJoCo", claim, measured=off, bound=BOUND, passed=off <= BOUND)
 
 
-def _unread(robot: Source, form: Format) -> Iterator[Loss]:
-    """What the source says and nobody reads or should believe, and what is not carried over."""
+def _source_losses(robot: ConversionSource, form: FileFormat) -> Iterator[ConversionLoss]:
+    """Losses on the side of the source: defects, properties that are not read, other elements."""
     defects = [f.subject for f in robot.model.health if f.kind == "inertia" and form == "urdf"]
-    yield from loss("inertia", False, "impossible in the source, written as it is", defects)
+    message = "impossible in the source, written as it is"
+    yield from conversion_loss("inertia", False, message, defects)
+    # properties of joints and bodies that the loader does not read
     health = [f for f in robot.description.findings if f.kind == "ignored"]
     for changes in (True, False):
         items = [f"{f.subject}: {f.message}" for f in health if (f.severity != "info") == changes]
-        yield from loss("not read", changes, "the source says more than qddot reads", items)
-    yield from loss("shapes", False, "not read from the source", robot.unread)
-    if robot.root is None:
-        name = [f"{robot.description.name!r}"]
-        yield from loss("shapes", False, "a robot in memory has none", name)
-    else:
-        yield from loss("not carried over", False, "of the source", _left_behind(robot.root))
-
-
-def _left_behind(root: Element) -> list[str]:
-    """Elements of a file that are neither bodies, joints, shapes nor constraints, counted."""
+        message = "the source says more than qddot reads"
+        yield from conversion_loss("not read", changes, message, items)
+    yield from conversion_loss("shapes", False, "not read from the source", robot.unread)
+    root = robot.root
+    if root is None:
+        name = f"{robot.description.name!r}"
+        yield from conversion_loss("shapes", False, "a robot in memory has none", [name])
+        return
+    # elements that are neither bodies, joints, shapes nor constraints, counted
     if root.tag == "robot":
         counts = Counter(f"<{x.tag}>" for x in root.all("transmission", "gazebo"))
     else:
-        parts = [x for x in root.children if x.tag not in _CARRIED and root.tag == "mujoco"]
-        counts = Counter(f"<{x.tag}> <{y.tag}>" for x in parts for y in x.children)
-    return [f"{n} {what}" for what, n in counts.items()]
+        others = [x for x in root.children if x.tag not in _CONVERTED and root.tag == "mujoco"]
+        counts = Counter(f"<{x.tag}> <{y.tag}>" for x in others for y in x.children)
+    items = [f"{n} {element}" for element, n in counts.items()]
+    yield from conversion_loss("not carried over", False, "of the source", items)

@@ -13,172 +13,203 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from qddot.joints import Joint
 from qddot.loaders.description import Description
 from qddot.loaders.shapes import Shape
-from qddot.parts import FrameDraft, Link
-from qddot.spatial import Transform
-from qddot.writers.losses import Loss, loss
-from qddot.writers.markup import Node, child, document, number, numbers, settled, turn_of
+from qddot.model.joints import Joint
+from qddot.model.links import FrameDraft, Link
+from qddot.spatial.algebra import Transform
+from qddot.writers.conversion_losses import ConversionLoss, conversion_loss
+from qddot.writers.format_limits import POLYNOMIAL_TERMS
 from qddot.writers.mjcf_shapes import (
     Meshes,
     add_assets,
     add_classes,
     add_geoms,
     mesh_names,
-    readable,
+    readable_shapes,
 )
-from qddot.writers.mjcf_tree import Tree, tree_of
-from qddot.writers.moments import LEAST, capped, principal
-from qddot.writers.sayable import POLYNOMIAL_TERMS
+from qddot.writers.mjcf_tree import MjcfTree, mjcf_tree
+from qddot.writers.principal_moments import LEAST, cap_moments, principal_moments
+from qddot.writers.xml_text import (
+    Node,
+    add_element,
+    document_text,
+    format_number,
+    format_numbers,
+    quaternion_text,
+    round_noise,
+)
 
 __all__ = ["mjcf_text"]
 
-_STILL = Transform.identity()
+_IDENTITY = Transform.identity()
 _TYPES = {"prismatic": "slide", "ball": "ball", "free": "free"}
 _MOST_DOFS = 6
 
 
 @dataclass
-class _Sheet:
-    """What is being written: links by parent, sites and shapes by link; joints as they come."""
+class _Draft:
+    """A file being written: links by parent, sites and shapes by link, poses of free links.
+
+    `joints` are those written so far, in the order of the file; `light` names links that got the
+    least inertia that MuJoCo accepts.
+    """
 
     children: dict[str | None, list[Link]]
     sites: dict[str | None, list[FrameDraft]]
     shapes: dict[str | None, list[Shape]]
     meshes: Meshes
-    starts: dict[str, Transform]
+    free_poses: dict[str, Transform]
     joints: list[Joint] = field(default_factory=list)
     light: list[str] = field(default_factory=list)
 
 
 def mjcf_text(
     robot: Description, shapes: Sequence[Shape], folder: Path, remark: str
-) -> tuple[str, list[Loss]]:
-    """The MJCF of a robot that MJCF can say, for a file in this folder, and remarks on it."""
-    shapes, losses = readable(shapes)
-    tree, remarks = tree_of(robot, shapes)
-    sheet = _Sheet(
-        _by(tree.links, "parent"), _by(tree.sites, "link"), _by(tree.shapes, "link"),
-        mesh_names(shapes), _starts(robot),
-    )  # fmt: skip
+) -> tuple[str, list[ConversionLoss]]:
+    """The MJCF of a robot restricted to that format, for a file in this folder, and remarks."""
+    shapes, losses = readable_shapes(shapes)
+    tree, remarks = mjcf_tree(robot, shapes)
+    # links with free joints stand where qpos0 has them
+    free_poses = dict(robot.root_poses)
+    start = robot.configurations.get("qpos0", {})
+    for link in robot.links:
+        if link.joint.kind.floats and link.joint.name in start:
+            free_poses[link.name] = link.joint.kind.transform(link.joint, start[link.joint.name])
+    draft = _Draft(
+        children=_group_by(tree.links, "parent"),
+        sites=_group_by(tree.sites, "link"),
+        shapes=_group_by(tree.shapes, "link"),
+        meshes=mesh_names(shapes),
+        free_poses=free_poses,
+    )
+    # the sections of the file, in the order of the MuJoCo documentation
     root = ElementTree.Element("mujoco", model=robot.name)
-    child(root, "compiler", angle="radian", inertiafromgeom="false")
-    child(root, "option", gravity=numbers(robot.gravity))
+    add_element(root, "compiler", angle="radian", inertiafromgeom="false")
+    add_element(root, "option", gravity=format_numbers(robot.gravity))
     if shapes:
         add_classes(root)
-    add_assets(root, sheet.meshes, folder)
-    _contents(sheet, child(root, "worldbody"), None)
-    _equalities(root, robot, tree)
-    _keyframes(root, robot, tree, sheet.joints)
+    add_assets(root, draft.meshes, folder)
+    _add_contents(draft, add_element(root, "worldbody"), None)
+    _add_equalities(root, robot, tree)
+    # named configurations, coordinates in the order of the joints of the file
+    named = {name: q for name, q in robot.configurations.items() if name != "qpos0"}
+    keys = add_element(root, "keyframe") if named else root
+    for name, values in named.items():
+        qpos: list[float] = []
+        for joint in draft.joints:
+            origin, own = tree.origins[joint.leader or joint.name]
+            q = values[origin][own]
+            if joint.leader is not None:
+                q = (joint.ratio * q[0] + joint.offset,)
+            # MuJoCo has the w of a quaternion first
+            qpos += [*q[:-4], q[-1], *q[-4:-1]] if joint.kind.quaternion else q
+        add_element(keys, "key", name=name, qpos=format_numbers(qpos))
+    # remarks on the changes that MuJoCo needs
     message = f"MuJoCo moves nothing without inertia: {LEAST:g} kg or kg m² stand in"
-    losses += [*remarks, *loss("massless links", False, message, sheet.light)]
+    losses += [*remarks, *conversion_loss("massless links", False, message, draft.light)]
     homes = {None, *(x.name for x in tree.links)}
     lost = (f"{s.role} {s.kind} of {s.link!r}" for s in tree.shapes if s.link not in homes)
-    losses += loss("shapes", False, "the link is not in the file", lost)
-    return document(root, remark), losses
+    losses += conversion_loss("shapes", False, "the link is not in the file", lost)
+    return document_text(root, remark), losses
 
 
-def _by(items: Sequence[Any], key: str) -> dict[str | None, list[Any]]:
-    """Items by the link they belong to."""
-    found: dict[str | None, list[Any]] = {}
+def _group_by(items: Sequence[Any], key: str) -> dict[str | None, list[Any]]:
+    """Items by the link that this attribute names."""
+    groups: dict[str | None, list[Any]] = {}
     for item in items:
-        found.setdefault(getattr(item, key), []).append(item)
-    return found
+        groups.setdefault(getattr(item, key), []).append(item)
+    return groups
 
 
-def _starts(robot: Description) -> dict[str, Transform]:
-    """Where links with free joints stand at first."""
-    named = robot.configurations.get("qpos0", {})
-    starts = dict(robot.root_poses)
-    for link in robot.links:
-        q = named.get(link.joint.name)
-        if link.joint.kind.name == "free" and q is not None:
-            starts[link.name] = link.joint.kind.transform(link.joint, q)
-    return starts
+def _pose_attributes(X: Transform) -> dict[str, str | None]:
+    return {"pos": format_numbers(X.p) if any(X.p) else None, "quat": quaternion_text(X.R)}
 
 
-def _contents(sheet: _Sheet, node: Node, link: str | None) -> None:
-    """Geoms, sites and bodies that are fixed to a link or hang on it."""
-    add_geoms(node, sheet.shapes.get(link, []), sheet.meshes)
-    for frame in sheet.sites.get(link, []):
-        child(node, "site", name=frame.name, **_place(frame.placement))
-    for below in sheet.children.get(link, []):
-        _body(sheet, node, below)
+def _add_contents(draft: _Draft, node: Node, link: str | None) -> None:
+    """Add the geoms and sites of a link, and the bodies below it."""
+    add_geoms(node, draft.shapes.get(link, []), draft.meshes)
+    for frame in draft.sites.get(link, []):
+        add_element(node, "site", name=frame.name, **_pose_attributes(frame.placement))
+    for below in draft.children.get(link, []):
+        row = _links_of_body(draft, below)
+        last = row[-1]
+        free = last.joint.kind.floats
+        X = draft.free_poses.get(last.name, _IDENTITY) if free else below.placement
+        body = add_element(node, "body", name=last.name, **_pose_attributes(X))
+        joints = [x.joint for x in row if x.joint.kind.nv]
+        _add_inertial(draft, body, last, moving=bool(joints))
+        for joint in joints:
+            _add_joint(body, joint)
+        draft.joints += joints
+        _add_contents(draft, body, last.name)
 
 
-def _place(X: Transform) -> dict[str, str | None]:
-    return {"pos": numbers(X.p) if any(X.p) else None, "quat": turn_of(X.R)}
-
-
-def _body(sheet: _Sheet, parent: Node, link: Link) -> None:
-    row = _row(sheet, link)
-    last = row[-1]
-    free = last.joint.kind.name == "free"
-    X = sheet.starts.get(last.name, _STILL) if free else link.placement
-    body = child(parent, "body", name=last.name, **_place(X))
-    moving = [x.joint for x in row if x.joint.kind.nv]
-    _inertial(sheet, body, last, bool(moving))
-    for joint in moving:
-        _joint(body, joint)
-    sheet.joints += moving
-    _contents(sheet, body, last.name)
-
-
-def _row(sheet: _Sheet, link: Link) -> list[Link]:
-    """Links in a row that one body with several joints stands for."""
+def _links_of_body(draft: _Draft, link: Link) -> list[Link]:
+    """The links in a row, this one first, that one body with several joints stands for."""
     row, dofs = [link], link.joint.kind.nv
+    # a link between two joints has no inertia, no site and no shape
     while row[-1].joint.kind.nv == 1 and not any(row[-1].inertia):
         name = row[-1].name
-        below = sheet.children.get(name, [])
-        if len(below) != 1 or name in sheet.sites or name in sheet.shapes:
+        below = draft.children.get(name, [])
+        if len(below) != 1 or name in draft.sites or name in draft.shapes:
             break
         dofs += below[0].joint.kind.nv
-        if below[0].placement != _STILL or not below[0].joint.kind.nv or dofs > _MOST_DOFS:
+        if below[0].placement != _IDENTITY or not below[0].joint.kind.nv or dofs > _MOST_DOFS:
             break
         row.append(below[0])
+    # and the name that the loader will give it
     while any(x.name != f"{row[-1].name}/{x.joint.name}" for x in row[:-1]):
         row.pop()
     return row
 
 
-def _inertial(sheet: _Sheet, body: Node, link: Link, moving: bool) -> None:
+def _add_inertial(draft: _Draft, body: Node, link: Link, moving: bool) -> None:
+    """Add the <inertial> of a link; a moving body has at least the inertia that MuJoCo needs."""
     inertia, least = link.inertia, LEAST if moving else 0.0
     if not any(inertia):
-        if moving and not _carries(sheet, link):
-            sheet.light.append(f"link {link.name!r}")
-            child(
-                body, "inertial", pos="0 0 0", mass=number(least), diaginertia=numbers([least] * 3)
-            )
+        if moving and not _has_fixed_inertia(draft, link):
+            draft.light.append(f"link {link.name!r}")
+            texts = {"mass": format_number(least), "diaginertia": format_numbers([least] * 3)}
+            add_element(body, "inertial", pos="0 0 0", **texts)
         return
-    moments, axes = principal(inertia)
+    moments, axes = principal_moments(inertia)
     if moving and min(moments) < least:
-        sheet.light.append(f"link {link.name!r} (its tensor)")
+        draft.light.append(f"link {link.name!r} (its tensor)")
     # rounded before they are capped: MuJoCo compares them to the last digit
-    near = settled(moments, max(map(abs, inertia.I)))
-    child(
+    near = round_noise(moments, max(map(abs, inertia.I)))
+    add_element(
         body, "inertial",
-        pos=numbers(settled(inertia.com)),
-        quat=turn_of(axes),
-        mass=number(max(inertia.mass, least)),
-        diaginertia=numbers(capped(near, least)),
+        pos=format_numbers(round_noise(inertia.com)),
+        quat=quaternion_text(axes),
+        mass=format_number(max(inertia.mass, least)),
+        diaginertia=format_numbers(cap_moments(near, least)),
     )  # fmt: skip
 
 
-def _carries(sheet: _Sheet, link: Link) -> bool:
-    """Whether something fixed to a link has inertia enough for MuJoCo."""
-    fixed = [x for x in sheet.children.get(link.name, []) if not x.joint.kind.nv]
-    return any(
-        (x.inertia.mass >= LEAST and min(principal(x.inertia)[0]) >= LEAST) or _carries(sheet, x)
-        for x in fixed
-    )
+def _has_fixed_inertia(draft: _Draft, link: Link) -> bool:
+    """Whether some link fixed to this one has inertia enough for MuJoCo."""
+    for x in draft.children.get(link.name, []):
+        if x.joint.kind.nv:
+            continue
+        if x.inertia.mass >= LEAST and min(principal_moments(x.inertia)[0]) >= LEAST:
+            return True
+        if _has_fixed_inertia(draft, x):
+            return True
+    return False
 
 
-def _joint(body: Node, joint: Joint) -> None:
-    drive, limits = joint.drivetrain, joint.limits
+def _add_joint(body: Node, joint: Joint) -> None:
+    """Add a <joint>; attributes at their defaults are left out."""
+    drive, limits, effort = joint.drivetrain, joint.limits, joint.limits.effort
     single = joint.kind.nq == 1
     shift = -joint.offset if single and joint.leader is None else 0.0
-    texts = {
+    texts: dict[str, str] = {}
+    if single and (limits.lower > -math.inf or limits.upper < math.inf):
+        texts["range"] = format_numbers([limits.lower, limits.upper])
+    if single and effort < math.inf:
+        texts["actuatorfrcrange"] = format_numbers([-effort, effort])
+    values = {
         "damping": drive.damping,
         "armature": drive.reflected_inertia,
         "frictionloss": drive.friction,
@@ -186,52 +217,28 @@ def _joint(body: Node, joint: Joint) -> None:
         "ref": shift,
         "springref": joint.rest[0] + shift if single and drive.stiffness else 0.0,
     }
-    bounded = limits.lower > -math.inf or limits.upper < math.inf
-    effort = limits.effort
-    child(
-        body, "joint", name=joint.name, type=_TYPES.get(joint.kind.name, "hinge"),
-        axis=numbers(joint.axes[0]) if joint.axes else None,
-        range=numbers([limits.lower, limits.upper]) if bounded and single else None,
-        actuatorfrcrange=numbers([-effort, effort]) if effort < math.inf and single else None,
-        **{key: number(x) if x else None for key, x in texts.items()},
-    )  # fmt: skip
+    texts |= {key: format_number(x) for key, x in values.items() if x}
+    axis = format_numbers(joint.axes[0]) if joint.axes else None
+    kind = _TYPES.get(joint.kind.name, "hinge")
+    add_element(body, "joint", name=joint.name, type=kind, axis=axis, **texts)
 
 
-def _equalities(root: Node, robot: Description, tree: Tree) -> None:
+def _add_equalities(root: Node, robot: Description, tree: MjcfTree) -> None:
+    """Add the <equality> of coupled joints and loop closures."""
     joints = {x.joint.name: x.joint for x in tree.links}
     followers = [j for j in joints.values() if j.leader is not None]
     if not (followers or robot.polynomial_couplings or tree.loops):
         return
-    equality = child(root, "equality")
+    equality = add_element(root, "equality")
     for j in followers:
         # MJCF couples displacements, a joint names the coordinate of its leader
         shift = j.offset - j.ratio * joints[str(j.leader)].offset
-        terms = numbers([shift, j.ratio, 0.0, 0.0, 0.0])
-        child(equality, "joint", joint1=j.name, joint2=j.leader, polycoef=terms)
+        terms = format_numbers([shift, j.ratio, 0.0, 0.0, 0.0])
+        add_element(equality, "joint", joint1=j.name, joint2=j.leader, polycoef=terms)
     for c in robot.polynomial_couplings:
-        terms = numbers([*c.coefficients, *[0.0] * POLYNOMIAL_TERMS][:POLYNOMIAL_TERMS])
-        leader = c.leader if c.leader != c.follower else None
-        child(equality, "joint", name=c.name, joint1=c.follower, joint2=leader, polycoef=terms)
-    for held in tree.loops:
-        tag = "weld" if held.loop.kind == "weld" else "connect"
-        child(equality, tag, name=held.loop.name, site1=held.site1, site2=held.site2)
-
-
-def _keyframes(root: Node, robot: Description, tree: Tree, joints: Sequence[Joint]) -> None:
-    """The named configurations, coordinates in the order of the joints of the file."""
-    named = {name: q for name, q in robot.configurations.items() if name != "qpos0"}
-    keys = child(root, "keyframe") if named else root
-    for name, values in named.items():
-        qpos: list[float] = []
-        for joint in joints:
-            origin, own = tree.origins[joint.leader or joint.name]
-            q = values[origin][own]
-            if joint.leader is not None:
-                q = (joint.ratio * q[0] + joint.offset,)
-            qpos += _reordered(q)
-        child(keys, "key", name=name, qpos=numbers(qpos))
-
-
-def _reordered(q: Sequence[float]) -> Sequence[float]:
-    """Coordinates of a joint with the w of a quaternion first."""
-    return [*q[:-4], q[-1], *q[-4:-1]] if len(q) >= 4 else q
+        terms = format_numbers([*c.coefficients, *[0.0] * POLYNOMIAL_TERMS][:POLYNOMIAL_TERMS])
+        ends = {"joint1": c.follower, "joint2": c.leader if c.leader != c.follower else None}
+        add_element(equality, "joint", name=c.name, **ends, polycoef=terms)
+    for x in tree.loops:
+        tag = "weld" if x.loop.kind == "weld" else "connect"
+        add_element(equality, tag, name=x.loop.name, site1=x.site1, site2=x.site2)

@@ -1,4 +1,4 @@
-"""What is to be written: a robot with settled joints, its model, and its shapes."""
+"""The source of a conversion: a robot with resolved joints, its model, and its shapes."""
 
 from __future__ import annotations
 
@@ -6,27 +6,34 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from qddot.assembly import fixed_joint
-from qddot.edit import extra_frames
-from qddot.errors import NotUnderstood
+from qddot.errors import InvalidArgument, Unsupported
 from qddot.loaders import describe, locate_source
-from qddot.loaders.description import Base, Couplings, Description, resolve, to_model, unwarned
-from qddot.loaders.dispatch import read_root
+from qddot.loaders.description import (
+    Base,
+    Couplings,
+    Description,
+    resolve_description,
+    suppress_warnings,
+    to_model,
+)
+from qddot.loaders.load import read_root
 from qddot.loaders.shapes import Shape, Shapes, shapes_of_mjcf, shapes_of_sdf, shapes_of_urdf
 from qddot.loaders.xml import Element
-from qddot.model import WORLD, Model
-from qddot.parts import FrameDraft, Link
-from qddot.robot import Robot
-from qddot.spatial import Transform
+from qddot.model.assembly import fixed_joint
+from qddot.model.edit import extra_frames
+from qddot.model.links import FrameDraft, Link
+from qddot.model.model import WORLD, Model
+from qddot.robot.robot import Robot
+from qddot.spatial.algebra import Transform
 
-__all__ = ["ShapeChoice", "Source", "description_of_model", "open_source"]
+__all__ = ["ConversionSource", "ShapeChoice", "description_of_model", "open_source"]
 
 ShapeChoice = Literal["all", "collision", "none"]
 
 
 @dataclass(frozen=True)
-class Source:
-    """A robot to write: settled links, their model, shapes, and what of these was not read.
+class ConversionSource:
+    """A robot to write: resolved links, their model, shapes, and the shapes that were not read.
 
     `file` and its `root` element are those of a robot that comes from a file.
     """
@@ -44,41 +51,50 @@ def open_source(
     base: Base = None,
     couplings: Couplings = "exact",
     shapes: ShapeChoice = "all",
-) -> Source:
+    trust: bool = False,
+) -> ConversionSource:
     """A file, a name, a robot or a model of another library, ready to be written."""
     if shapes not in ("all", "collision", "none"):
-        raise NotUnderstood("shapes", shapes, "accepted: 'all', 'collision', 'none'")
+        raise InvalidArgument("shapes", shapes, "accepted: 'all', 'collision', 'none'")
+    # the description: that of a file, of another library's model, or of a robot in memory
     file = None
     if isinstance(source, Robot | Model):
         model = source.model if isinstance(source, Robot) else source
-        if couplings == "free" and model.coupled:
+        if couplings == "free" and model.has_couplings:
             accepted = "the joints of a robot in memory are coupled already; load it with 'free'"
-            raise NotUnderstood("couplings", couplings, accepted)
+            raise Unsupported("couplings", couplings, accepted)
         description = description_of_model(model)
     else:
         if isinstance(source, str | Path):
             source = file = locate_source(source)
-        description = describe(source)
-    with unwarned():
+        description = describe(source, trust=trust)
+    with suppress_warnings():
         model = to_model(description, base, couplings, False)
-    settled = resolve(description, base, couplings)
-    root = read_root(file) if file else None
-    seen = _shapes(root, file) if file and root and shapes != "none" else Shapes()
-    kept = tuple(s for s in seen.found if shapes == "all" or s.role == "collision")
-    return Source(settled, model, kept, seen.unread, file, root)
-
-
-def _shapes(root: Element, file: Path) -> Shapes:
-    if root.tag == "sdf":
-        return shapes_of_sdf(root, file)
-    return shapes_of_urdf(root, file.parent) if root.tag == "robot" else shapes_of_mjcf(file)
+    # shapes can only be read from a file
+    root = read_root(file, trust) if file else None
+    seen = Shapes()
+    if file and root and shapes != "none":
+        if root.tag == "sdf":
+            seen = shapes_of_sdf(root, file)
+        elif root.tag == "robot":
+            seen = shapes_of_urdf(root, file.parent)
+        else:
+            seen = shapes_of_mjcf(file)
+    return ConversionSource(
+        description=resolve_description(description, base, couplings),
+        model=model,
+        shapes=tuple(s for s in seen.found if shapes == "all" or s.role == "collision"),
+        unread=seen.unread,
+        file=file,
+        root=root,
+    )
 
 
 def description_of_model(model: Model) -> Description:
     """A description from which the model can be assembled again.
 
-    What is fixed to a body is one with it: only its frames are left. The inertia of the base goes
-    to the first frame that is fixed to the world.
+    Links that are fixed to a body are merged with it: only their frames are left. The inertia of
+    the base goes to the first frame that is fixed to the world.
     """
     frames = extra_frames(model)
     links: list[Link] = []

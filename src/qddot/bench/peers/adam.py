@@ -31,13 +31,13 @@ def contenders(job: Job) -> list[Contender]:
     jax.config.update("jax_enable_x64", True)
     batch = jax.jit(jax.vmap(_of_one_state(job, file)))
     arrays = [jax.numpy.asarray(x) for x in job.inputs.values()]
-    run = partial(_waited, batch, arrays)
+    run = partial(_wait_for, batch, arrays)
     values = lambda: (np.asarray(run())[:CHECKED],)  # noqa: E731
     name = f"{_CALLS[job.function]}, jit(vmap)"
     return [Contender("adam (JAX)", name, job.states, run, values)]
 
 
-def _waited(call: Any, arrays: list[Any]) -> Any:
+def _wait_for(call: Any, arrays: list[Any]) -> Any:
     return call(*arrays).block_until_ready()
 
 

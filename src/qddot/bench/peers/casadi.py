@@ -33,12 +33,12 @@ def contenders(job: Job) -> list[Contender]:
 
     def values() -> tuple[np.ndarray, ...]:
         run()
-        return tuple(_output(job, mapped, k, x) for k, x in enumerate(results))
+        return tuple(_output_array(job, mapped, k, x) for k, x in enumerate(results))
 
     return [Contender("CasADi", "Function.map, serial", states, run, values)]
 
 
-def _output(job: Job, mapped: Any, k: int, nonzeros: np.ndarray) -> np.ndarray:
+def _output_array(job: Job, mapped: Any, k: int, nonzeros: np.ndarray) -> np.ndarray:
     """An output at the first states, from the numbers that are not zero by structure."""
     import casadi
 

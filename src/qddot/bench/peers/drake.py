@@ -8,8 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from qddot import adapt
-from qddot.bench.contender import CHECKED, Contender, Job, Skipped, looped, stacked, urdf_of
+from qddot import engines
+from qddot.bench.contender import (
+    CHECKED,
+    Contender,
+    Job,
+    Skipped,
+    loop_over_states,
+    stack_states,
+    urdf_of,
+)
 from qddot.bench.subjects import Subject, bare_urdf
 from qddot.loaders.drake import drake_messages
 
@@ -23,7 +31,7 @@ FUNCTIONS = frozenset(_CALLS)
 
 
 @lru_cache(maxsize=1)
-def _loaded(subject: Subject) -> tuple[Any, adapt.Adapter]:
+def _load_plant(subject: Subject) -> tuple[Any, engines.Adapter]:
     """The same URDF without shapes, its root welded to the world unless it is free."""
     from pydrake.multibody.parsing import Parser
     from pydrake.multibody.plant import MultibodyPlant
@@ -47,12 +55,12 @@ def _loaded(subject: Subject) -> tuple[Any, adapt.Adapter]:
         raise Skipped("Drake refuses the file: " + " ".join(str(error).split())) from error
     gravity = [float(x) for x in subject.robot.model.gravity]
     plant.mutable_gravity_field().set_gravity_vector(gravity)
-    return plant, adapt.drake(subject.robot, plant)
+    return plant, engines.drake(subject.robot, plant)
 
 
 def contenders(job: Job) -> list[Contender]:
     """The calls for each state."""
-    (plant, adapter), inputs = _loaded(job.subject), job.first()
+    (plant, adapter), inputs = _load_plant(job.subject), job.first()
     q, context = inputs["q"], plant.CreateDefaultContext()
     positions = adapter.to_q(q)
     if job.function == "mass_matrix":
@@ -65,11 +73,11 @@ def contenders(job: Job) -> list[Contender]:
 
     def values() -> tuple[np.ndarray, ...]:
         few = zip(*(c[:CHECKED] for c in columns), strict=True)
-        (x,) = stacked([call(*state) for state in few])
+        (x,) = stack_states([call(*state) for state in few])
         back = adapter.from_mass_matrix if job.function == "mass_matrix" else adapter.from_tau
         return (back(q[:CHECKED], x),)
 
-    return [Contender("Drake", _CALLS[job.function], *looped(call, *columns), values)]
+    return [Contender("Drake", _CALLS[job.function], *loop_over_states(call, *columns), values)]
 
 
 def _inverse_dynamics(plant: Any, context: Any) -> Callable[..., np.ndarray]:

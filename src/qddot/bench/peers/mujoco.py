@@ -8,8 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from qddot import adapt
-from qddot.bench.contender import CHECKED, Contender, Job, Skipped, looped, stacked, urdf_of
+from qddot import engines
+from qddot.bench.contender import (
+    CHECKED,
+    Contender,
+    Job,
+    Skipped,
+    loop_over_states,
+    stack_states,
+    urdf_of,
+)
 from qddot.bench.subjects import Subject, bare_urdf
 
 __all__ = ["FUNCTIONS", "contenders"]
@@ -24,7 +32,7 @@ FUNCTIONS = frozenset(_CALLS)
 
 
 @lru_cache(maxsize=1)
-def _loaded(subject: Subject) -> tuple[Any, adapt.Adapter]:
+def _load_model(subject: Subject) -> tuple[Any, engines.Adapter]:
     """The same URDF without shapes, with a free joint for a free base."""
     import mujoco
 
@@ -39,14 +47,14 @@ def _loaded(subject: Subject) -> tuple[Any, adapt.Adapter]:
     model.opt.gravity = [float(x) for x in subject.robot.model.gravity]
     model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
     model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
-    return model, adapt.mujoco(subject.robot, model)
+    return model, engines.mujoco(subject.robot, model)
 
 
 def contenders(job: Job) -> list[Contender]:
     """The stages for each state."""
     import mujoco
 
-    (model, adapter), inputs = _loaded(job.subject), job.first()
+    (model, adapter), inputs = _load_model(job.subject), job.first()
     data = mujoco.MjData(model)
     q, v = inputs["q"], inputs.get("v", np.zeros(job.robot.nv))
     moved = {
@@ -56,28 +64,28 @@ def contenders(job: Job) -> list[Contender]:
         "tau": lambda x: adapter.to_tau(q, x),
     }
     columns = [moved[name](x) for name, x in inputs.items()]
-    call = _steps(job.function, model, data)
+    call = _call_table(job.function, model, data)
 
     def values() -> tuple[np.ndarray, ...]:
         few = zip(*(c[:CHECKED] for c in columns), strict=True)
-        (x,) = stacked([call(*state).copy() for state in few])
+        (x,) = stack_states([call(*state).copy() for state in few])
         at = q[:CHECKED], v[:CHECKED] if v.ndim > 1 else v
         if job.function == "mass_matrix":
             return (adapter.from_mass_matrix(at[0], x),)
         if job.function == "forward_dynamics":
             return (adapter.from_a(*at, x),)
         if job.function == "bias":
-            M = stacked([_mass_matrix(model, data)(y).copy() for y in columns[0][:CHECKED]])[0]
+            M = stack_states([_mass_matrix(model, data)(y).copy() for y in columns[0][:CHECKED]])[0]
             return (adapter.from_bias(*at, x, M),)
         return (adapter.from_tau(at[0], x),)
 
-    return [Contender("MuJoCo", _CALLS[job.function], *looped(call, *columns), values)]
+    return [Contender("MuJoCo", _CALLS[job.function], *loop_over_states(call, *columns), values)]
 
 
-def _steps(function: str, m: Any, d: Any) -> Callable[..., np.ndarray]:
+def _call_table(function: str, m: Any, d: Any) -> Callable[..., np.ndarray]:
     return {
         "inverse_dynamics": _inverse_dynamics,
-        "bias": _bias,
+        "bias": _bias_call,
         "forward_dynamics": _forward_dynamics,
         "mass_matrix": _mass_matrix,
     }[function](m, d)
@@ -99,7 +107,7 @@ def _inverse_dynamics(m: Any, d: Any) -> Callable[..., np.ndarray]:
     return call
 
 
-def _bias(m: Any, d: Any) -> Callable[..., np.ndarray]:
+def _bias_call(m: Any, d: Any) -> Callable[..., np.ndarray]:
     from mujoco import mj_comPos, mj_comVel, mj_kinematics, mj_rne
 
     qpos, qvel, tau = d.qpos, d.qvel, np.zeros(m.nv)
@@ -131,7 +139,7 @@ def _forward_dynamics(m: Any, d: Any) -> Callable[..., np.ndarray]:
 def _mass_matrix(m: Any, d: Any) -> Callable[..., np.ndarray]:
     import mujoco
 
-    qpos, fill = d.qpos, adapt.mass_matrix_reader(m, d)
+    qpos, fill = d.qpos, engines.mass_matrix_reader(m, d)
     make = getattr(mujoco, "mj_makeM", mujoco.mj_crb)
 
     def call(q: np.ndarray) -> np.ndarray:

@@ -9,8 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from qddot import adapt
-from qddot.bench.contender import CHECKED, Contender, Job, brief, looped, stacked, urdf_of
+from qddot import engines
+from qddot.bench.contender import (
+    CHECKED,
+    Contender,
+    Job,
+    brief,
+    loop_over_states,
+    stack_states,
+    urdf_of,
+)
 from qddot.bench.subjects import Subject
 
 __all__ = ["FUNCTIONS", "contenders"]
@@ -42,19 +50,19 @@ FUNCTIONS = frozenset(_CALLS)
 class _Order:
     """Where the velocities and the inertial parameters of qddot stand in Pinocchio's vectors."""
 
-    adapter: adapt.Adapter
+    adapter: engines.Adapter
     velocities: np.ndarray
     parameters: np.ndarray
 
 
 @lru_cache(maxsize=1)
-def _loaded(subject: Subject) -> tuple[Any, _Order]:
+def _load_model(subject: Subject) -> tuple[Any, _Order]:
     import pinocchio as pin
 
     file = urdf_of(subject)
     root = (pin.JointModelFreeFlyer(),) if subject.free else ()
     model = pin.buildModelFromUrdf(str(file), *root)
-    adapter = adapt.pinocchio(subject.robot, model)
+    adapter = engines.pinocchio(subject.robot, model)
     velocities = adapter.velocity_map(subject.robot.neutral()).argmax(axis=0)
     first = 10 * np.array([row or 0 for row in adapter.rows], int)[:, None] - 10
     return model, _Order(adapter, velocities, np.ravel(first + np.arange(10)))
@@ -64,30 +72,30 @@ def contenders(job: Job) -> list[Contender]:
     """The call for each state and, for inverse and forward dynamics, the batch on one thread."""
     import pinocchio as pin
 
-    model, order = _loaded(job.subject)
+    model, order = _load_model(job.subject)
     name, data = _CALLS[job.function], model.createData()
     call = partial(_SCRIPTS.get(job.function) or getattr(pin, name), model, data)
-    columns: list[Any] = [_moved(order, n, x) for n, x in job.first().items()]
+    columns: list[Any] = [_reorder_input(order, n, x) for n, x in job.first().items()]
     if "frame" in job.options:
         frame = model.getFrameId(job.options["frame"])
         columns += [[frame] * len(columns[0]), [pin.LOCAL_WORLD_ALIGNED] * len(columns[0])]
     if "constraints" in job.options:
-        contact = _contact(model, data, job.options["constraints"][0].frame)
+        contact = _contact_arguments(model, data, job.options["constraints"][0].frame)
         columns += [[x] * len(columns[0]) for x in contact]
     if "prescribed" in job.options:
-        columns.append([_held(job, order)] * len(columns[0]))
-    ours = _IN_OUR_ORDER.get(job.function, _vector)
+        columns.append([_prescribed_velocities(job, order)] * len(columns[0]))
+    ours = _IN_OUR_ORDER.get(job.function, _reorder_vector)
 
     def values() -> tuple[np.ndarray, ...]:
         few = zip(*(c[:CHECKED] for c in columns), strict=True)
-        return stacked([ours(order, _copied(call(*x))) for x in few])
+        return stack_states([ours(order, _copy_result(call(*x))) for x in few])
 
-    single = Contender("Pinocchio", f"pin.{name}", *looped(call, *columns), values)
-    batch = _batch(job, model, order) if job.function in _BATCHES else None
+    single = Contender("Pinocchio", f"pin.{name}", *loop_over_states(call, *columns), values)
+    batch = _batch_call(job, model, order) if job.function in _BATCHES else None
     return [single] if batch is None else [single, batch]
 
 
-def _batch(job: Job, model: Any, order: _Order) -> Contender | None:
+def _batch_call(job: Job, model: Any, order: _Order) -> Contender | None:
     """Pinocchio's loop over the columns of matrices, on one thread."""
     import pinocchio as pin
 
@@ -95,7 +103,7 @@ def _batch(job: Job, model: Any, order: _Order) -> Contender | None:
     if not hasattr(pin, name) or not hasattr(pin, "ModelPool"):
         return None
     pool = pin.ModelPool(model, 1)
-    columns = [_moved(order, n, x).T for n, x in job.inputs.items()]
+    columns = [_reorder_input(order, n, x).T for n, x in job.inputs.items()]
 
     def of(states: int) -> tuple[np.ndarray, Callable[[], Any]]:
         given = [np.asfortranarray(x[:, :states]) for x in columns]
@@ -113,7 +121,7 @@ def _batch(job: Job, model: Any, order: _Order) -> Contender | None:
     return Contender("Pinocchio", f"pin.{name}, 1 thread", states, run, values)
 
 
-def _contact(model: Any, data: Any, frame: str) -> tuple[Any, ...]:
+def _contact_arguments(model: Any, data: Any, frame: str) -> tuple[Any, ...]:
     """A point contact as Pinocchio wants it: models, data, settings of its solver."""
     import pinocchio as pin
 
@@ -134,7 +142,7 @@ def _constrained_dynamics(model: Any, data: Any, *given: Any) -> tuple[np.ndarra
     return pin.constraintDynamics(model, data, *given), data.lambda_c
 
 
-def _held(job: Job, order: _Order) -> np.ndarray:
+def _prescribed_velocities(job: Job, order: _Order) -> np.ndarray:
     """Which of Pinocchio's velocities belong to the joints that are prescribed."""
     held = np.zeros(job.robot.nv, bool)
     for name in job.options["prescribed"]:
@@ -179,7 +187,7 @@ _SCRIPTS: dict[str, Callable[..., Any]] = {
 }
 
 
-def _moved(order: _Order, name: str, x: np.ndarray) -> np.ndarray:
+def _reorder_input(order: _Order, name: str, x: np.ndarray) -> np.ndarray:
     if name == "q":
         return order.adapter.to_q(x)
     moved = np.empty_like(x)
@@ -187,44 +195,47 @@ def _moved(order: _Order, name: str, x: np.ndarray) -> np.ndarray:
     return moved
 
 
-def _copied(value: Any) -> Any:
+def _copy_result(value: Any) -> Any:
     """A result that the next call does not overwrite."""
     return tuple(x.copy() for x in value) if isinstance(value, tuple) else value.copy()
 
 
-def _vector(order: _Order, x: np.ndarray) -> np.ndarray:
+def _reorder_vector(order: _Order, x: np.ndarray) -> np.ndarray:
     return x[order.velocities]
 
 
-def _square(order: _Order, A: np.ndarray) -> np.ndarray:
+def _reorder_matrix(order: _Order, A: np.ndarray) -> np.ndarray:
     return A[np.ix_(order.velocities, order.velocities)]
 
 
-def _symmetric(order: _Order, A: np.ndarray) -> np.ndarray:
+def _mirror_triangle(order: _Order, A: np.ndarray) -> np.ndarray:
     """A matrix of which Pinocchio fills the upper triangle."""
-    return _square(order, np.triu(A) + np.triu(A, 1).T)
+    return _reorder_matrix(order, np.triu(A) + np.triu(A, 1).T)
 
 
-def _derivatives(order: _Order, value: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+def _reorder_derivatives(order: _Order, value: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
     A, B, M = value
-    return _square(order, A), _square(order, B), _symmetric(order, M)
+    return _reorder_matrix(order, A), _reorder_matrix(order, B), _mirror_triangle(order, M)
 
 
-def _task(order: _Order, value: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+def _reorder_task(order: _Order, value: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
     Lambda, Jbar, mu, p = value
     return Lambda, Jbar[order.velocities], mu, p
 
 
 _IN_OUR_ORDER: dict[str, Callable[[_Order, Any], Any]] = {
-    "mass_matrix": _symmetric,
-    "inverse_mass_matrix": _symmetric,
-    "coriolis_matrix": _square,
+    "mass_matrix": _mirror_triangle,
+    "inverse_mass_matrix": _mirror_triangle,
+    "coriolis_matrix": _reorder_matrix,
     "frame_jacobian": lambda order, J: J[:, order.velocities],
     "centroidal_map": lambda order, A: A[:, order.velocities],
     "torque_regressor": lambda order, Y: Y[np.ix_(order.velocities, order.parameters)],
-    "inverse_dynamics_derivatives": _derivatives,
-    "forward_dynamics_derivatives": _derivatives,
-    "constrained_dynamics": lambda order, x: (_vector(order, x[0]), x[1]),
-    "hybrid_dynamics": lambda order, x: (_vector(order, x[0]), _vector(order, x[1])),
-    "operational_space": _task,
+    "inverse_dynamics_derivatives": _reorder_derivatives,
+    "forward_dynamics_derivatives": _reorder_derivatives,
+    "constrained_dynamics": lambda order, x: (_reorder_vector(order, x[0]), x[1]),
+    "hybrid_dynamics": lambda order, x: (
+        _reorder_vector(order, x[0]),
+        _reorder_vector(order, x[1]),
+    ),
+    "operational_space": _reorder_task,
 }

@@ -6,6 +6,7 @@ from qddot.simulate.contact.complementarity import ComplementarityContact
 from qddot.simulate.contact.ledger import ContactEntry, ContactLedger, contact_ledger
 from qddot.simulate.contact.penalty import PRESETS, PenaltyContact, PenaltyStops
 from qddot.simulate.contact.scene import Box, Capsule, Pair, Plane, Point, Scene, Sphere
+from qddot.simulate.contact.stops import RigidStops
 
 __all__ = [
     "PRESETS",
@@ -19,6 +20,7 @@ __all__ = [
     "PenaltyStops",
     "Plane",
     "Point",
+    "RigidStops",
     "Scene",
     "Sphere",
     "contact_ledger",

@@ -15,9 +15,8 @@ from typing import Any
 from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.linear import Factor, dot, factorise, solve, solve_lower
 from qddot.algorithms.recursion import Vector, joint_kinematics, zeros
-from qddot.errors import NotUnderstood
-from qddot.model import Body, Model
-from qddot.scalar import Scalar, less, where
+from qddot.errors import InvalidArgument
+from qddot.model.model import Body, Model
 from qddot.simulate.contact.cone import (
     Contact,
     Part,
@@ -36,7 +35,8 @@ from qddot.simulate.lifted import present
 from qddot.simulate.motion import advance, align, chart_rate, unalign
 from qddot.simulate.plant import RobotPlant
 from qddot.simulate.resistance import Drag, Grip, largest
-from qddot.spatial import Subspace, Transform, Vec3
+from qddot.spatial.algebra import Subspace, Transform, Vec3
+from qddot.spatial.scalar import Scalar, less, where
 
 __all__ = ["ComplementarityContact", "Impulses"]
 
@@ -91,14 +91,14 @@ class ComplementarityContact:
 
     def __post_init__(self) -> None:
         if not isinstance(self.scene, Scene):
-            raise NotUnderstood("scene", self.scene, "it is a Scene")
+            raise InvalidArgument("scene", self.scene, "it is a Scene")
         n: Any = self.sweeps
         if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-            raise NotUnderstood("sweeps", n, "it is a whole number from 1")
+            raise InvalidArgument("sweeps", n, "it is a whole number from 1")
         for name, most in (("correction", 1.0), ("threshold", math.inf)):
             x = getattr(self, name)
             if not isinstance(x, int | float) or not 0.0 <= x <= most:
-                raise NotUnderstood(name, x, f"it is a number from 0 to {most:g}")
+                raise InvalidArgument(name, x, f"it is a number from 0 to {most:g}")
 
     def sites(self, model: Model) -> list[Site]:
         """The points that can touch."""

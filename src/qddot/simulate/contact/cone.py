@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from qddot.algorithms.linear import Factor, dot, solve_upper
-from qddot.scalar import Scalar, less, sqrt, where
 from qddot.simulate.contact.gaps import on_disc
 from qddot.simulate.resistance import Grip, clip, largest
+from qddot.spatial.scalar import Scalar, less, sqrt, where
 
 __all__ = [
     "Contact",

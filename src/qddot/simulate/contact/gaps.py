@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from qddot.algorithms.recursion import Matrix, climb, per_body, zeros
-from qddot.errors import NotUnderstood
-from qddot.joints import plane_basis
-from qddot.model import WORLD, Model
-from qddot.scalar import Scalar, less, sqrt, where
+from qddot.algorithms.recursion import Matrix, ancestors_with_forces, per_body, zeros
+from qddot.errors import InvalidArgument
+from qddot.model.joints import plane_basis
+from qddot.model.model import WORLD, Model
 from qddot.simulate.contact.scene import Box, Capsule, Pair, Plane, Scene, Solid
 from qddot.simulate.resistance import largest
-from qddot.spatial import Force, Motion, Subspace, Transform, Vec3
+from qddot.spatial.algebra import Force, Motion, Subspace, Transform, Vec3
+from qddot.spatial.scalar import Scalar, less, sqrt, where
 
 __all__ = [
     "Site",
@@ -94,7 +94,7 @@ def _sites(scene: Scene, model: Model, pair: Pair) -> Iterator[Site]:
     elif (isinstance(a, Box) and isinstance(b, Box)) or {Box, Capsule} == {type(a), type(b)}:
         kinds = f"a {type(a).__name__.lower()} and a {type(b).__name__.lower()}"
         accepted = "a box touches planes, spheres and points; put spheres at its corners"
-        raise NotUnderstood(f"pair of {kinds}", (a.name, b.name), accepted)
+        raise InvalidArgument(f"pair of {kinds}", (a.name, b.name), accepted)
     else:
         finders = [partial(_on_solid, (first, X1, a), (second, X2, b))]
     for k, find in enumerate(finders):
@@ -251,7 +251,7 @@ def contact_rows(
     rows: Matrix = zeros(len(pushes), model.nv)
     shared = set(model.ancestors(touch.first)) & set(model.ancestors(touch.second))
     for start, group in ((touch.first, pushes), (touch.second, back)):
-        for j, forces in climb(model, X, start, group):
+        for j, forces in ancestors_with_forces(model, X, start, group):
             if j in shared:
                 break
             for row, f in zip(rows, forces, strict=True):

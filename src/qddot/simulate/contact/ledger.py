@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 
 from qddot.algorithms.centroidal import center_of_mass, centroidal_momentum_rate
-from qddot.algorithms.hybrid_dynamics import accelerate
+from qddot.algorithms.hybrid_dynamics import solve_accelerations
 from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.recursion import Vector, joint_kinematics, velocities, zeros
-from qddot.errors import NotUnderstood
-from qddot.model import WORLD, Model
-from qddot.scalar import Scalar
+from qddot.errors import InvalidArgument
+from qddot.model.model import WORLD, Model
 from qddot.simulate.contact.complementarity import ComplementarityContact
 from qddot.simulate.contact.gaps import Site, Touch, find_sites, slide_velocity
 from qddot.simulate.contact.penalty import PenaltyContact, PenaltyStops
@@ -26,7 +25,8 @@ from qddot.simulate.layout import stacked
 from qddot.simulate.plan import StepPlan
 from qddot.simulate.plant import Moment, RobotPlant
 from qddot.simulate.rollout import Rollout
-from qddot.spatial import Force, Vec3
+from qddot.spatial.algebra import Force, Vec3
+from qddot.spatial.scalar import Scalar
 
 __all__ = ["ContactEntry", "ContactLedger", "contact_ledger"]
 
@@ -151,7 +151,7 @@ class ContactLedger:
         batch = self.gap.shape[:-1]
         if len(key) != len(batch) or not all(-n <= k < n for k, n in zip(key, batch, strict=True)):
             accepted = f"sample and index are within (time, batch) = ({batch[-1]}, {batch[:-1]})"
-            raise NotUnderstood("place in the ledger", (sample, index), accepted)
+            raise InvalidArgument("place in the ledger", (sample, index), accepted)
         return key
 
 
@@ -187,9 +187,11 @@ def contact_ledger(found: Rollout) -> ContactLedger:
         isinstance(x, ComplementarityContact | PenaltyContact) for x in laws
     ):
         accepted = "it needs contact=ComplementarityContact(…) or a PenaltyContact in effects"
-        raise NotUnderstood("ledger of a rollout without contact", plan and plan.effects, accepted)
+        raise InvalidArgument(
+            "ledger of a rollout without contact", plan and plan.effects, accepted
+        )
     if any(plan.kept) and not found.history:
-        raise NotUnderstood(
+        raise InvalidArgument(
             "ledger of a rollout that was not recorded",
             plan.effects,
             "its effects keep a memory: record=True",
@@ -212,7 +214,7 @@ def _read(
         return _solved(plant.contact, plant, q, v, memories[-1], damped)
     plant = plant.resisted(q, v, damped)
     tau, pushes = plant.loads(q, v, 0.0)
-    a, _ = accelerate(model, q, v, zeros(model.nv), tau, pushes)
+    a, _ = solve_accelerations(model, q, v, zeros(model.nv), tau, pushes)
     at = Moment(model, q, v, tau, plant.dt)
     reading = _Reading([], [], [], [], a, {})
     for effect, memory in zip(plant.effects, memories, strict=False):

@@ -11,9 +11,8 @@ import numpy as np
 
 from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.recursion import Vector, joint_kinematics, velocities
-from qddot.errors import NotUnderstood
-from qddot.model import Body, Model
-from qddot.scalar import Scalar, less, where
+from qddot.errors import InvalidArgument
+from qddot.model.model import Body, Model
 from qddot.simulate.contact.gaps import (
     Touch,
     find_sites,
@@ -24,7 +23,8 @@ from qddot.simulate.contact.gaps import (
 from qddot.simulate.contact.scene import Scene
 from qddot.simulate.plant import Moment
 from qddot.simulate.resistance import largest
-from qddot.spatial import Force, Vec3
+from qddot.spatial.algebra import Force, Vec3
+from qddot.spatial.scalar import Scalar, less, where
 
 __all__ = ["PRESETS", "PenaltyContact", "PenaltyStops", "Preset", "Pressed", "stopped_bodies"]
 
@@ -51,7 +51,7 @@ def _set_number(target: Any, what: str, zero: bool) -> None:
     x = getattr(target, name)
     fits = isinstance(x, int | float | np.ndarray) and not isinstance(x, bool)
     if not fits or not np.all((x >= 0.0) & (x < math.inf) & (zero | (x != 0.0))):
-        raise NotUnderstood(what, x, f"it is a number {'from' if zero else 'above'} 0")
+        raise InvalidArgument(what, x, f"it is a number {'from' if zero else 'above'} 0")
     object.__setattr__(target, name, x if isinstance(x, np.ndarray) else float(x))
 
 
@@ -82,7 +82,7 @@ class PenaltyContact:
 
     def __post_init__(self) -> None:
         if not isinstance(self.scene, Scene):
-            raise NotUnderstood("scene", self.scene, "it is a Scene")
+            raise InvalidArgument("scene", self.scene, "it is a Scene")
         _set_number(self, "stiffness of a contact", zero=False)
         _set_number(self, "damping of a contact", zero=True)
 
@@ -104,7 +104,7 @@ class PenaltyContact:
         """
         k, c = self.stiffness, self.damping
         if not isinstance(mass, int | float) or not 0.0 < mass < math.inf:
-            raise NotUnderstood("mass", mass, "it is a number of kg above zero")
+            raise InvalidArgument("mass", mass, "it is a number of kg above zero")
         return float(np.min((np.sqrt(c * c + 4.0 * k * mass) - c) / k))
 
     def memory(self, model: Model) -> int:
@@ -239,7 +239,7 @@ class PenaltyStops:
         effort = body.joint.limits.effort
         if self.torque is None and not 0.0 < effort < math.inf:
             accepted = "the joint has no effort limit; give torque=… at the stop"
-            raise NotUnderstood(f"stops of joint {body.joint.name!r}", None, accepted)
+            raise InvalidArgument(f"stops of joint {body.joint.name!r}", None, accepted)
         return effort if self.torque is None else self.torque
 
     def torques(self, at: Moment) -> list[tuple[Body, Scalar]]:

@@ -14,12 +14,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from qddot.errors import InvalidModel, NotUnderstood, UnknownName
+from qddot.errors import InvalidArgument, InvalidModel, UnknownName
 from qddot.loaders.shapes import Shape as FileShape
-from qddot.model import WORLD, Model
-from qddot.parts import check_numbers, check_unique
-from qddot.scalar import Scalar
-from qddot.spatial import Transform, Vec3
+from qddot.model.links import check_numbers, check_unique
+from qddot.model.model import WORLD, Model
+from qddot.spatial.algebra import Transform, Vec3
+from qddot.spatial.scalar import Scalar
 from qddot.writers.source import open_source
 
 __all__ = ["Box", "Capsule", "Pair", "Plane", "Point", "Scene", "Solid", "Sphere"]
@@ -33,7 +33,7 @@ def _vector(what: str, given: Numbers) -> Vec3:
     try:
         x = Vec3(*(float(c) for c in given))
     except (TypeError, ValueError) as error:
-        raise NotUnderstood(what, given, "it is three numbers") from error
+        raise InvalidArgument(what, given, "it is three numbers") from error
     check_numbers(what, x)
     return x
 
@@ -43,10 +43,10 @@ def _number(what: str, given: Any, least: float, most: float = math.inf) -> floa
     try:
         x = float(given)
     except (TypeError, ValueError) as error:
-        raise NotUnderstood(what, given, "it is a number") from error
+        raise InvalidArgument(what, given, "it is a number") from error
     if not least <= x <= most or math.isinf(x):
         bounds = f"from {least:g} to {most:g}" if most < math.inf else f"from {least:g} up"
-        raise NotUnderstood(what, given, f"it is a number {bounds}")
+        raise InvalidArgument(what, given, f"it is a number {bounds}")
     return x
 
 
@@ -67,7 +67,9 @@ def _set(target: Any, **values: Any) -> None:
 def _named(solid: Any) -> str:
     """Check the frame of a solid and give it a name: its own, or that of its frame."""
     if not (solid.frame is None or (isinstance(solid.frame, str) and solid.frame)):
-        raise NotUnderstood("frame of a shape", solid.frame, "it is a name, or None for the world")
+        raise InvalidArgument(
+            "frame of a shape", solid.frame, "it is a name, or None for the world"
+        )
     _set(solid, name=solid.name or solid.frame or f"world {type(solid).__name__.lower()}")
     return f"{type(solid).__name__.lower()} {solid.name!r}"
 
@@ -85,7 +87,7 @@ class Plane:
         n = _vector(f"normal of {what}", self.normal)
         length = math.sqrt(n.dot(n))
         if not length:
-            raise NotUnderstood(f"normal of {what}", tuple(n), "it has a direction")
+            raise InvalidArgument(f"normal of {what}", tuple(n), "it has a direction")
         _set(self, normal=n * (1.0 / length), point=_vector(f"point of {what}", self.point))
 
     @property
@@ -147,7 +149,7 @@ class Capsule:
         radius = _number(f"radius of {what}", self.radius, 0.0)
         start, end = (_vector(f"end of {what}", x) for x in (self.start, self.end))
         if start == end:
-            raise NotUnderstood(what, tuple(start), "its ends differ; else it is a Sphere")
+            raise InvalidArgument(what, tuple(start), "its ends differ; else it is a Sphere")
         _set(self, radius=radius, start=start, end=end)
 
     @property
@@ -169,9 +171,9 @@ class Box:
         what = _named(self)
         size = _vector(f"size of {what}", self.size)
         if not isinstance(self.placement, Transform):
-            raise NotUnderstood(f"placement of {what}", self.placement, "it is a Transform")
+            raise InvalidArgument(f"placement of {what}", self.placement, "it is a Transform")
         if min(size) <= 0.0:
-            raise NotUnderstood(f"size of {what}", tuple(size), "its edges are longer than zero")
+            raise InvalidArgument(f"size of {what}", tuple(size), "its edges are longer than zero")
         _set(self, size=size)
 
     @property
@@ -329,10 +331,10 @@ def _only(name: str, kind: type, given: Any) -> tuple[Any, ...]:
     try:
         items = tuple(given)
     except TypeError as error:
-        raise NotUnderstood(name, given, f"it is a sequence of {kind.__name__}") from error
+        raise InvalidArgument(name, given, f"it is a sequence of {kind.__name__}") from error
     for x in items:
         if not isinstance(x, kind):
-            raise NotUnderstood(name, x, f"each is a {kind.__name__}")
+            raise InvalidArgument(name, x, f"each is a {kind.__name__}")
     return items
 
 
@@ -341,7 +343,7 @@ def _pair(given: Any) -> Pair:
         return given
     if isinstance(given, tuple) and len(given) == 2:
         return Pair(*given)
-    raise NotUnderstood("pair", given, "it is a Pair, or two names of shapes")
+    raise InvalidArgument("pair", given, "it is a Pair, or two names of shapes")
 
 
 def _names(shapes: Sequence[FileShape]) -> Iterator[tuple[str, FileShape]]:

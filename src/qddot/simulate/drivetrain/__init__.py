@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qddot.friction_models import asymmetric, coulomb, stiction, stribeck, viscous
+from qddot.model.friction_models import asymmetric, coulomb, stiction, stribeck, viscous
 from qddot.simulate.drivetrain.backlash import Backlash
 from qddot.simulate.drivetrain.friction import Friction, LuGre, ModelLosses
 from qddot.simulate.drivetrain.motor import (

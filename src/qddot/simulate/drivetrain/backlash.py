@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from qddot.algorithms.recursion import Vector
-from qddot.errors import NotUnderstood, UnknownName
-from qddot.flexible import spong_map
-from qddot.model import Body, Model
-from qddot.scalar import Scalar
+from qddot.errors import InvalidArgument, UnknownName
+from qddot.model.flexible import spong_map
+from qddot.model.model import Body, Model
 from qddot.simulate.drivetrain.figures import Figures, Memoryless, not_negative, positive
 from qddot.simulate.plant import Moment
 from qddot.simulate.resistance import Drag, Grip, largest
+from qddot.spatial.scalar import Scalar
 
 __all__ = ["Backlash"]
 
@@ -72,7 +72,7 @@ class Backlash(Memoryless):
         """The bodies that move against their motors, by the name of the joint."""
         flexible, remedy = spong_map(model).joints, "make it so with robot.with_flexible_joints"
         if not flexible:
-            raise NotUnderstood(
+            raise InvalidArgument(
                 "backlash", self.gap, f"no joint of {model.name!r} is flexible; {remedy}"
             )
         for given in (self.gap, self.stiffness, self.damping):

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from qddot.algorithms.recursion import Vector
-from qddot.errors import InvalidModel, NotUnderstood
-from qddot.model import Body, Model
-from qddot.scalar import Scalar
+from qddot.errors import InvalidArgument, InvalidModel
+from qddot.model.model import Body, Model
 from qddot.simulate.plant import Moment
+from qddot.spatial.scalar import Scalar
 
 __all__ = [
     "Figures",
@@ -77,14 +77,14 @@ def share(model: Model, given: _T | Mapping[str, _T], dof: int, default: _T) -> 
 def check_numbers(what: str, given: Any, accepted: str, holds: Callable[[Any], bool]) -> None:
     """Refuse what is not a number as accepted, or a mapping of joints to such numbers."""
     if isinstance(given, Mapping) and not given:
-        raise NotUnderstood(what, given, f"it names no joint; {accepted}, or {{joint: number}}")
+        raise InvalidArgument(what, given, f"it names no joint; {accepted}, or {{joint: number}}")
     named = given.items() if isinstance(given, Mapping) else (("", given),)
     for name, x in named:
         number = isinstance(x, float | int | np.number | np.ndarray)
         number = number and np.asarray(x).dtype.kind in "iuf"
         if not (number and all(map(holds, np.ravel(x) if isinstance(x, np.ndarray) else [x]))):
             label = f"{what} of joint {name!r}" if name else what
-            raise NotUnderstood(label, x, accepted)
+            raise InvalidArgument(label, x, accepted)
 
 
 def positive(what: str, given: Any) -> None:
@@ -107,4 +107,4 @@ def check_whole(what: str, given: Any) -> None:
     )
     for x in given.values() if isinstance(given, Mapping) else (given,):
         if isinstance(x, np.ndarray):
-            raise NotUnderstood(what, x, "it is one number of steps for all motions of a batch")
+            raise InvalidArgument(what, x, "it is one number of steps for all motions of a batch")

@@ -10,10 +10,9 @@ import numpy as np
 
 from qddot.algorithms.friction import friction as losses
 from qddot.algorithms.recursion import Vector, zeros
-from qddot.errors import NotUnderstood
-from qddot.friction_models import FrictionModel
-from qddot.model import Model
-from qddot.scalar import Scalar, less, sqrt, where
+from qddot.errors import InvalidArgument
+from qddot.model.friction_models import FrictionModel
+from qddot.model.model import Model
 from qddot.simulate.drivetrain.figures import (
     Figures,
     Memoryless,
@@ -25,6 +24,7 @@ from qddot.simulate.drivetrain.figures import (
 from qddot.simulate.lifted import present
 from qddot.simulate.plant import Moment
 from qddot.simulate.resistance import Drag, Grip
+from qddot.spatial.scalar import Scalar, less, sqrt, where
 
 __all__ = ["Friction", "LuGre", "ModelLosses"]
 
@@ -82,7 +82,7 @@ class LuGre:
     def __post_init__(self) -> None:
         for label, law in _check_law(self.law):
             if not np.all(np.minimum(law.forward.coulomb, law.backward.coulomb)):
-                raise NotUnderstood(label, law, "bristles need a Coulomb level above 0")
+                raise InvalidArgument(label, law, "bristles need a Coulomb level above 0")
         positive("stiffness", self.stiffness)
         not_negative("damping", self.damping)
 
@@ -150,7 +150,7 @@ class LuGre:
         if not present(found):
             name = model.velocity_names[dof]
             accepted = f"joint {name!r} has a law, so it needs a stiffness"
-            raise NotUnderstood("stiffness", self.stiffness, accepted)
+            raise InvalidArgument("stiffness", self.stiffness, accepted)
         return found
 
 
@@ -190,13 +190,16 @@ class ModelLosses(Memoryless):
         """Damping and friction of the joints, at the velocities that drive them."""
         parts: list[Drag | Grip] = []
         for body in at.model.bodies:
-            drive, ratio = body.joint.drivetrain, abs(body.joint.ratio)
+            drive, ratio = body.joint.drivetrain, body.joint.ratio
+            ahead, back = (level * abs(ratio) for level in drive.friction_levels)
+            if ratio < 0.0:
+                # a follower that moves against its leader
+                ahead, back = back, ahead
             for dof in body.dofs:
                 if self.damping and present(drive.damping):
                     parts.append(Drag(dof, 0.0, drive.damping * ratio**2))
-                if present(drive.friction):
-                    bound = drive.friction * ratio
-                    parts.append(Grip(dof, -bound, bound))
+                if present(ahead) or present(back):
+                    parts.append(Grip(dof, -ahead, back))
         return parts
 
 
@@ -215,8 +218,8 @@ def _check_law(laws: Any) -> list[tuple[str, FrictionModel]]:
     found = [(f"law of joint {name!r}" if name else "law", law) for name, law in named]
     accepted = "a law comes from viscous, coulomb, stiction, stribeck or asymmetric"
     if not found:
-        raise NotUnderstood("law", laws, f"it names no joint; {accepted}")
+        raise InvalidArgument("law", laws, f"it names no joint; {accepted}")
     for label, law in found:
         if not isinstance(law, FrictionModel):
-            raise NotUnderstood(label, law, accepted)
+            raise InvalidArgument(label, law, accepted)
     return found

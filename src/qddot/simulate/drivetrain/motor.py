@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from qddot.algorithms.recursion import Vector
-from qddot.errors import NotUnderstood
-from qddot.model import Model
-from qddot.robot import Robot
-from qddot.scalar import Scalar, less, where
+from qddot.errors import InvalidArgument
+from qddot.model.model import Model
+from qddot.robot.robot import Robot
 from qddot.simulate.drivetrain.figures import (
     Figures,
     Memoryless,
@@ -26,6 +25,7 @@ from qddot.simulate.drivetrain.figures import (
 from qddot.simulate.lifted import present
 from qddot.simulate.plant import Effect, Moment, Resisting
 from qddot.simulate.resistance import Drag, Grip, clip
+from qddot.spatial.scalar import Scalar, less, where
 
 __all__ = ["Delay", "Gear", "Limit", "MotorConstant", "TorqueSpeedLimit", "with_rotors"]
 
@@ -163,7 +163,7 @@ class Gear:
                 accepted = "it is a number above 0, up to 1"
                 check_numbers(what, x, accepted, lambda part: 0.0 < part <= 1.0)
         if not isinstance(self.motor, tuple):
-            raise NotUnderstood("motor", self.motor, "it is a tuple of effects")
+            raise InvalidArgument("motor", self.motor, "it is a tuple of effects")
 
     def memory(self, model: Model) -> int:
         """The numbers of the effects of the motor."""
@@ -275,4 +275,4 @@ def _check_same_joints(a: Any, b: Any, first: str, second: str) -> None:
     """Refuse two mappings of which one lacks joints of the other."""
     if isinstance(a, Mapping) and isinstance(b, Mapping) and set(a) != set(b):
         odd = ", ".join(repr(name) for name in sorted(set(a) ^ set(b)))
-        raise NotUnderstood(f"{first}, {second}", odd, "both name the same joints")
+        raise InvalidArgument(f"{first}, {second}", odd, "both name the same joints")

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from qddot.algorithms.recursion import Vector
-from qddot.errors import NotUnderstood
-from qddot.model import Model
-from qddot.scalar import Scalar, cos, floor, less, sin, sqrt, where
+from qddot.errors import InvalidArgument
+from qddot.model.model import Model
 from qddot.simulate.drivetrain.figures import (
     Figures,
     check_whole,
@@ -19,6 +18,7 @@ from qddot.simulate.drivetrain.figures import (
     not_negative,
     positive,
 )
+from qddot.spatial.scalar import Scalar, cos, floor, less, sin, sqrt, where
 
 __all__ = ["DifferencedVelocity", "Latency", "Noise", "Quantisation"]
 
@@ -46,7 +46,7 @@ class Noise:
         not_negative("noise of velocities", self.velocity)
         seeds = np.asarray(self.seed)
         if seeds.dtype.kind not in "iu" or (seeds < 0).any():
-            raise NotUnderstood("seed", self.seed, "it is a whole number, 0 or more, or an array")
+            raise InvalidArgument("seed", self.seed, "it is a whole number, 0 or more, or an array")
 
     def memory(self, model: Model) -> int:
         """The state of three generators for each joint."""

@@ -1,7 +1,7 @@
 """Is the model right? Hypotheses on every link, tested on shapes, twins and physics, and ranked."""
 
 from qddot.verify.audit.audit import Audit, audit
-from qddot.verify.audit.findings import Finding
+from qddot.verify.audit.findings import AuditFinding
 from qddot.verify.audit.fixes import changes_of, diff_of, fixed_text
 
-__all__ = ["Audit", "Finding", "audit", "changes_of", "diff_of", "fixed_text"]
+__all__ = ["Audit", "AuditFinding", "audit", "changes_of", "diff_of", "fixed_text"]

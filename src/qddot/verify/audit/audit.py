@@ -8,21 +8,22 @@ from pathlib import Path
 
 import numpy as np
 
-from qddot.verify.audit.evidence import cost
-from qddot.verify.audit.explaining import explain
-from qddot.verify.audit.findings import Finding, Severity, ranked
-from qddot.verify.audit.gathering import Case, gather
-from qddot.verify.audit.reading import read_robot
+from qddot.verify.audit.case import AuditCase, gather_evidence
+from qddot.verify.audit.diagnosis import diagnose
+from qddot.verify.audit.evidence import disagreement_cost
+from qddot.verify.audit.findings import AuditFinding, Severity, rank_findings
+from qddot.verify.audit.link_checks import LINK_CHECKS, not_physical, twin_disagrees
+from qddot.verify.audit.read_description import read_robot
 from qddot.verify.audit.records import RobotRecord
-from qddot.verify.audit.robotwide import (
-    defaults,
-    drivetrains,
-    payload,
-    placeholders,
-    total_mass,
-    total_of,
+from qddot.verify.audit.robot_checks import (
+    check_drivetrains,
+    check_total_mass,
+    computed_inertias,
+    find_defaults,
+    find_missing_payload,
+    find_placeholders,
+    weigh_robot,
 )
-from qddot.verify.audit.symptoms import SYMPTOMS, not_physical, twin_disagrees
 
 __all__ = ["Audit", "audit", "audit_record"]
 
@@ -31,17 +32,20 @@ _NEGLIGIBLE = 1e-3
 
 @dataclass(frozen=True)
 class Audit:
-    """What an audit found: findings, the worst first, and the evidence behind them."""
+    """The result of an audit: findings, the worst first, and the evidence behind them.
+
+    `meant` is the case with every mistake undone that explains the inertias.
+    """
 
     robot: RobotRecord
-    findings: tuple[Finding, ...]
-    case: Case
-    meant: Case
+    findings: tuple[AuditFinding, ...]
+    case: AuditCase
+    meant: AuditCase
 
     @property
     def mass(self) -> float:
         """The mass of all links, as written."""
-        return total_of(self.robot)
+        return weigh_robot(self.robot)
 
     def count(self, severity: Severity) -> int:
         """How many findings have this severity."""
@@ -52,9 +56,13 @@ def audit(
     source: str | Path,
     mass: float | None = None,
     on_step: Callable[[str, int, int], None] | None = None,
+    trust: bool = False,
 ) -> Audit:
-    """Test every hypothesis on a file, or on a robot by name; `mass` is the stated total in kg."""
-    return audit_record(read_robot(source), mass, on_step)
+    """Test every hypothesis on a file, or on a robot by name; `mass` is the stated total in kg.
+
+    `trust` lets a xacro file run its code.
+    """
+    return audit_record(read_robot(source, trust), mass, on_step)
 
 
 def audit_record(
@@ -63,19 +71,37 @@ def audit_record(
     on_step: Callable[[str, int, int], None] | None = None,
 ) -> Audit:
     """Test every hypothesis on a robot as its file writes it."""
-    case = gather(robot, on_step)
-    early = [*placeholders(case), *defaults(case)]
+    case = gather_evidence(robot, on_step)
+    # links whose inertia was never measured are no evidence for or against anything
+    early = [*find_placeholders(case), *find_defaults(case)]
     aside = {name for f in early for name in f.links}
-    meant, slips = explain(case, aside)
-    findings = [*early, *slips, *_links(meant, aside), *_unread(case)]
-    findings += [*drivetrains(robot), *payload(robot), *total_mass(meant.robot, mass)]
-    return Audit(robot, ranked(_weighted(case, findings)), case, meant)
+    # undo the mistakes that explain the inertias best, then test links as they were meant
+    meant, mistakes = diagnose(case, aside)
+    findings = [*early, *mistakes, *_check_links(meant, aside)]
+    # shapes that could not be read, by link and of the whole robot
+    for name, geometry in case.geometries.items():
+        for words in geometry.unread:
+            findings.append(AuditFinding(name, "shape not read", "info", words, 0.5, links=(name,)))
+    for words in robot.unread:
+        findings.append(AuditFinding(robot.name, "shape not read", "info", words, 0.5))
+    # the robot as a whole
+    findings += [*computed_inertias(robot), *check_drivetrains(robot)]
+    findings += [*find_missing_payload(robot), *check_total_mass(meant.robot, mass)]
+    # a finding on a link that weighs next to nothing is a note, if its inertia is possible
+    light = _negligible_links(robot)
+    findings = [
+        replace(f, severity="info")
+        if f.hypothesis not in ("not physical", "placeholder") and f.subject in light
+        else f
+        for f in findings
+    ]
+    return Audit(robot, rank_findings(findings), case, meant)
 
 
-def _links(case: Case, aside: set[str]) -> list[Finding]:
-    """What is wrong with single links; a twin is named only where nothing else is."""
-    findings: list[Finding] = []
-    doubtful: list[Finding] = []
+def _check_links(case: AuditCase, aside: set[str]) -> list[AuditFinding]:
+    """Findings on single links; a twin is named only where nothing else is."""
+    findings: list[AuditFinding] = []
+    doubtful: list[AuditFinding] = []
     for link in case.robot.links.values():
         i, evidence = link.inertial, case.evidence(link.name)
         if i is None or link.name in aside:
@@ -83,71 +109,48 @@ def _links(case: Case, aside: set[str]) -> list[Finding]:
         flaw = not_physical(evidence, i)
         if flaw:
             findings.append(flaw)
-        if not i.finite or not i.weighed or (flaw and flaw.severity == "error"):
+        if not i.is_finite or not i.has_mass or (flaw and flaw.severity == "error"):
             continue
-        found = [f for test in SYMPTOMS.values() if (f := test(evidence, i))]
-        findings += _foremost(found)
+        # an inertia from shapes agrees with them, but for the masses that the file gives them
+        tests = [LINK_CHECKS["density"]] if i.source == "shapes" else LINK_CHECKS.values()
+        found = [f for test in tests if (f := test(evidence, i))]
+        # a radius of gyration that is too large explains a tensor that differs from the shapes
+        serious = {f.hypothesis for f in found if f.severity != "info"}
+        if "radius of gyration" in serious:
+            found = [f for f in found if f.hypothesis != "differs from its shapes"]
+        findings += found
         doubtful += [f] if (f := twin_disagrees(evidence, i)) else []
+    # of two twins that disagree, name the one that is further from its shapes and other twins
     blamed = {f.subject for f in findings if f.severity != "info"}
-    return findings + _one_of_each_pair(case, [f for f in doubtful if not blamed & {*f.links}])
-
-
-def _foremost(found: list[Finding]) -> list[Finding]:
-    """Findings on one link without those that another one explains."""
-    names = {f.hypothesis for f in found if f.severity != "info"}
-    spread = {"radius of gyration"} & names
-    return [f for f in found if not (spread and f.hypothesis == "differs from its shapes")]
-
-
-def _one_of_each_pair(case: Case, findings: list[Finding]) -> list[Finding]:
-    """Of two twins that disagree, the one that is further from its shapes and other twins."""
-
-    def strange(f: Finding) -> float:
-        evidence = case.evidence(f.subject)
-        others = tuple(t for t in evidence.twins if t.name not in f.links)
-        inertial = evidence.link.inertial
-        return float(cost(replace(evidence, twins=others), [inertial])[0]) if inertial else 0.0
-
-    chosen: dict[frozenset[str], Finding] = {}
-    for f in findings:
+    chosen: dict[frozenset[str], AuditFinding] = {}
+    for f in doubtful:
         pair = frozenset(f.links)
-        if pair not in chosen or strange(f) > strange(chosen[pair]):
+        if blamed & pair:
+            continue
+        if pair not in chosen or _cost_without(case, f) > _cost_without(case, chosen[pair]):
             chosen[pair] = f
-    return list(chosen.values())
+    return [*findings, *chosen.values()]
 
 
-def _unread(case: Case) -> list[Finding]:
-    """Shapes that could not be read, by link."""
-    found = [
-        Finding(name, "shape not read", "info", words, 0.5, links=(name,))
-        for name, geometry in case.geometries.items()
-        for words in geometry.unread
-    ]
-    return found + [
-        Finding(case.robot.name, "shape not read", "info", x, 0.5) for x in case.robot.unread
-    ]
+def _cost_without(case: AuditCase, finding: AuditFinding) -> float:
+    """The disagreement of a link with its evidence other than the twin that a finding names."""
+    evidence = case.evidence(finding.subject)
+    inertial = evidence.link.inertial
+    if inertial is None:
+        return 0.0
+    others = tuple(t for t in evidence.twins if t.name not in finding.links)
+    return float(disagreement_cost(replace(evidence, twins=others), [inertial])[0])
 
 
-def _weighted(case: Case, findings: list[Finding]) -> list[Finding]:
-    """Findings on links that weigh next to nothing are worth a note only, if they are possible."""
-    total = total_of(case.robot)
-    largest = max((_moment(case, x.name) for x in case.robot.weighed()), default=0.0)
-
-    def negligible(name: str) -> bool:
-        link = case.robot.links.get(name)
-        if link is None or link.inertial is None or not link.inertial.finite:
-            return False
-        light = abs(link.inertial.mass) < _NEGLIGIBLE * total
-        return light and _moment(case, name) < _NEGLIGIBLE * largest
-
-    return [
-        replace(f, severity="info")
-        if f.hypothesis not in ("not physical", "placeholder") and negligible(f.subject)
-        else f
-        for f in findings
-    ]
-
-
-def _moment(case: Case, name: str) -> float:
-    i = case.robot.links[name].inertial
-    return float(np.abs(i.written).max()) if i is not None and i.finite else 0.0
+def _negligible_links(robot: RobotRecord) -> set[str]:
+    """Links whose mass and moments are a negligible share of those of the robot."""
+    inertials = {name: link.inertial for name, link in robot.links.items()}
+    finite = {name: i for name, i in inertials.items() if i is not None and i.is_finite}
+    moments = {name: float(np.abs(i.written).max()) for name, i in finite.items()}
+    total = weigh_robot(robot)
+    largest = max((moments[x.name] for x in robot.links_with_mass()), default=0.0)
+    return {
+        name
+        for name, i in finite.items()
+        if abs(i.mass) < _NEGLIGIBLE * total and moments[name] < _NEGLIGIBLE * largest
+    }

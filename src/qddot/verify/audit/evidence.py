@@ -20,7 +20,15 @@ from qddot.verify.audit.geometry import Geometry
 from qddot.verify.audit.records import Inertial, LinkRecord
 from qddot.verify.audit.solids import Array, spread_of
 
-__all__ = ["Evidence", "TwinEvidence", "cost", "defect", "disagreement", "log_spread"]
+__all__ = [
+    "Evidence",
+    "TwinEvidence",
+    "disagreement",
+    "disagreement_cost",
+    "inertia_defect_share",
+    "is_usual_density",
+    "log_spread",
+]
 
 _FLOOR = 0.01
 # usual scatter of tensors, centres (in radii of gyration) and masses against shapes and twins
@@ -40,7 +48,7 @@ class TwinEvidence:
 
 @dataclass(frozen=True)
 class Evidence:
-    """All that is known of a link besides its inertia.
+    """The evidence on a link besides its inertia: shapes, twins, frames.
 
     `frames` are others in which its tensor may have been given by mistake: name and rotation.
     """
@@ -51,8 +59,8 @@ class Evidence:
     frames: tuple[tuple[str, Array], ...] = ()
 
 
-def defect(tensor: Array) -> Array:
-    """By how much a tensor is impossible, as a share of its trace; 0 for a possible one.
+def inertia_defect_share(tensor: Array) -> Array:
+    """Defect of a tensor that no body has, as a share of its trace; 0 for a possible one.
 
     It is possible if its second moment ½ tr(I) 1 − I is positive semidefinite: no principal moment
     is negative or exceeds the sum of the other two. Leading axes are batch.
@@ -76,60 +84,58 @@ def disagreement(a: Array, b: Array) -> Array:
 
 
 def _penalty(x: Array, scatter: float) -> Array:
+    """Negative log-likelihood of a disagreement x with this scatter, heavy-tailed."""
     return 2.0 * np.log1p((x / scatter) ** 2 / 3.0)
 
 
-def cost(evidence: Evidence, inertials: Sequence[Inertial]) -> Array:
-    """The disagreement of each of these inertias with shapes and twins, if it were the link's."""
+def disagreement_cost(evidence: Evidence, inertials: Sequence[Inertial]) -> Array:
+    """The cost of each of these inertias against shapes and twins, if it were the link's."""
+    geometry = evidence.geometry
     m = np.array([i.mass for i in inertials])
     com = np.array([i.com for i in inertials])
     tensors = np.array([i.tensor for i in inertials])
     logs = log_spread(spread_of(tensors) / m[:, None, None])
-    total = _shape_cost(evidence.geometry, m, com, logs)
+    total = np.zeros(len(m))
+    if geometry.estimates:
+        # shapes: second moment and centre of mass, against the estimate that fits best
+        trust = 1.5 if geometry.is_complete else 0.4
+        solids = [e.solid for e in geometry.estimates]
+        shapes = log_spread(np.array([s.spread for s in solids]))
+        D = disagreement(logs[:, None], shapes).min(axis=1)
+        gyration = math.sqrt(max(np.trace(s.spread) for s in solids))
+        off = np.min([np.linalg.norm(com - s.com, axis=-1) for s in solids], axis=0) / gyration
+        if geometry.hull is not None:
+            off = off + 3 * geometry.hull.distance_outside(com) / gyration
+        total = trust * (_penalty(D, _SHAPE) + _penalty(off, _CENTRE))
+        # shapes: density outside the usual range, whatever volume the link has of them
+        smallest, largest = geometry.volume_bounds
+        if smallest > 0:
+            low, high = (math.log(x) for x in _USUAL_DENSITY)
+            least, most = np.log(m / largest), np.log(m / smallest)
+            excess = np.maximum(0.0, np.maximum(low - most, least - high))
+            total = total + trust * _penalty(excess, _DENSITY)
+    else:
+        # without shapes: radius of gyration against the distance of the joints, or the robot
+        known = geometry.size > 0.01
+        usual = 0.25 * geometry.size if known else 0.04 * geometry.reach
+        if usual >= 1e-4:
+            radius = np.exp(np.trace(logs, axis1=-2, axis2=-1) / 6)
+            total = _penalty(np.log(radius / usual), 1.2 if known else 1.6)
+    # twins: tensor, centre and mass, under the map that fits best
     for twin in evidence.twins:
-        total = total + _twin_cost(twin, evidence.geometry.size, m, com, logs)
+        each = []
+        for other in twin.inertials:
+            D = disagreement(logs, log_spread(other.spread))
+            off = np.linalg.norm(com - other.com, axis=-1) / max(geometry.size, 1e-6)
+            ratio = np.abs(np.log(m / other.mass))
+            terms = _penalty(D, _TWIN) + _penalty(off, _TWIN_CENTRE)
+            each.append(terms + _penalty(ratio, _TWIN_MASS))
+        total = total + (1.0 if twin.mirrored else 0.5) * np.min(each, axis=0)
     return np.asarray(total)
 
 
-def _shape_cost(geometry: Geometry, m: Array, com: Array, logs: Array) -> Array:
-    """Disagreement with the shapes: second moment, centre of mass, density."""
-    if not geometry.estimates:
-        return _size_cost(geometry, logs)
-    trust = 1.5 if geometry.whole else 0.4
-    solids = [e.solid for e in geometry.estimates]
-    shapes = log_spread(np.array([s.spread for s in solids]))
-    D = disagreement(logs[:, None], shapes).min(axis=1)
-    gyration = math.sqrt(max(np.trace(s.spread) for s in solids))
-    off = np.min([np.linalg.norm(com - s.com, axis=-1) for s in solids], axis=0) / gyration
-    if geometry.hull is not None:
-        off = off + 3 * geometry.hull.outside(com) / gyration
-    total = trust * (_penalty(D, _SHAPE) + _penalty(off, _CENTRE))
-    smallest, largest = geometry.volumes
-    if smallest > 0:
-        low, high = (math.log(x) for x in _USUAL_DENSITY)
-        least, most = np.log(m / largest), np.log(m / smallest)
-        excess = np.maximum(0.0, np.maximum(low - most, least - high))
-        total = total + trust * _penalty(excess, _DENSITY)
-    return np.asarray(total)
-
-
-def _size_cost(geometry: Geometry, logs: Array) -> Array:
-    """Without shapes: the radius of gyration against the distance of the joints, or the robot."""
-    known = geometry.size > 0.01
-    usual = 0.25 * geometry.size if known else 0.04 * geometry.reach
-    if usual < 1e-4:
-        return np.zeros(len(logs))
-    gyration = np.exp(np.trace(logs, axis1=-2, axis2=-1) / 6)
-    return np.asarray(_penalty(np.log(gyration / usual), 1.2 if known else 1.6))
-
-
-def _twin_cost(twin: TwinEvidence, size: float, m: Array, com: Array, logs: Array) -> Array:
-    """Disagreement with a twin under the map that fits best."""
-    each = []
-    for other in twin.inertials:
-        D = disagreement(logs, log_spread(other.spread))
-        off = np.linalg.norm(com - other.com, axis=-1) / max(size, 1e-6)
-        ratio = np.abs(np.log(m / other.mass))
-        each.append(_penalty(D, _TWIN) + _penalty(off, _TWIN_CENTRE) + _penalty(ratio, _TWIN_MASS))
-    trust = 1.0 if twin.mirrored else 0.5
-    return trust * np.min(each, axis=0)
+def is_usual_density(geometry: Geometry, mass: float) -> bool:
+    """Whether a mass in the shapes of a link may have a density that costs nothing."""
+    smallest, largest = geometry.volume_bounds
+    low, high = _USUAL_DENSITY
+    return smallest <= 0 or (mass >= low * smallest and mass <= high * largest)

@@ -1,4 +1,4 @@
-"""What an audit says: findings with their evidence, and the inertia or value that was meant."""
+"""Findings of an audit: the evidence, and the inertia or joint that was meant."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import Literal
 
 from qddot.verify.audit.records import Inertial, JointRecord
 
-__all__ = ["SEVERITIES", "Finding", "Severity", "ranked"]
+__all__ = ["SEVERITIES", "AuditFinding", "Severity", "rank_findings"]
 
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
 
 @dataclass(frozen=True)
-class Finding:
-    """A finding: about what, which hypothesis, how bad, the evidence in words and its strength.
+class AuditFinding:
+    """A finding: its subject, hypothesis, severity, evidence in words and strength of evidence.
 
-    `strength` orders findings of one severity; for slips it is the gain in agreement, in nats.
+    `strength` orders findings of one severity; for corrections it is the gain in agreement, in
+    nats.
     `meant` is the inertia or joint that alone explains it, where there is exactly one. `links` are
     all links concerned. `others` are other hypotheses that the evidence does not rule out.
     """
@@ -33,6 +34,6 @@ class Finding:
     others: tuple[str, ...] = ()
 
 
-def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def rank_findings(findings: Iterable[AuditFinding]) -> tuple[AuditFinding, ...]:
     """The worst first; among equals those with the strongest evidence."""
     return tuple(sorted(findings, key=lambda f: (SEVERITIES.index(f.severity), -f.strength)))

@@ -1,64 +1,68 @@
-"""What was meant, as changes of values in the user's file: nothing else of it is touched."""
+"""Corrections as changes of values in the user's file: nothing else of it is touched."""
 
 from __future__ import annotations
 
 import difflib
+from dataclasses import replace
 
-from qddot.errors import DescriptionError, NotUnderstood
+from qddot.errors import DescriptionError, InvalidArgument
 from qddot.loaders.xml import parse_xml
-from qddot.spatial import Inertia, Sym3, Vec3
+from qddot.spatial.algebra import Inertia, Sym3, Vec3
 from qddot.verify.audit.audit import Audit
-from qddot.verify.audit.findings import Finding
+from qddot.verify.audit.findings import AuditFinding
 from qddot.verify.audit.records import Inertial, JointRecord, RobotRecord
 from qddot.writers.inertials import inertial_changes, links_of_file
 from qddot.writers.patch import Change, patch_values
 
 __all__ = ["changes_of", "diff_of", "fixed_text"]
 
-_LOSSES = {
+_DRIVETRAIN_ATTRIBUTES = {
     "urdf": {"damping": "damping", "friction": "friction"},
     "mjcf": {"damping": "damping", "friction": "frictionloss", "armature": "armature"},
 }
 
 
-def changes_of(robot: RobotRecord, finding: Finding) -> list[Change]:
+def changes_of(robot: RobotRecord, finding: AuditFinding) -> list[Change]:
     """The values that a finding with one remedy changes; none where the file cannot be changed."""
-    if robot.text is None or finding.meant is None:
+    meant = finding.meant
+    if robot.text is None or meant is None:
         return []
-    if isinstance(finding.meant, JointRecord):
-        return _joint_changes(robot, finding.meant)
+    # a joint: friction, damping and armature that differ
+    if isinstance(meant, JointRecord):
+        joints = (j for link in robot.links.values() for j in link.joints)
+        before = next(j for j in joints if j.name == meant.name)
+        tag = "dynamics" if robot.format == "urdf" else ""
+        return [
+            Change("joint", meant.name, tag, attribute, f"{getattr(meant, quantity):.12g}")
+            for quantity, attribute in _DRIVETRAIN_ATTRIBUTES[robot.format].items()
+            if getattr(meant, quantity) != getattr(before, quantity)
+        ]
+    # a link: the values of its <inertial>
     written = robot.links[finding.subject].inertial
     element = links_of_file(parse_xml(robot.text.encode(), str(robot.file))).get(finding.subject)
     if written is None or element is None:
         return []
+    if meant.mass != written.mass:
+        # a factor of ten leaves rounding behind the fifteenth digit
+        meant = replace(meant, mass=float(f"{meant.mass:.15g}"))
     try:
-        return list(inertial_changes(element, _inertia(written), _inertia(finding.meant)))
+        return list(inertial_changes(element, _spatial_inertia(written), _spatial_inertia(meant)))
     except DescriptionError:  # a form of <inertial> that cannot be kept
         return []
 
 
-def _inertia(i: Inertial) -> Inertia:
+def _spatial_inertia(i: Inertial) -> Inertia:
     T = i.tensor
     tensor = Sym3(*(float(T[k]) for k in ((0, 0), (0, 1), (1, 1), (0, 2), (1, 2), (2, 2))))
     return Inertia.at_com(i.mass, Vec3(*map(float, i.com)), tensor)
 
 
-def _joint_changes(robot: RobotRecord, meant: JointRecord) -> list[Change]:
-    written = next(j for link in robot.links.values() for j in link.joints if j.name == meant.name)
-    tag = "dynamics" if robot.format == "urdf" else ""
-    return [
-        Change("joint", meant.name, tag, attribute, f"{getattr(meant, quantity):.12g}")
-        for quantity, attribute in _LOSSES[robot.format].items()
-        if getattr(meant, quantity) != getattr(written, quantity)
-    ]
-
-
-def fixed_text(result: Audit) -> tuple[str, list[Finding]]:
+def fixed_text(result: Audit) -> tuple[str, list[AuditFinding]]:
     """The file with every finding undone that has one remedy, and those findings."""
     robot = result.robot
     if robot.text is None:
         accepted = "values can be changed in URDF and MJCF files; audit the file they come from"
-        raise NotUnderstood("--fix", str(robot.file), accepted)
+        raise InvalidArgument("--fix", str(robot.file), accepted)
     undone = [(f, c) for f in result.findings if (c := changes_of(robot, f))]
     every = [change for _, changes in undone for change in changes]
     return patch_values(robot.text, every), [f for f, _ in undone]

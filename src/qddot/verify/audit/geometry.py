@@ -1,8 +1,7 @@
-"""What the shapes of a link say of its inertia: uniform-density estimates, size, convex hull."""
+"""Geometry of a link from its shapes: uniform-density estimates, size, convex hull."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,9 +19,9 @@ from qddot.verify.audit.solids import (
     cylinder,
     ellipsoid,
     hull_of,
-    merged,
-    moved,
-    scaled,
+    merge_solids,
+    scale_solid,
+    transform_solid,
 )
 
 __all__ = ["Estimate", "Geometry", "geometry_of"]
@@ -74,87 +73,77 @@ class Geometry:
         return float(np.linalg.norm(np.ptp(every, axis=0)))
 
     @cached_property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether the shapes reach the joints of the link."""
         if self.hull is None:
             return False
         extent = float(np.linalg.norm(np.ptp(self.points, axis=0)))
-        return bool(self.hull.outside(self.anchors).max() <= _REACH * extent)
+        return bool(self.hull.distance_outside(self.anchors).max() <= _REACH * extent)
 
     @cached_property
-    def volumes(self) -> tuple[float, float]:
+    def volume_bounds(self) -> tuple[float, float]:
         """The least and the greatest volume that the link may have; zeros without shapes."""
         given = [e.solid.volume for e in self.estimates if not e.wall]
         around = self.hull.volume if self.hull else 0.0
         return (min(given), max(*given, around)) if given else (0.0, 0.0)
 
     @property
-    def slack(self) -> float:
+    def shape_tolerance(self) -> float:
         """How far a link may reach beyond its shapes: little where these are meshes."""
         meshes = any("mesh" in e.name for e in self.estimates)
         return 0.002 + (0.03 if meshes else 0.1) * self.size
 
 
 def geometry_of(robot: RobotRecord, link: LinkRecord) -> Geometry:
-    """The geometry of a link; meshes that cannot be read are left out and told of."""
+    """The geometry of a link; meshes that cannot be read are left out and listed."""
     estimates: list[Estimate] = []
     outlines: list[Array] = []
     unread: list[str] = []
     for role in ("visual", "collision"):
         shapes = [s for s in link.shapes if s.role == role]
-        solids = list(_readable(shapes, unread))
-        estimates += _estimates(role, shapes, solids)
+        solids = []
+        for shape in shapes:
+            try:
+                solids.append(_shape_solids(shape))
+            except UnreadableMesh as error:
+                unread.append(f"mesh {shape.address!r} {error}")
+        if not solids:
+            continue
         outlines = outlines or [s["hull"].points for s in solids]
-    below = [child.pose.p for child in robot.children(link.name) if child.moving]
+        # shapes filled, as convex hulls, and as thin walls; overlaps count twice
+        noun = "meshes" if any(s.kind == "mesh" for s in shapes) else "shapes"
+        ways = {"filled": f"{role} {noun}", "hull": f"convex hulls of the {role} {noun}"}
+        for way, name in ways.items():
+            body = merge_solids([s[way] for s in solids])
+            if body.volume > 0:
+                estimates.append(Estimate(name, body))
+        if all("wall" in s for s in solids):
+            walls = merge_solids([s["wall"] for s in solids])
+            name = f"thin walls in the place of the {role} {noun}"
+            estimates.append(Estimate(name, walls, wall=True))
+    # the link's own origin, and the joints that it carries
+    below = [child.pose.p for child in robot.children(link.name) if child.is_moving]
     anchors = np.array([np.zeros(3), *(p for p in below if np.isfinite(p).all())])
     return Geometry(tuple(estimates), anchors, tuple(outlines), tuple(dict.fromkeys(unread)))
 
 
-def _readable(shapes: Sequence[Shape], unread: list[str]) -> Iterator[dict[str, Solid]]:
-    """The shapes that can be read as solids; the others are told of."""
-    for shape in shapes:
-        try:
-            yield _solids(shape)
-        except UnreadableMesh as error:
-            unread.append(f"mesh {shape.address!r} {error}")
-
-
-def _estimates(
-    role: str, shapes: Sequence[Shape], solids: Sequence[dict[str, Solid]]
-) -> Iterator[Estimate]:
-    """Shapes filled, as convex hulls, and as thin walls; overlaps count twice."""
-    if not solids:
-        return
-    noun = "meshes" if any(s.kind == "mesh" for s in shapes) else "shapes"
-    ways = {"filled": f"{role} {noun}", "hull": f"convex hulls of the {role} {noun}"}
-    for way, name in ways.items():
-        whole = merged([s[way] for s in solids])
-        if whole.volume > 0:
-            yield Estimate(name, whole)
-    if all("wall" in s for s in solids):
-        walls = merged([s["wall"] for s in solids])
-        yield Estimate(f"thin walls in the place of the {role} {noun}", walls, wall=True)
-
-
-def _solids(shape: Shape) -> dict[str, Solid]:
+def _shape_solids(shape: Shape) -> dict[str, Solid]:
     """A shape in link coordinates: filled, as its convex hull, and (a mesh) as a thin wall."""
     pose = pose_of(shape.placement)
-    if shape.kind != "mesh":
-        solid = moved(_primitive(shape), pose.R, pose.p)
-        return {"filled": solid, "hull": solid}
-    if shape.file is None:
-        raise UnreadableMesh("is not found")
-    mesh = read_mesh(shape.file)
-    parts = {"filled": mesh.solid or mesh.hull, "hull": mesh.hull, "wall": mesh.shell}
-    factors = np.array(shape.size, float)
-    return {way: moved(scaled(solid, factors), pose.R, pose.p) for way, solid in parts.items()}
-
-
-def _primitive(shape: Shape) -> Solid:
+    if shape.kind == "mesh":
+        if shape.file is None:
+            raise UnreadableMesh("is not found")
+        mesh, factors = read_mesh(shape.file), np.array(shape.size, float)
+        parts = {"filled": mesh.solid or mesh.hull, "hull": mesh.hull, "wall": mesh.shell}
+        return {
+            way: transform_solid(scale_solid(solid, factors), pose.R, pose.p)
+            for way, solid in parts.items()
+        }
     if shape.kind == "box":
-        return box(shape.size)
-    if shape.kind == "sphere":
-        return ellipsoid(shape.size * 3)
-    if shape.kind == "ellipsoid":
-        return ellipsoid(shape.size)
-    return (cylinder if shape.kind == "cylinder" else capsule)(*shape.size)
+        solid = box(shape.size)
+    elif shape.kind in ("sphere", "ellipsoid"):
+        solid = ellipsoid(shape.size * 3 if shape.kind == "sphere" else shape.size)
+    else:
+        solid = (cylinder if shape.kind == "cylinder" else capsule)(*shape.size)
+    placed = transform_solid(solid, pose.R, pose.p)
+    return {"filled": placed, "hull": placed}

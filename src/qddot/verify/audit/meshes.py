@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from qddot.compile.cache import Cache, Entry, cache_folder
+from qddot.compile.runtime.cache import Cache, Entry, cache_folder
 from qddot.verify.audit.solids import Array, Solid
 
 __all__ = ["Mesh", "UnreadableMesh", "mesh_cache", "read_mesh"]
@@ -31,7 +31,7 @@ class UnreadableMesh(Exception):
 
 @dataclass(frozen=True)
 class Mesh:
-    """What the surface of a mesh file says of its solid.
+    """The solids of a mesh file.
 
     `solid` is the volume that the surface encloses (None where it is open and encloses none),
     `hull` its convex hull, `shell` the surface as a thin wall (its `volume` is an area).
@@ -44,7 +44,7 @@ class Mesh:
 
 
 def mesh_cache() -> Cache:
-    """Where results are kept."""
+    """The cache of measured meshes on disk."""
     return Cache(cache_folder() / "meshes")
 
 
@@ -54,11 +54,12 @@ def read_mesh(file: Path) -> Mesh:
         status = file.stat()
     except OSError as error:
         raise UnreadableMesh(error.strerror or "cannot be read") from error
-    return _read(file, status.st_mtime_ns, status.st_size)
+    return _read_cached(file, status.st_mtime_ns, status.st_size)
 
 
 @lru_cache(maxsize=4096)
-def _read(file: Path, _changed: int, size: int) -> Mesh:
+def _read_cached(file: Path, _changed: int, size: int) -> Mesh:
+    """The solids of a mesh file that has not changed, from memory, disk or trimesh."""
     if size > _MOST_BYTES:
         raise UnreadableMesh(f"is larger than {_MOST_BYTES // 2**20} MiB")
     if size == 0:
@@ -67,18 +68,16 @@ def _read(file: Path, _changed: int, size: int) -> Mesh:
         content = file.read_bytes()
     except OSError as error:
         raise UnreadableMesh(error.strerror or "cannot be read") from error
+    # by the content of the file
     key = f"{_VERSION} {file.suffix.lower()} {hashlib.sha256(content).hexdigest()}"
     cache = mesh_cache()
-    kept = cache.read(key)
-    if kept is None:
-        kept = Entry(_measured(file), b"")
-        cache.write(key, kept)
-    if "unreadable" in kept.facts:
-        raise UnreadableMesh(kept.facts["unreadable"])
-    return _mesh(kept.facts)
-
-
-def _mesh(facts: dict[str, Any]) -> Mesh:
+    entry = cache.read(key)
+    if entry is None:
+        entry = Entry(_measure_mesh(file), b"")
+        cache.write(key, entry)
+    facts = entry.facts
+    if "unreadable" in facts:
+        raise UnreadableMesh(facts["unreadable"])
     points = np.array(facts["points"], float)
     parts = {
         name: Solid(volume, np.array(com), np.array(spread), points)
@@ -87,7 +86,7 @@ def _mesh(facts: dict[str, Any]) -> Mesh:
     return Mesh(parts.get("solid"), parts["hull"], parts["shell"], facts["closed"])
 
 
-def _measured(file: Path) -> dict[str, Any]:
+def _measure_mesh(file: Path) -> dict[str, Any]:
     """The facts of a mesh as plain data: moments of solid, hull and shell, points of the hull."""
     try:
         import trimesh
@@ -98,7 +97,10 @@ def _measured(file: Path) -> dict[str, Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             surface = trimesh.load(file, force="mesh")
-            return _facts(trimesh, surface, _metres(surface))
+            # the unit of a COLLADA file in metres; other formats have no unit
+            unit = str(surface.metadata.get("units") or "meters")
+            surface.apply_scale(float(unit.split("*")[0]) if "*" in unit else 1.0)
+            return _measure_surface(trimesh, surface)
     except ModuleNotFoundError as error:
         if error.name not in _READERS:
             return {"unreadable": "cannot be read: its content is not what its name says"}
@@ -108,39 +110,28 @@ def _measured(file: Path) -> dict[str, Any]:
         return {"unreadable": f"cannot be read: {reason}"}
 
 
-def _metres(surface: Any) -> float:
-    """The unit of a COLLADA file in metres; other formats have no unit."""
-    unit = str(surface.metadata.get("units") or "meters")
-    return float(unit.split("*")[0]) if "*" in unit else 1.0
-
-
-def _facts(trimesh: Any, surface: Any, unit: float) -> dict[str, Any]:
-    surface.apply_scale(unit)
+def _measure_surface(trimesh: Any, surface: Any) -> dict[str, Any]:
+    """The facts of a surface in metres, holes filled where it has some."""
     triangles = surface.triangles
     if len(triangles) == 0 or not np.isfinite(triangles).all():
         return {"unreadable": "has no triangles" if len(triangles) == 0 else "has NaN vertices"}
     hull = surface.convex_hull
     if not surface.is_watertight and len(surface.faces) <= _MOST_REPAIRED:
         trimesh.repair.fill_holes(surface)
-    solid = _enclosed(surface.triangles)
-    shut = bool(surface.is_watertight and surface.is_winding_consistent)
-    full = _enclosed(hull.triangles)
-    parts = {"hull": full, "shell": _wall(triangles)}
+    solid, full = _volume_moments(surface.triangles), _volume_moments(hull.triangles)
+    parts = {"hull": full, "shell": _surface_moments(triangles)}
+    # an open surface encloses next to nothing, or more than its hull
     share = solid[0] / full[0]
     if _CLOSED[0] <= share <= _CLOSED[1] and np.linalg.eigvalsh(solid[2])[0] > 0:
         parts["solid"] = solid
     return {
-        "parts": {name: _plain(part) for name, part in parts.items()},
-        "points": _thinned(np.asarray(hull.vertices)).tolist(),
-        "closed": shut,
+        "parts": {k: [v, com.tolist(), spread.tolist()] for k, (v, com, spread) in parts.items()},
+        "points": _extreme_points(np.asarray(hull.vertices)).tolist(),
+        "closed": bool(surface.is_watertight and surface.is_winding_consistent),
     }
 
 
-def _plain(part: tuple[float, Array, Array]) -> list[Any]:
-    return [part[0], part[1].tolist(), part[2].tolist()]
-
-
-def _enclosed(triangles: Array) -> tuple[float, Array, Array]:
+def _volume_moments(triangles: Array) -> tuple[float, Array, Array]:
     """Moments of the volume within triangles: tetrahedra from a common point, with their sign."""
     centre = triangles.reshape(-1, 3).mean(0)
     a, b, c = np.moveaxis(triangles - centre, 1, 0)
@@ -156,7 +147,7 @@ def _enclosed(triangles: Array) -> tuple[float, Array, Array]:
     return total, com + centre, squares / 20 / total - np.outer(com, com)
 
 
-def _wall(triangles: Array) -> tuple[float, Array, Array]:
+def _surface_moments(triangles: Array) -> tuple[float, Array, Array]:
     """Moments of the surface as a wall of one thickness."""
     a, b, c = np.moveaxis(triangles, 1, 0)
     areas = np.linalg.norm(np.cross(b - a, c - a), axis=1) / 2
@@ -169,7 +160,7 @@ def _wall(triangles: Array) -> tuple[float, Array, Array]:
     return total, com, squares / 12 / total
 
 
-def _thinned(points: Array) -> Array:
+def _extreme_points(points: Array) -> Array:
     """Points of a hull, reduced to those that are extreme in evenly spread directions."""
     if len(points) <= _MOST_POINTS:
         return points

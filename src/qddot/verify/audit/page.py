@@ -8,13 +8,13 @@ from html import escape
 
 import numpy as np
 
+from qddot.errors import count_text
 from qddot.verify.audit.audit import Audit
-from qddot.verify.audit.findings import SEVERITIES, Finding
+from qddot.verify.audit.drawings import draw_link, draw_robot
+from qddot.verify.audit.findings import SEVERITIES, AuditFinding
 from qddot.verify.audit.fixes import changes_of
-from qddot.verify.audit.geometry import Geometry
-from qddot.verify.audit.records import Inertial, LinkRecord
+from qddot.verify.audit.records import LinkRecord
 from qddot.verify.audit.solids import tensor_of
-from qddot.verify.audit.views import draw_link, draw_robot
 
 __all__ = ["html_page"]
 
@@ -46,13 +46,15 @@ h2 { font-size: 20px; margin: 44px 0 14px; }
 .finding .head { font-weight: 600; } .finding .kind { color: var(--soft); font-weight: 400; }
 .finding p { margin: 3px 0 0; }
 .fix { font: 13px/1.5 ui-monospace, Menlo, Consolas, monospace; margin: 7px 0 0; color: #3d6b38; }
-.links { display: grid; grid-template-columns: repeat(auto-fill, minmax(560px, 1fr)); gap: 14px; }
+.links { display: grid; gap: 14px;
+  grid-template-columns: repeat(auto-fill, minmax(min(560px, 100%), 1fr)); }
 .link { background: var(--paper); border: 1px solid var(--line); border-top: 4px solid var(--fine);
   border-radius: 8px; padding: 14px 16px; }
 .link.error { border-top-color: var(--error); } .link.warning { border-top-color: var(--warning); }
 .link.none { border-top-color: var(--line); }
 .link h3 { margin: 0 0 8px; font-size: 16px; overflow-wrap: anywhere; }
-.link .views { justify-content: flex-start; gap: 4px; }
+.link .views { justify-content: flex-start; gap: 4px; flex-wrap: nowrap; }
+.link .views svg { flex: 0 1 auto; min-width: 0; }
 .link ul { margin: 8px 0 0; padding-left: 18px; font-size: 13px; }
 dl { display: grid; grid-template-columns: auto 1fr auto 1fr; gap: 1px 12px; margin: 10px 0 0;
   font-size: 13px; }
@@ -64,7 +66,7 @@ td { text-align: right; padding: 4px 9px; border-bottom: 1px solid var(--line);
   font-variant-numeric: tabular-nums; white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; } td.error { color: var(--error); }
 td.warning { color: var(--warning); } a { color: inherit; }
-svg { background: #fbfbfc; border-radius: 4px; max-width: 100%; }
+svg { background: #fbfbfc; border-radius: 4px; max-width: 100%; height: auto; }
 svg .shape { fill: #c3c9cf; fill-opacity: 0.35; stroke: #8d969e; stroke-width: 0.8; }
 svg .written { fill: var(--fine); fill-opacity: 0.16; stroke: var(--fine); stroke-width: 1.6; }
 svg .written.error { fill: var(--error); stroke: var(--error); }
@@ -74,11 +76,21 @@ svg .uniform { fill: none; stroke: #8d969e; stroke-width: 1; stroke-dasharray: 2
 svg .com { fill: currentColor; fill-opacity: 1; stroke: none; color: var(--ink); }
 svg .joint { fill: #fff; stroke: #4a525a; stroke-width: 1.2; }
 svg .cross { fill: none; stroke: var(--error); stroke-width: 2.4; }
-svg .axes { font: 11px system-ui, sans-serif; fill: #8d969e; }
+svg rect.written.beyond, svg rect.beyond { fill: none; stroke-width: 3; stroke-dasharray: 10 5; }
+svg .axes { font: 11px system-ui, sans-serif; fill: #8d969e; paint-order: stroke;
+  stroke: #fbfbfc; stroke-width: 3px; }
 .legend { display: flex; flex-wrap: wrap; gap: 6px 22px; color: var(--soft); font-size: 13px;
   margin: 10px 0 0; align-items: center; }
 .legend svg { vertical-align: middle; background: none; margin-right: 6px; }
 details summary { cursor: pointer; color: var(--soft); }
+@media (max-width: 640px) {
+  main { padding: 20px 14px 48px; }
+  .tiles { gap: 8px; }
+  .tile { flex: 1 1 28%; min-width: 0; padding: 10px 12px; }
+  .tile b { font-size: 19px; white-space: nowrap; }
+  .panel, .link { padding: 12px; }
+  dl { grid-template-columns: auto 1fr; }
+}
 """
 _VERDICTS = {"error": "error", "warning": "warning", "info": "note"}
 _KEYS = (
@@ -89,25 +101,55 @@ _KEYS = (
     ('<circle class="com" cx="17" cy="9" r="2.5"/>', "centre of mass"),
     ('<circle class="joint" cx="17" cy="9" r="3"/>', "joints"),
     ('<path class="cross" d="M11 3l12 12m0 -12l-12 12"/>', "no ellipsoid: impossible or a point"),
+    (
+        '<rect class="written beyond" x="3" y="3" width="28" height="12"/>',
+        "ellipsoid beyond the view",
+    ),
 )
 
 
 def html_page(result: Audit) -> str:
     """The page: summary, the robot, findings, a table and every link drawn."""
     robot = result.robot
-    worst = _worst(result)
+    # the worst severity of each link that has findings
+    worst: dict[str, str] = {}
+    for f in result.findings:
+        for name in (f.subject, *f.links[:1]):
+            worst.setdefault(name, f.severity)
+    # tiles: mass, links, and the number of findings of each severity
+    counts = [("", len(robot.links), "link")]
+    counts += [(s, result.count(s), _VERDICTS[s]) for s in SEVERITIES]
+    tiles = [(c, *count_text(n, noun).split()) for c, n, noun in counts]
+    tiles.insert(0, ("", f"{result.mass:.4g} kg", "total mass"))
+    tiles.insert(2, ("", str(sum(1 for _ in robot.links_with_mass())), "with mass"))
+    cells = "".join(f'<div class="tile {c}"><b>{b}</b><span>{w}</span></div>' for c, b, w in tiles)
+    # the robot, links with errors and warnings in colour, and its legend
     colours = {name: s for name, s in worst.items() if s != "info"}
     drawn = draw_robot(robot, dict(result.case.geometries), colours)
+    legend = "".join(
+        f'<span><svg width="34" height="18" viewBox="0 0 34 18">{shape}</svg>{words}</span>'
+        for shape, words in _KEYS
+    )
+    # findings, notes folded away
+    serious = [f for f in result.findings if f.severity != "info"]
+    notes = [f for f in result.findings if f.severity == "info"]
+    findings = "".join(_format_finding(result, f) for f in serious)
+    if not serious:
+        findings = '<div class="panel">No errors and no warnings.</div>'
+    if notes:
+        inner = "".join(_format_finding(result, f) for f in notes)
+        count = count_text(len(notes), "note")
+        findings += f"<details><summary>{count}</summary>{inner}</details>"
     body = "".join(
         (
             f"<h1>{escape(robot.name)}</h1>",
             f'<p class="file">audit of {escape(robot.file.name)}</p>',
-            _tiles(result),
+            f'<div class="tiles">{cells}</div>',
             f'<h2>The robot at zero angles</h2><div class="panel"><div class="views">{drawn}</div>',
-            f"{_legend()}</div>",
-            f"<h2>Findings</h2>{_findings(result)}",
-            f'<h2>Links</h2><div class="panel">{_table(result, worst)}</div>',
-            f'<h2>Every link</h2><div class="links">{"".join(_cards(result, worst))}</div>',
+            f'<div class="legend">{legend}</div></div>',
+            f"<h2>Findings</h2>{findings}",
+            f'<h2>Links</h2><div class="panel">{_links_table(result, worst)}</div>',
+            f'<h2>Every link</h2><div class="links">{"".join(_link_cards(result, worst))}</div>',
         )
     )
     title = f"<title>{escape(robot.name)}: audit</title>"
@@ -116,47 +158,7 @@ def html_page(result: Audit) -> str:
     return f"{top}<body><main>{body}</main></body></html>\n"
 
 
-def _worst(result: Audit) -> dict[str, str]:
-    """The worst severity of each link that has findings."""
-    found: dict[str, str] = {}
-    for f in result.findings:
-        for name in (f.subject, *f.links[:1]):
-            found.setdefault(name, f.severity)
-    return found
-
-
-def _tiles(result: Audit) -> str:
-    tiles = [
-        ("", f"{result.mass:.4g} kg", "total mass"),
-        ("", str(len(result.robot.links)), "links"),
-        ("", str(sum(1 for _ in result.robot.weighed())), "with mass"),
-        *((s, str(result.count(s)), f"{s}s" if s != "info" else "notes") for s in SEVERITIES),
-    ]
-    cells = "".join(f'<div class="tile {c}"><b>{b}</b><span>{w}</span></div>' for c, b, w in tiles)
-    return f'<div class="tiles">{cells}</div>'
-
-
-def _legend() -> str:
-    items = "".join(
-        f'<span><svg width="34" height="18" viewBox="0 0 34 18">{shape}</svg>{words}</span>'
-        for shape, words in _KEYS
-    )
-    return f'<div class="legend">{items}</div>'
-
-
-def _findings(result: Audit) -> str:
-    serious = [f for f in result.findings if f.severity != "info"]
-    notes = [f for f in result.findings if f.severity == "info"]
-    shown = "".join(_finding(result, f) for f in serious)
-    if not serious:
-        shown = '<div class="panel">No errors and no warnings.</div>'
-    if notes:
-        inner = "".join(_finding(result, f) for f in notes)
-        shown += f"<details><summary>{len(notes)} notes</summary>{inner}</details>"
-    return shown
-
-
-def _finding(result: Audit, f: Finding) -> str:
+def _format_finding(result: Audit, f: AuditFinding) -> str:
     subject = escape(f.subject)
     if f.subject in result.robot.links:
         subject = f'<a href="#{subject}">{subject}</a>'
@@ -172,41 +174,37 @@ def _finding(result: Audit, f: Finding) -> str:
     )
 
 
-def _figures(result: Audit, link: LinkRecord) -> dict[str, str]:
-    """The figures of a link by name, empty where it has none."""
+def _link_properties(result: Audit, link: LinkRecord) -> dict[str, str]:
+    """The inertial properties of a link by name, empty where it has none."""
     names = ("mass, kg", "centre of mass, m", "principal moments, kg m²", "radius of gyration, m",
              "size, m", "density, kg/m³", "tensor / uniform")  # fmt: skip
     values = dict.fromkeys(names, "")
     geometry = result.case.geometries[link.name]
     values["size, m"] = f"{geometry.size:.3g}"
     i = link.inertial
-    if i is None or not i.finite:
+    if i is None or not i.is_finite:
         return values
     values["mass, kg"] = f"{i.mass:.4g}"
     values["centre of mass, m"] = ", ".join(f"{x:.3g}" for x in i.com)
     moments = np.linalg.eigvalsh(i.tensor)
     values["principal moments, kg m²"] = ", ".join(f"{x:.3g}" for x in moments)
-    if i.weighed:
+    if i.has_mass:
         values["radius of gyration, m"] = f"{math.sqrt(max(moments[2], 0) / i.mass):.3g}"
         volume = geometry.estimates[0].solid.volume if geometry.estimates else 0.0
         values["density, kg/m³"] = f"{i.mass / volume:,.0f}" if volume > 0 else ""
-        values["tensor / uniform"] = _ratio(i, geometry)
+        # the norm of the tensor over that of the shapes at one density
+        if geometry.estimates:
+            uniform = np.linalg.norm(tensor_of(i.mass, geometry.estimates[0].solid.spread))
+            ratio = f"{np.linalg.norm(i.tensor) / uniform:.2g}" if uniform > 0 else ""
+            values["tensor / uniform"] = ratio
     return values
 
 
-def _ratio(i: Inertial, geometry: Geometry) -> str:
-    """The norm of a tensor over that of its shapes at one density."""
-    if not geometry.estimates:
-        return ""
-    uniform = np.linalg.norm(tensor_of(i.mass, geometry.estimates[0].solid.spread))
-    return f"{np.linalg.norm(i.tensor) / uniform:.2g}" if uniform > 0 else ""
-
-
-def _table(result: Audit, worst: dict[str, str]) -> str:
+def _links_table(result: Audit, worst: dict[str, str]) -> str:
     rows = []
     names: list[str] = []
     for link in result.robot.links.values():
-        values = _figures(result, link)
+        values = _link_properties(result, link)
         names = list(values)
         if link.inertial is None and not link.shapes:
             continue
@@ -220,7 +218,7 @@ def _table(result: Audit, worst: dict[str, str]) -> str:
     return f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
-def _cards(result: Audit, worst: dict[str, str]) -> Iterator[str]:
+def _link_cards(result: Audit, worst: dict[str, str]) -> Iterator[str]:
     """A card for every link that has an inertia or shapes."""
     for link in result.robot.links.values():
         if link.inertial is None and not link.shapes:
@@ -232,13 +230,13 @@ def _cards(result: Audit, worst: dict[str, str]) -> Iterator[str]:
         kind = worst.get(link.name, "none" if link.inertial is None else "fine")
         figures = "".join(
             f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>"
-            for k, v in _figures(result, link).items()
+            for k, v in _link_properties(result, link).items()
             if v
         )
         own = [f for f in result.findings if f.subject == link.name]
         listed = "".join(f"<li>{escape(f.hypothesis)}: {escape(f.message)}</li>" for f in own)
         notes = f"<ul>{listed}</ul>" if own else ""
-        colours = views.replace('class="written"', f'class="written {kind}"')
+        colours = views.replace('class="written', f'class="written {kind}')
         yield (
             f'<section class="link {kind}" id="{escape(link.name)}"><h3>{escape(link.name)}</h3>'
             f'<div class="views">{colours}</div><dl>{figures}</dl>{notes}</section>'

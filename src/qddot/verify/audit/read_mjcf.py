@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from qddot.errors import DescriptionError
-from qddot.loaders.mjcf import drop_looks
+from qddot.loaders.mjcf import drop_looks, drop_simulation, has_file, inertia_from_geoms
+from qddot.loaders.mujoco_checks import mujoco_errors, read_spec
 from qddot.loaders.shapes import level_inertias, shapes_of_mjcf
-from qddot.spatial import rotation_from_quaternion
+from qddot.spatial.algebra import rotation_from_quaternion
+from qddot.verify.audit.evidence import inertia_defect_share
 from qddot.verify.audit.records import (
     Inertial,
     JointRecord,
@@ -25,105 +27,113 @@ from qddot.verify.audit.solids import Array
 __all__ = ["read_mjcf"]
 
 _KINDS = ("free", "ball", "prismatic", "revolute")
+_REFERRING = ("sensors", "keys", "equalities", "tendons", "actuators", "flexes", "excludes")
+_SAME = 1e-6
 
 
 def read_mjcf(file: Path, text: str | None) -> RobotRecord:
-    """The record of an MJCF file; mesh files need not exist."""
-    import mujoco
+    """The record of an MJCF file; mesh files need not exist.
 
-    try:
-        spec = mujoco.MjSpec.from_file(str(file))
-        inertials = [(body, _inertial(spec, body)) for body in spec.bodies]
-        efforts = _efforts(spec)
-        _leave_joints(spec)
-        model = spec.compile()
-    except (ValueError, mujoco.FatalError, mujoco.UnexpectedError) as error:
-        reason = " ".join(str(error).split())
-        raise DescriptionError(file, f"MuJoCo: {reason}") from error
-    found = [_link(model, body.id, i, efforts) for body, i in inertials if body.id > 0]
-    if not found:
+    An <inertial> is read as it is written, so that one that MuJoCo refuses can be reported; all
+    other inertias are those of the compiled model.
+    """
+    # compile the file as it is, then without files, then without shapes
+    refusals: list[DescriptionError] = []
+    for reduce in (None, _leave_weights, _leave_joints):
+        spec = read_spec(file)
+        try:
+            with mujoco_errors(file):
+                written = [(body, _written_inertial(spec, body)) for body in spec.bodies]
+                efforts = _actuator_efforts(spec)
+                spec.compiler.fusestatic = False
+                unweighed = reduce(spec) if reduce else []
+                drop_looks(spec)
+                drop_simulation(spec)
+                model = spec.compile()
+            break
+        except DescriptionError as error:
+            refusals.append(error)
+    else:
+        raise refusals[-1]
+    # bodies in the places of the compiled model
+    records = {}
+    for body, inertial in written[1:]:
+        i = body.id
+        if not refusals or (inertial is None and not body.explicitinertial):
+            inertial = _compiled_inertial(model, i, inertial)
+        first, above = model.body_jntadr[i], model.body_parentid[i]
+        record = LinkRecord(
+            name=_body_name(model, i),
+            parent=_body_name(model, above) if above else None,
+            pose=Pose(_rotation_matrix(model.body_quat[i]), np.array(model.body_pos[i], float)),
+            joints=tuple(
+                _read_joint(model, j, efforts) for j in range(first, first + model.body_jntnum[i])
+            ),
+            inertial=inertial,
+        )
+        records[record.name] = record
+    if not records:
         raise DescriptionError(file, "has no <body>")
+    sites: dict[str, tuple[str, ...]] = {}
+    for s in range(model.nsite):
+        name = _body_name(model, model.site_bodyid[s])
+        sites[name] = (*sites.get(name, ()), model.site(s).name)
     shapes = shapes_of_mjcf(file)
-    links = shapes_by_link({link.name: link for link in found}, shapes.found)
-    name = spec.modelname or file.stem
-    unread = tuple(x for x in shapes.unread if not x.startswith("body 'world'"))
-    return RobotRecord(name, "mjcf", file, links, text, unread, _sites(model))
+    return RobotRecord(
+        name=spec.modelname or file.stem,
+        format="mjcf",
+        file=file,
+        links=shapes_by_link(records, shapes.found),
+        text=text,
+        unread=tuple(x for x in shapes.unread if not x.startswith("body 'world'")),
+        sites=sites,
+        unknown_mass=tuple(_body_name(model, body.id) for body in unweighed),
+    )
 
 
-def _matrix(quaternion: Any) -> Array:
+def _rotation_matrix(quaternion: Any) -> Array:
+    """The rotation of a quaternion w, x, y, z."""
     w, x, y, z = (float(c) for c in quaternion)
     return np.array([list(row) for row in rotation_from_quaternion(x, y, z, w)], float)
 
 
-def _inertial(spec: Any, body: Any) -> Inertial | None:
-    """The <inertial> of a body; None where MuJoCo takes the inertia from shapes."""
-    import mujoco
-
-    from_shapes = mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_TRUE
-    if not body.explicitinertial or spec.compiler.inertiafromgeom == from_shapes:
-        return None
-    full, com = np.array(body.fullinertia, float), np.array(body.ipos, float)
-    if not math.isnan(full[0]):
-        xx, yy, zz, xy, xz, yz = full
-        written = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-        return Inertial(float(body.mass), com, np.eye(3), written)
-    quaternion = body.iquat
-    if body.ialt.type != mujoco.mjtOrientation.mjORIENTATION_QUAT:
-        quaternion = spec.resolve_orientation(
-            degree=spec.compiler.degree, sequence=spec.compiler.eulerseq, orientation=body.ialt
-        )
-    moments = np.diag(np.array(body.inertia, float))
-    return Inertial(float(body.mass), com, _matrix(quaternion), moments, diagonal=True)
-
-
-def _leave_joints(spec: Any) -> None:
-    """Leave bodies and joints; all else may refer to files, or be refused by the compiler."""
-    import mujoco
-
-    named = ("sensors", "keys", "equalities", "tendons", "actuators", "geoms", "flexes", "excludes")
-    for kind in named:
-        for element in list(getattr(spec, kind)):
-            spec.delete(element)
-    drop_looks(spec)
-    spec.compiler.fusestatic, spec.compiler.settotalmass = False, -1
-    spec.compiler.inertiafromgeom = mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_FALSE
-    for body in spec.bodies[1:]:
-        body.explicitinertial = True
-    level_inertias(spec)
+def _compiled_inertial(m: Any, i: int, written: Inertial | None) -> Inertial | None:
+    """The inertia that MuJoCo gives a body; as written where that is the same, or impossible."""
+    source: Literal["shapes", "compiler"] = "shapes" if written is None else "compiler"
+    found = Inertial(
+        mass=float(m.body_mass[i]),
+        com=np.array(m.body_ipos[i], float),
+        R=_rotation_matrix(m.body_iquat[i]),
+        written=np.diag(np.array(m.body_inertia[i], float)),
+        diagonal=True,
+        source=source,
+    )
+    if written is None:
+        return found if found.has_mass else None
+    largest = np.abs(written.tensor).max()
+    same = abs(found.mass - written.mass) <= _SAME * abs(written.mass) and np.allclose(
+        found.tensor, written.tensor, rtol=0.0, atol=_SAME * largest
+    )
+    return written if same or float(inertia_defect_share(written.tensor)) > _SAME else found
 
 
-def _link(m: Any, i: int, inertial: Inertial | None, efforts: dict[str, float]) -> LinkRecord:
-    joints = range(m.body_jntadr[i], m.body_jntadr[i] + m.body_jntnum[i])
-    parent = _body_name(m, m.body_parentid[i]) if m.body_parentid[i] else None
-    pose = Pose(_matrix(m.body_quat[i]), np.array(m.body_pos[i], float))
-    carried = tuple(_joint(m, j, efforts) for j in joints)
-    return LinkRecord(_body_name(m, i), parent, pose, carried, inertial)
-
-
-def _sites(m: Any) -> dict[str, tuple[str, ...]]:
-    """The sites of each body by name."""
-    found: dict[str, tuple[str, ...]] = {}
-    for s in range(m.nsite):
-        body = _body_name(m, m.site_bodyid[s])
-        found[body] = (*found.get(body, ()), m.site(s).name)
-    return found
-
-
-def _body_name(m: Any, i: int) -> str:
-    return m.body(i).name or f"body{i}"
-
-
-def _joint(m: Any, j: int, efforts: dict[str, float]) -> JointRecord:
+def _read_joint(m: Any, j: int, efforts: dict[str, float]) -> JointRecord:
+    """A joint of a compiled model, with the least of its limits of effort."""
     name, dof = m.joint(j).name or f"joint{j}", m.jnt_dofadr[j]
     effort = efforts.get(name, math.inf)
     if m.jnt_actfrclimited[j]:
         effort = min(effort, float(abs(m.jnt_actfrcrange[j]).max()))
-    damping, friction = float(m.dof_damping[dof]), float(m.dof_frictionloss[dof])
-    armature = float(m.dof_armature[dof])
-    return JointRecord(name, _KINDS[m.jnt_type[j]], damping, friction, armature, effort)
+    return JointRecord(
+        name=name,
+        kind=_KINDS[m.jnt_type[j]],
+        damping=float(m.dof_damping[dof]),
+        friction=float(m.dof_frictionloss[dof]),
+        armature=float(m.dof_armature[dof]),
+        effort=effort,
+    )
 
 
-def _efforts(spec: Any) -> dict[str, float]:
+def _actuator_efforts(spec: Any) -> dict[str, float]:
     """The greatest effort of the actuators of each joint, where they say one."""
     import mujoco
 
@@ -139,3 +149,74 @@ def _efforts(spec: Any) -> dict[str, float]:
         gear = abs(float(a.gear[0])) or 1.0
         efforts[a.target] = max(efforts.get(a.target, 0.0), most * gear)
     return efforts
+
+
+def _written_inertial(spec: Any, body: Any) -> Inertial | None:
+    """The <inertial> of a body; None where MuJoCo takes the inertia from shapes."""
+    import mujoco
+
+    if not body.explicitinertial or inertia_from_geoms(spec, body):
+        return None
+    full, com = np.array(body.fullinertia, float), np.array(body.ipos, float)
+    if not math.isnan(full[0]):
+        xx, yy, zz, xy, xz, yz = full
+        written = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+        return Inertial(float(body.mass), com, np.eye(3), written)
+    quaternion = body.iquat
+    if body.ialt.type != mujoco.mjtOrientation.mjORIENTATION_QUAT:
+        quaternion = spec.resolve_orientation(
+            degree=spec.compiler.degree, sequence=spec.compiler.eulerseq, orientation=body.ialt
+        )
+    moments = np.diag(np.array(body.inertia, float))
+    return Inertial(float(body.mass), com, _rotation_matrix(quaternion), moments, diagonal=True)
+
+
+def _leave_weights(spec: Any) -> list[Any]:
+    """Leave bodies, joints and shapes without files; the bodies whose inertia is lost by that.
+
+    Every <inertial> is replaced, as one of them may be refused.
+    """
+    import mujoco
+
+    _drop_all(spec, *_REFERRING)
+    unweighed = []
+    for body in spec.bodies[1:]:
+        from_shapes = inertia_from_geoms(spec, body)
+        if from_shapes and any(has_file(geom) for geom in body.geoms):
+            unweighed.append(body)
+            from_shapes = False
+        body.explicitinertial = not from_shapes
+        if from_shapes:
+            body.mass, body.inertia = 0.0, [0.0, 0.0, 0.0]
+            body.fullinertia = [math.nan, 0.0, 0.0, 0.0, 0.0, 0.0]
+    # a body without mass gets next to none, so that it is not refused
+    spec.compiler.boundmass, spec.compiler.boundinertia = 1e-12, 1e-14
+    spec.compiler.settotalmass = -1
+    spec.compiler.inertiafromgeom = mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_AUTO
+    level_inertias(spec)
+    return unweighed
+
+
+def _leave_joints(spec: Any) -> list[Any]:
+    """Leave bodies and joints; the bodies whose inertia came from shapes."""
+    import mujoco
+
+    unweighed = [b for b in spec.bodies[1:] if inertia_from_geoms(spec, b) and b.geoms]
+    _drop_all(spec, *_REFERRING, "geoms")
+    spec.compiler.settotalmass = -1
+    spec.compiler.inertiafromgeom = mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_FALSE
+    for body in spec.bodies[1:]:
+        body.explicitinertial = True
+    level_inertias(spec)
+    return unweighed
+
+
+def _drop_all(spec: Any, *kinds: str) -> None:
+    """Remove elements that may refer to files, or be refused by the compiler."""
+    for kind in kinds:
+        for element in list(getattr(spec, kind)):
+            spec.delete(element)
+
+
+def _body_name(m: Any, i: int) -> str:
+    return m.body(i).name or f"body{i}"

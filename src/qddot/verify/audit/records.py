@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
 from qddot.loaders.shapes import Shape
-from qddot.spatial import Transform
+from qddot.spatial.algebra import Transform
 from qddot.verify.audit.solids import Array, spread_of
 
 __all__ = [
@@ -23,7 +24,7 @@ __all__ = [
     "LinkRecord",
     "Pose",
     "RobotRecord",
-    "identity",
+    "identity_pose",
     "pose_of",
     "shapes_by_link",
 ]
@@ -42,7 +43,7 @@ class Pose:
         return Pose(self.R @ other.R, self.p + self.R @ other.p)
 
 
-def identity() -> Pose:
+def identity_pose() -> Pose:
     """Two frames that coincide."""
     return Pose(np.eye(3), np.zeros(3))
 
@@ -56,7 +57,9 @@ def pose_of(X: Transform) -> Pose:
 class Inertial:
     """Mass, centre of mass, and the tensor about it as written, in inertial axes `R`.
 
-    `diagonal` says that the file gives the tensor by its three principal moments only.
+    `diagonal` says that the file gives the tensor by its three principal moments only. `source`
+    says whether the file has these numbers, or MuJoCo computes them from shapes, or its compiler
+    changes those of the file.
     """
 
     mass: float
@@ -64,8 +67,9 @@ class Inertial:
     R: Array
     written: Array
     diagonal: bool = False
+    source: Literal["file", "shapes", "compiler"] = "file"
 
-    @property
+    @cached_property
     def tensor(self) -> Array:
         """The tensor about the centre of mass in the axes of the link."""
         return self.R @ self.written @ self.R.T
@@ -76,18 +80,18 @@ class Inertial:
         return spread_of(self.tensor) / self.mass
 
     @property
-    def finite(self) -> bool:
+    def is_finite(self) -> bool:
         """Whether every number is one."""
         given = (self.mass, *self.com, *self.written.flat, *self.R.flat)
         return all(math.isfinite(x) for x in given)
 
     @property
-    def weighed(self) -> bool:
+    def has_mass(self) -> bool:
         """Whether there is mass."""
         return self.mass > _NEGLIGIBLE
 
     @property
-    def extended(self) -> bool:
+    def has_rotational_inertia(self) -> bool:
         """Whether there is rotational inertia."""
         return bool(np.abs(self.written).max() > 1e-12)
 
@@ -118,7 +122,7 @@ class LinkRecord:
     line: int | None = None
 
     @property
-    def moving(self) -> bool:
+    def is_moving(self) -> bool:
         """Whether it moves in its parent."""
         return any(joint.kind != "fixed" for joint in self.joints)
 
@@ -128,7 +132,8 @@ class RobotRecord:
     """A robot as written; `unread` has a line for each shape that cannot be read.
 
     `text` is the file's own content where values can be changed in place, else None. `sites` are
-    named frames by the link they are fixed to.
+    named frames by the link they are fixed to. `unknown_mass` are links whose mass is not known, as
+    it comes from shapes that cannot be read.
     """
 
     name: str
@@ -138,15 +143,16 @@ class RobotRecord:
     text: str | None = None
     unread: tuple[str, ...] = ()
     sites: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unknown_mass: tuple[str, ...] = ()
 
     def children(self, name: str) -> Iterator[LinkRecord]:
         """Links carried by a link."""
         return (x for x in self.links.values() if x.parent == name)
 
-    def weighed(self) -> Iterator[LinkRecord]:
+    def links_with_mass(self) -> Iterator[LinkRecord]:
         """Links with finite, positive mass."""
         for link in self.links.values():
-            if link.inertial and link.inertial.finite and link.inertial.weighed:
+            if link.inertial and link.inertial.is_finite and link.inertial.has_mass:
                 yield link
 
     def with_inertial(self, name: str, inertial: Inertial) -> RobotRecord:
@@ -154,7 +160,7 @@ class RobotRecord:
         link = replace(self.links[name], inertial=inertial)
         return replace(self, links={**self.links, name: link})
 
-    def at_zero(self) -> dict[str, Pose]:
+    def zero_poses(self) -> dict[str, Pose]:
         """The pose of every link in its root when all joints are at zero."""
         found: dict[str, Pose] = {}
         for name in self.links:
@@ -168,7 +174,7 @@ class RobotRecord:
             for link in reversed(chain):
                 if link not in found:
                     record = self.links[link]
-                    found[link] = found.get(record.parent or "", identity()) @ record.pose
+                    found[link] = found.get(record.parent or "", identity_pose()) @ record.pose
         return found
 
 

@@ -22,12 +22,12 @@ __all__ = [
     "cylinder",
     "ellipsoid",
     "hull_of",
-    "merged",
-    "moved",
-    "scaled",
+    "merge_solids",
+    "scale_solid",
     "spread_of",
     "tensor_of",
-    "widths",
+    "transform_solid",
+    "widths_along",
 ]
 
 Array = NDArray[np.float64]
@@ -88,7 +88,7 @@ def capsule(radius: float, length: float) -> Solid:
     cap = 3 / 8 * r
     ends = 0.2 * r * r - cap**2 + (half + cap) ** 2
     caps = replace(ball, spread=np.diag([0.2 * r * r, 0.2 * r * r, ends]))
-    whole = merged([cylinder(r, 2 * half), caps])
+    whole = merge_solids([cylinder(r, 2 * half), caps])
     tip = np.array([0, 0, half])
     return replace(whole, points=np.concatenate([ball.points + tip, ball.points - tip]))
 
@@ -99,12 +99,12 @@ def _circle(radius: float, height: float) -> Array:
     return np.stack([radius * np.cos(turn), radius * np.sin(turn), flat], 1)
 
 
-def moved(solid: Solid, R: Array, p: Array) -> Solid:
+def transform_solid(solid: Solid, R: Array, p: Array) -> Solid:
     """The solid of a child frame, in the parent frame in which the child has pose (R, p)."""
     return Solid(solid.volume, R @ solid.com + p, R @ solid.spread @ R.T, solid.points @ R.T + p)
 
 
-def scaled(solid: Solid, factors: Array) -> Solid:
+def scale_solid(solid: Solid, factors: Array) -> Solid:
     """The solid stretched along its axes; negative factors mirror it."""
     return Solid(
         solid.volume * abs(float(np.prod(factors))),
@@ -114,7 +114,7 @@ def scaled(solid: Solid, factors: Array) -> Solid:
     )
 
 
-def merged(solids: Sequence[Solid]) -> Solid:
+def merge_solids(solids: Sequence[Solid]) -> Solid:
     """Several solids as one body of one density; where they overlap, material counts twice."""
     volumes = np.array([s.volume for s in solids])
     share = volumes / volumes.sum() if volumes.sum() > 0 else np.full(len(solids), 1 / len(solids))
@@ -136,7 +136,7 @@ class Hull:
     planes: Array
     volume: float
 
-    def outside(self, points: Array) -> Array:
+    def distance_outside(self, points: Array) -> Array:
         """How far each point lies outside (a lower bound), 0 inside; leading axes are batch."""
         heights = points @ self.planes[:, :3].T + self.planes[:, 3]
         return np.asarray(np.maximum(0.0, heights.max(-1)))
@@ -153,7 +153,7 @@ def hull_of(points: Array) -> Hull | None:
     return Hull(np.asarray(hull.equations), float(hull.volume))
 
 
-def widths(points: Array, directions: Array) -> Array:
+def widths_along(points: Array, directions: Array) -> Array:
     """The extent of points along each row of `directions`."""
     along = points @ np.asarray(directions).T
     return np.asarray(np.ptp(along, axis=0))

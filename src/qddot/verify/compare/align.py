@@ -15,21 +15,20 @@ from functools import cached_property
 
 import numpy as np
 
-from qddot import adapt
-from qddot.adapt.forms import family
-from qddot.adapt.rotations import quaternion_of_matrix
-from qddot.edit import without_joint
-from qddot.joints import Joint
-from qddot.model import WORLD, Body, Frame, Model
-from qddot.robot import Robot
-from qddot.spatial import Transform, Vec3, rotation_about
-from qddot.verify.compare.names import Pairing, pair_joints
+from qddot import engines
+from qddot.engines.rotations import quaternion_of_matrix
+from qddot.model.edit import without_joint
+from qddot.model.joints import Joint
+from qddot.model.model import WORLD, Body, Frame, Model
+from qddot.robot.robot import Robot
+from qddot.spatial.algebra import Transform, Vec3, rotation_about
+from qddot.verify.compare.pairing import Pairing, pair_joints
 
-__all__ = ["Alignment", "align", "arrays", "extent", "held_at"]
+__all__ = ["Alignment", "align", "locked_coordinates", "pose_matrix", "robot_extent"]
 
 _IDENTITY = Transform.identity()
 _SAME, _CLOSE = 1e-6, 0.03
-"""What is nearer than this, relative to its size, is the same but for rounding, or close."""
+"""Relative distances below which two quantities are the same but for rounding, or close."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +50,50 @@ class Alignment:
     zeros: dict[str, float] = field(default_factory=dict)
 
     @cached_property
-    def seen(self) -> Model:
+    def b_in_frames_of_a(self) -> Model:
         """A with every number of B, expressed in the frames of A."""
-        return _expressed(self)
+        bodies = []
+        for body in self.a.bodies:
+            there, D = _body_in_b(self, body), self.frames[body.joint.name]
+            above = self.a.bodies[body.parent].joint.name if body.parent != WORLD else ""
+            before = self.frames.get(above, _IDENTITY)
+            X = there.placement @ _joint_motion(there.joint, self.zeros.get(body.joint.name, 0.0))
+            placement = before @ X @ D.inverse()
+            bodies.append(
+                dataclasses.replace(
+                    body,
+                    placement=body.placement if body.joint.kind.floats else placement,
+                    joint=_joint_in_frames_of_a(self, body.joint, there.joint),
+                    inertia=D.to_parent(there.inertia),
+                )
+            )
+        # frames that B has too, as they lie in B
+        frames = {frame.name: frame for frame in self.a.frames}
+        for frame, other, same in _shared_frames(self):
+            if same:
+                name = self.a.bodies[frame.body].joint.name if frame.body != WORLD else ""
+                D = self.frames[name] if name else _IDENTITY
+                moved = dataclasses.replace(frame, placement=D @ other.placement)
+                frames[frame.name] = moved
+        return dataclasses.replace(
+            self.a,
+            bodies=tuple(bodies),
+            frames=tuple(frames[f.name] for f in self.a.frames),
+            gravity=self.b.gravity,
+            base_inertia=self.b.base_inertia,
+        )
 
-    def adapter(self) -> adapt.Adapter:
+    @property
+    def moved_frames(self) -> Iterator[tuple[str, int]]:
+        """Frames that are fixed to another body in B, and to which; those of bodies left out."""
+        for frame, other, same in _shared_frames(self):
+            if not same:
+                yield frame.name, other.body
+
+    def adapter(self) -> engines.Adapter:
         """The map of states and terms from A to B."""
         names = self.pairing.names
-        return adapt.twin(
+        return engines.twin(
             Robot(self.a, native=False),
             Robot(self.b, native=False),
             names,
@@ -75,36 +110,60 @@ def align(exact: Model, free: Model, other: Model) -> Alignment:
     only_a = tuple(b.joint.name for b in exact.bodies if b.joint.name not in pairing.names)
     matched = set(pairing.names.values())
     only_b = tuple(b.joint.name for b in other.bodies if b.joint.name not in matched)
+    # lock the joints that only one model has
     follows = {b.joint.name for b in exact.bodies if b.joint.leader is not None}
     whole = free if follows & set(only_a) else exact
-    a = _locked(whole, held_at(whole, only_a, other))
-    b = _locked(other, held_at(other, only_b, whole))
-    torn = tuple(_torn(a, b, pairing.names))
-    draft = Alignment(a, b, pairing, only_a, only_b, {}, (), torn)
-    frames, zeros = _frames(draft)
-    draft = dataclasses.replace(draft, frames=frames, zeros=zeros)
-    return dataclasses.replace(draft, reversed_joints=tuple(_reversed(draft)))
+    a = _lock_joints(whole, locked_coordinates(whole, only_a, other))
+    b = _lock_joints(other, locked_coordinates(other, only_b, whole))
+    # joints that hang on different bodies in A and B
+    torn = []
+    for body in a.bodies:
+        there = b.body_of_joint(pairing.names[body.joint.name])
+        above = a.bodies[body.parent].joint.name if body.parent != WORLD else None
+        expected = pairing.names[above] if above else None
+        found = b.bodies[there.parent].joint.name if there.parent != WORLD else None
+        if found != expected:
+            torn.append(body.joint.name)
+    draft = Alignment(a, b, pairing, only_a, only_b, {}, (), tuple(torn))
+    frames, zeros = _align_frames(draft)
+    # joints whose axis points the other way in B
+    reversed_joints = [
+        body.joint.name
+        for body in a.bodies
+        if body.joint.kind.nv == 1
+        and float(
+            body.joint.axes[0].dot(
+                frames[body.joint.name].R.apply(_body_in_b(draft, body).joint.axes[0])
+            )
+        )
+        < 0.0
+    ]
+    return dataclasses.replace(
+        draft, frames=frames, zeros=zeros, reversed_joints=tuple(reversed_joints)
+    )
 
 
-def extent(model: Model) -> float:
+def robot_extent(model: Model) -> float:
     """A length of the order of the robot's size: the farthest joint or centre of mass."""
     poses = [np.eye(4)] * (model.nb + 1)
     reach = [0.0]
     for i, body in enumerate(model.bodies):
-        poses[i] = poses[body.parent] @ arrays(body.placement)
+        poses[i] = poses[body.parent] @ pose_matrix(body.placement)
         com = body.inertia.com if float(body.inertia.mass) else (0.0, 0.0, 0.0)
         reach.append(float(np.linalg.norm(poses[i][:3, 3])))
         reach.append(float(np.linalg.norm([float(c) for c in com])))
     return max(*reach, 1e-3)
 
 
-def arrays(X: Transform) -> np.ndarray:
+def pose_matrix(X: Transform) -> np.ndarray:
     """A transform as a 4×4 array."""
     return np.array([[float(c) for c in row] for row in X])
 
 
-def held_at(model: Model, joints: Sequence[str], other: Model) -> dict[str, tuple[float, ...]]:
-    """Where joints that only this model has are locked: as their file places them.
+def locked_coordinates(
+    model: Model, joints: Sequence[str], other: Model
+) -> dict[str, tuple[float, ...]]:
+    """Coordinates at which joints that only this model has are locked: as their file places them.
 
     A free root is held where the other model has the same link fixed to the world.
     """
@@ -114,14 +173,14 @@ def held_at(model: Model, joints: Sequence[str], other: Model) -> dict[str, tupl
         joint, value = body.joint, body.joint.kind.neutral
         if joint.kind.nq == 1:
             value = (-float(joint.offset) / joint.ratio,)
-        elif joint.kind.name == "free" and body.parent == WORLD and body.name in fixed:
-            X = arrays(body.placement.inverse() @ fixed[body.name])
+        elif joint.kind.floats and body.parent == WORLD and body.name in fixed:
+            X = pose_matrix(body.placement.inverse() @ fixed[body.name])
             value = (*X[:3, 3].tolist(), *quaternion_of_matrix(X[:3, :3]).tolist())
         held[joint.name] = value
     return held
 
 
-def _locked(model: Model, held: Mapping[str, tuple[float, ...]]) -> Model:
+def _lock_joints(model: Model, held: Mapping[str, tuple[float, ...]]) -> Model:
     """A model with joints locked, followers with them; loops are left out."""
     model = dataclasses.replace(model, loops=(), polynomial_couplings=())
     for name, value in held.items():
@@ -129,77 +188,56 @@ def _locked(model: Model, held: Mapping[str, tuple[float, ...]]) -> Model:
     return model
 
 
-def _torn(a: Model, b: Model, names: dict[str, str]) -> Iterator[str]:
-    """Joints that hang on different bodies in A and B."""
-    for body in a.bodies:
-        there = b.body_of_joint(names[body.joint.name])
-        above = a.bodies[body.parent].joint.name if body.parent != WORLD else None
-        expected = names[above] if above else None
-        found = b.bodies[there.parent].joint.name if there.parent != WORLD else None
-        if found != expected:
-            yield body.joint.name
-
-
-def _frames(al: Alignment) -> tuple[dict[str, Transform], dict[str, float]]:
+def _align_frames(al: Alignment) -> tuple[dict[str, Transform], dict[str, float]]:
     """Where the frame of each body in B lies in that of the same body in A, and zeros of joints."""
     found: dict[str, Transform] = {}
     zeros: dict[str, float] = {}
-    size = extent(al.a)
+    size = robot_extent(al.a)
     children: dict[int, list[Body]] = {}
     for body in al.a.bodies:
         children.setdefault(body.parent, []).append(body)
     for i, body in enumerate(al.a.bodies):
-        there = _twin(al, body)
+        there, kind = _body_in_b(al, body), body.joint.kind
         above = al.a.bodies[body.parent].joint.name if body.parent != WORLD else ""
+        # Z: the joint frame of B in that of A, both joints at zero
         Z = body.placement.inverse() @ found.get(above, _IDENTITY) @ there.placement
         zero = float(there.joint.offset) - float(body.joint.offset)
-        if zero and _nearness(_distance(Z @ _moved(there.joint, zero)), 1.0) == 1.0:
-            zeros[body.joint.name] = zero
-            Z = Z @ _moved(there.joint, zero)
-        candidates = [_IDENTITY, *_turned(body.joint, there.joint, Z)]
-        pairs = [(c, _twin(al, c)) for c in children.get(i, [])]
-        if family(body.joint.kind.name) == "free":
-            candidates += [c.placement @ d.placement.inverse() for c, d in pairs]
-        elif body.joint.kind.nq == 1:
+        if zero:
+            X = Z @ _joint_motion(there.joint, zero)
+            if _nearness(float(np.abs(pose_matrix(X) - np.eye(4)).max()), 1.0) == 1.0:
+                zeros[body.joint.name] = zero
+                Z = X
+        # candidates: the same frame; that of B if only frames differ
+        candidates = [_IDENTITY]
+        if kind.quaternion is not None and not kind.floats:
+            candidates.append(Transform(Z.R, Vec3.zero()))
+        elif kind.nv == 1:
             axis = body.joint.axes[0]
-            candidates += [D for X in candidates[:2] for D in _with_joints_met(axis, X, pairs)]
-        scores = [_score(al, body, D, children.get(i, []), size) for D in candidates]
+            # an offset across the axis is no matter of frames: both have their origin on it
+            if _nearness(_length_across(axis, Z.R.apply(there.joint.axes[0])), 1.0):
+                candidates.append(Transform(Z.R, Z.p if kind.slides else axis * axis.dot(Z.p)))
+        # candidates: the frame turned until a joint that it carries is as in A
+        pairs = [(c, _body_in_b(al, c)) for c in children.get(i, [])]
+        if kind.floats:
+            candidates += [c.placement @ d.placement.inverse() for c, d in pairs]
+        elif kind.nq == 1:
+            axis = body.joint.axes[0]
+            candidates += [D for X in candidates[:2] for D in _turns_to_children(axis, X, pairs)]
+        scores = [_score_frame(body, there, D, pairs, size) for D in candidates]
         found[body.joint.name] = candidates[scores.index(max(scores))]
     return found, zeros
 
 
-def _moved(joint: Joint, displacement: float) -> Transform:
+def _joint_motion(joint: Joint, displacement: float) -> Transform:
     """The motion of a joint of one freedom."""
     return joint.kind.transform(joint, [displacement]) if joint.kind.nq == 1 else _IDENTITY
 
 
-def _distance(X: Transform) -> float:
-    """How far a pose is from none: its largest entry that should not be there."""
-    return float(np.abs(arrays(X) - np.eye(4)).max())
-
-
-def _twin(al: Alignment, body: Body) -> Body:
+def _body_in_b(al: Alignment, body: Body) -> Body:
     return al.b.body_of_joint(al.pairing.names[body.joint.name])
 
 
-def _turned(a: Joint, b: Joint, Z: Transform) -> Iterator[Transform]:
-    """Where a body's frame of B would lie in that of A if only the frames differed.
-
-    Z is where it lies with both joints at zero. What is across the axis of the joint is no matter
-    of frames, as both have their origin on it.
-    """
-    group = family(a.kind.name)
-    if group == "ball":
-        yield Transform(Z.R, Vec3.zero())
-    if group != "one":
-        return
-    axis = a.axes[0]
-    if _nearness(_across(axis, Z.R.apply(b.axes[0])), 1.0):
-        sliding = a.kind.name == "prismatic"
-        yield Transform(Z.R, Z.p if sliding else axis * axis.dot(Z.p))
-
-
-def _with_joints_met(
+def _turns_to_children(
     axis: Vec3, X: Transform, children: list[tuple[Body, Body]]
 ) -> Iterator[Transform]:
     """The frame of a body turned about its joint until an axis that it carries is as in A."""
@@ -208,122 +246,83 @@ def _with_joints_met(
             continue
         ours = child.placement.R.apply(child.joint.axes[0])
         theirs = X.R.apply(twin.placement.R.apply(twin.joint.axes[0]))
-        sine, cosine = axis.dot(theirs.cross(ours)), _flat(axis, ours).dot(_flat(axis, theirs))
+        # the angle between the parts of both across the axis
+        flat, other = (v - axis * axis.dot(v) for v in (ours, theirs))
+        sine, cosine = axis.dot(theirs.cross(ours)), flat.dot(other)
         if math.hypot(float(sine), float(cosine)) > _CLOSE:
             turn = Transform(rotation_about(axis, math.atan2(sine, cosine)), Vec3.zero())
             yield turn @ X
 
 
-def _flat(axis: Vec3, v: Vec3) -> Vec3:
-    return v - axis * axis.dot(v)
-
-
-def _across(axis: Vec3, v: Vec3) -> float:
-    """How much of a vector is across an axis."""
+def _length_across(axis: Vec3, v: Vec3) -> float:
+    """The length of the part of a vector across an axis."""
     return math.sqrt(sum(float(c) ** 2 for c in axis.cross(v)))
 
 
-def _parallel(axis: Vec3, other: Vec3) -> float:
+def _parallelism(axis: Vec3, other: Vec3) -> float:
     """How nearly two axes are parallel; a little less if they point in opposite directions."""
-    return _nearness(_across(axis, other), 1.0) * (1.0 if float(axis.dot(other)) > 0.0 else 0.9)
+    sign = 1.0 if float(axis.dot(other)) > 0.0 else 0.9
+    return _nearness(_length_across(axis, other), 1.0) * sign
 
 
 def _nearness(off: float, scale: float) -> float:
-    """1 for what is the same but for rounding, ½ for what is close, 0 for what is not."""
+    """1 where equal but for rounding, ½ where close, 0 elsewhere."""
     return 1.0 if off < _SAME * scale else 0.5 if off < _CLOSE * scale else 0.0
 
 
-def _score(al: Alignment, body: Body, D: Transform, children: list[Body], size: float) -> float:
+def _score_frame(
+    body: Body, there: Body, D: Transform, children: list[tuple[Body, Body]], size: float
+) -> float:
     """How much agrees if B's frame of a body lies at D in A's: its axis, its inertia, its joints.
 
     Frames that are the same score a little more, as most files of one robot share them.
     """
-    there = _twin(al, body)
     score = 0.05 if D == _IDENTITY else 0.0
     for axis, other in zip(body.joint.axes[:1], there.joint.axes[:1], strict=False):
-        score += _parallel(axis, D.R.apply(other))
+        score += _parallelism(axis, D.R.apply(other))
+    # centre of mass and tensor
     if float(there.inertia.mass) and float(body.inertia.mass):
         apart = D.point(there.inertia.com) - body.inertia.com
         score += _nearness(math.sqrt(float(apart.dot(apart))), size)
-        tensor, turned = body.inertia.tensor_at_com, there.inertia.tensor_at_com.rotated(D.R)
+        tensor, turned = body.inertia.tensor_at_com, there.inertia.tensor_at_com.rotate(D.R)
         off = max(abs(float(x - y)) for x, y in zip(tensor, turned, strict=True))
         score += _nearness(off, max(abs(float(x)) for x in body.inertia.I))
-    for child in children:
-        twin = _twin(al, child)
-        Z = child.placement.inverse() @ D @ twin.placement
-        score += _joint_nearness(child.joint, twin.joint, Z, size)
+    # joints that it carries: the same point, or the same axis
+    for child, twin in children:
+        Z, kind = child.placement.inverse() @ D @ twin.placement, child.joint.kind
+        if kind.quaternion is not None and not kind.floats:
+            score += _nearness(math.sqrt(float(Z.p.dot(Z.p))), size)
+        elif kind.nv == 1:
+            axis = child.joint.axes[0]
+            through = kind.slides or _nearness(_length_across(axis, Z.p), size)
+            score += min(_parallelism(axis, Z.R.apply(twin.joint.axes[0])), float(through))
     return score
 
 
-def _joint_nearness(a: Joint, b: Joint, Z: Transform, size: float) -> float:
-    """How nearly two joints move about the same axis or point, B's frame being at Z in A's."""
-    group = family(a.kind.name)
-    if group == "ball":
-        return _nearness(math.sqrt(float(Z.p.dot(Z.p))), size)
-    if group != "one":
-        return 0.0
-    parallel = _parallel(a.axes[0], Z.R.apply(b.axes[0]))
-    through = a.kind.name == "prismatic" or _nearness(_across(a.axes[0], Z.p), size)
-    return min(parallel, float(through))
-
-
-def _reversed(al: Alignment) -> Iterator[str]:
-    """Joints of A whose axis points the other way in B."""
-    for body in al.a.bodies:
-        there, D = _twin(al, body), al.frames[body.joint.name]
-        if family(body.joint.kind.name) != "one":
-            continue
-        if float(body.joint.axes[0].dot(D.R.apply(there.joint.axes[0]))) < 0.0:
-            yield body.joint.name
-
-
-def _expressed(al: Alignment) -> Model:
-    bodies = []
-    for body in al.a.bodies:
-        there, D = _twin(al, body), al.frames[body.joint.name]
-        above = al.a.bodies[body.parent].joint.name if body.parent != WORLD else ""
-        before = al.frames.get(above, _IDENTITY)
-        free = family(body.joint.kind.name) == "free"
-        X = there.placement @ _moved(there.joint, al.zeros.get(body.joint.name, 0.0))
-        bodies.append(
-            dataclasses.replace(
-                body,
-                placement=body.placement if free else before @ X @ D.inverse(),
-                joint=_joint(al, body.joint, there.joint, D),
-                inertia=D.to_parent(there.inertia),
-            )
-        )
-    return dataclasses.replace(
-        al.a,
-        bodies=tuple(bodies),
-        frames=tuple(_named_frames(al)),
-        gravity=al.b.gravity,
-        base_inertia=al.b.base_inertia,
-    )
-
-
-def _joint(al: Alignment, a: Joint, b: Joint, D: Transform) -> Joint:
+def _joint_in_frames_of_a(al: Alignment, a: Joint, b: Joint) -> Joint:
     """The joint of B in the frames of A; its coupling stays that of A."""
+    D = al.frames[a.name]
     sign = -1.0 if a.name in al.reversed_joints else 1.0
     axes = tuple(D.R.apply(axis) * (sign if len(b.axes) == 1 else 1.0) for axis in b.axes)
     rest = b.drivetrain.rest
     if rest is not None and len(rest) == 1:
         rest = (sign * (rest[0] - al.zeros.get(a.name, 0.0)),)
-    drive = dataclasses.replace(b.drivetrain, rest=rest)
+    ahead, back = b.drivetrain.friction_levels
+    if sign < 0.0:
+        ahead, back = back, ahead
+    drive = dataclasses.replace(
+        b.drivetrain, rest=rest, friction=ahead, backward_friction=back if back != ahead else None
+    )
     return dataclasses.replace(a, kind=b.kind, axes=axes, pitch=b.pitch, drivetrain=drive)
 
 
-def _named_frames(al: Alignment) -> Iterator[Frame]:
-    """The frames of A, those that B has too as they lie in B."""
+def _shared_frames(al: Alignment) -> Iterator[tuple[Frame, Frame, bool]]:
+    """Frames of A and B of one name, and whether their bodies are the same; not those of bodies."""
     there = {f.name: f for f in al.b.frames}
     joints = {b.joint.name: i for i, b in enumerate(al.b.bodies)}
     bodies = {b.name for b in al.a.bodies} | {b.name for b in al.b.bodies}
     for frame in al.a.frames:
-        joint = al.a.bodies[frame.body].joint.name if frame.body != WORLD else ""
-        expected = joints[al.pairing.names[joint]] if joint else WORLD
-        other = there.get(frame.name)
-        if other is None or frame.name in bodies or other.body != expected:
-            yield frame
-            continue
-        D = al.frames[joint] if joint else _IDENTITY
-        yield dataclasses.replace(frame, placement=D @ other.placement)
+        if frame.name in there and frame.name not in bodies:
+            joint = al.a.bodies[frame.body].joint.name if frame.body != WORLD else ""
+            expected = joints[al.pairing.names[joint]] if joint else WORLD
+            yield frame, there[frame.name], there[frame.name].body == expected

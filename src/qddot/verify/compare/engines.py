@@ -1,4 +1,4 @@
-"""Other engines: how each opens a description file, and what it computes at given states.
+"""Other engines: how each opens a description file, and its terms at given states.
 
 Everything here runs in a process of its own (`worker.py`): an engine may end the process.
 """
@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from qddot import adapt
+from qddot import engines
+from qddot.errors import DescriptionError
 from qddot.loaders.description import Base, Description
-from qddot.verify.compare.sources import Source, without_shapes
+from qddot.verify.compare.sources import ComparisonSource, without_shapes
 
-__all__ = ["ENGINES", "CannotOpen", "Engine", "Opened", "Values", "said"]
+__all__ = ["ENGINES", "CannotOpen", "ComparisonEngine", "Opened", "Values", "format_message"]
 
 _LONGEST = 300
 
@@ -39,22 +40,24 @@ class Opened:
 
 
 @dataclass(frozen=True)
-class Engine:
+class ComparisonEngine:
     """An engine: the module and the package it needs, and what it does.
 
-    `no_friction` says why its passive forces lack dry friction, empty if they have it.
+    `no_friction` says why its passive forces lack dry friction, empty if they have it; `unread` has
+    stages whose numbers are not read from its model, and why.
     """
 
     title: str
     module: str
     package: str
-    open: Callable[[Source, Base, bool], Opened]
-    adapter: Callable[..., adapt.Adapter]
-    values: Callable[[Any, adapt.Adapter, np.ndarray, np.ndarray, np.ndarray], Values]
+    open: Callable[[ComparisonSource, Base, bool], Opened]
+    adapter: Callable[..., engines.Adapter]
+    values: Callable[[Any, engines.Adapter, np.ndarray, np.ndarray, np.ndarray], Values]
     no_friction: str = ""
+    unread: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def installed(self) -> bool:
+    def is_installed(self) -> bool:
         """Whether its module is there, found without importing it."""
         try:
             return importlib.util.find_spec(self.module) is not None
@@ -62,72 +65,64 @@ class Engine:
             return False
 
 
-def _stacked(rows: Sequence[Sequence[Any]]) -> list[np.ndarray]:
-    return [np.array(column) for column in zip(*rows, strict=True)]
+def _error_reason(error: BaseException) -> str:
+    return format_message(str(error)) or type(error).__name__
 
 
-def _reason(error: BaseException) -> str:
-    return said(str(error)) or type(error).__name__
-
-
-def said(text: str) -> str:
+def format_message(text: str) -> str:
     """A message on one line, without where in its own source the engine noticed."""
     plain = re.sub(r"Failure at \S+ in \w+\(\): ", "", " ".join(text.split()))
     return plain if len(plain) <= _LONGEST else plain[:_LONGEST] + " …"
 
 
-def _open_mujoco(source: Source, base: Base, free: bool) -> Opened:
+def _open_mujoco(source: ComparisonSource, base: Base, free: bool) -> Opened:
+    """The model of MuJoCo, without its meshes where these cannot be read."""
     import mujoco
 
-    from qddot.loaders.mjcf import describe_mjmodel
+    from qddot.loaders.mjcf import describe_mjmodel, drop_looks
+    from qddot.loaders.mujoco_checks import check_file
 
     if source.format == "sdf":
         raise CannotOpen("MuJoCo reads no SDF")
     if base is not None and source.format == "mjcf":
         raise CannotOpen(f"the root of an MJCF file is what the file says; base={base!r} is not")
-    failures = (ValueError, TypeError, mujoco.FatalError)
+    failures = (ValueError, TypeError, mujoco.FatalError, RuntimeError, MemoryError)
+    path = str(source.path)
+    notes: tuple[str, ...] = ()
     try:
-        model = _model_of_file(source, base)
-        notes: tuple[str, ...] = ()
+        check_file(source.path)
+    except DescriptionError as error:
+        raise CannotOpen(error.reason) from error
+    try:
+        if base == "free":
+            model = _compile_with_free_root(mujoco.MjSpec.from_file(path))
+        else:
+            model = mujoco.MjModel.from_xml_path(path)
     except failures as error:
+        notes = (f"opened without its meshes: {_error_reason(error)}",)
         try:
-            model = _model_without_meshes(source, base)
+            if source.format == "mjcf":
+                spec = mujoco.MjSpec.from_file(path)
+                drop_looks(spec)
+                model = spec.compile()
+            else:
+                text = without_shapes(source.path, keep_solids=True)
+                if base == "free":
+                    model = _compile_with_free_root(mujoco.MjSpec.from_string(text))
+                else:
+                    model = mujoco.MjModel.from_xml_string(text)
         except failures as second:
-            raise CannotOpen(_reason(second)) from second
-        notes = (f"opened without its meshes: {_reason(error)}",)
+            raise CannotOpen(_error_reason(second)) from second
     return Opened(model, describe_mjmodel(model), notes)
 
 
-def _model_of_file(source: Source, base: Base) -> Any:
-    import mujoco
-
-    if base == "free":
-        return _freed(mujoco.MjSpec.from_file(str(source.path)))
-    return mujoco.MjModel.from_xml_path(str(source.path))
-
-
-def _model_without_meshes(source: Source, base: Base) -> Any:
-    import mujoco
-
-    from qddot.loaders.mjcf import drop_looks
-
-    if source.format == "mjcf":
-        spec = mujoco.MjSpec.from_file(str(source.path))
-        drop_looks(spec)
-        return spec.compile()
-    text = without_shapes(source.path, keep_solids=True)
-    if base == "free":
-        return _freed(mujoco.MjSpec.from_string(text))
-    return mujoco.MjModel.from_xml_string(text)
-
-
-def _freed(spec: Any) -> Any:
+def _compile_with_free_root(spec: Any) -> Any:
     """The model of a file that has no word for a free root, its root free."""
     spec.worldbody.bodies[0].add_freejoint()
     return spec.compile()
 
 
-def _leave_only_tree(m: Any) -> None:
+def _disable_constraints(m: Any) -> None:
     """Switch off constraints, contact and actuators."""
     import mujoco
 
@@ -137,53 +132,58 @@ def _leave_only_tree(m: Any) -> None:
 
 
 def _values_mujoco(
-    m: Any, adapter: adapt.Adapter, q: np.ndarray, v: np.ndarray, tau: np.ndarray
+    m: Any, adapter: engines.Adapter, q: np.ndarray, v: np.ndarray, tau: np.ndarray
 ) -> Values:
     import mujoco
 
-    _leave_only_tree(m)
+    _disable_constraints(m)
     d = mujoco.MjData(m)
     inputs = adapter.to_q(q), adapter.to_v(q, v), adapter.to_tau(q, tau)
     rows, poses = [], []
     for qpos, qvel, force in zip(*inputs, strict=True):
+        # gravity at rest, then all terms at speed
         d.qpos[:], d.qvel[:], d.qfrc_applied[:] = qpos, 0.0, 0.0
         mujoco.mj_forward(m, d)
         g = d.qfrc_bias.copy()
         d.qvel[:], d.qfrc_applied[:] = qvel, force
         mujoco.mj_forward(m, d)
-        M = adapt.full_mass_matrix(m, d)
+        M = engines.full_mass_matrix(m, d)
         rows.append((M, g, *(x.copy() for x in (d.qfrc_bias, d.qfrc_passive, d.qacc_smooth))))
-        poses.append([_pose(d.xpos[i], d.xmat[i].reshape(3, 3)) for i in range(m.nbody)])
+        poses.append(
+            [_homogeneous_matrix(d.xpos[i], d.xmat[i].reshape(3, 3)) for i in range(m.nbody)]
+        )
     yield "poses", {m.body(i).name: np.array([p[i] for p in poses]) for i in range(1, m.nbody)}
-    yield from _brought_back(adapter, q, v, _stacked(rows))
+    yield from _to_our_coordinates(adapter, q, v, rows)
 
 
-def _pose(p: np.ndarray, R: np.ndarray) -> np.ndarray:
+def _homogeneous_matrix(p: np.ndarray, R: np.ndarray) -> np.ndarray:
     X = np.eye(4)
     X[:3, :3], X[:3, 3] = R, p
     return X
 
 
-def _brought_back(
-    adapter: adapt.Adapter, q: np.ndarray, v: np.ndarray, found: Sequence[np.ndarray]
+def _to_our_coordinates(
+    adapter: engines.Adapter, q: np.ndarray, v: np.ndarray, rows: Sequence[Sequence[Any]]
 ) -> Values:
-    """M, g, h, the passive forces and q̈ of an engine in our coordinates."""
-    M, g, h, passive, qdd = found
+    """M, g, h, the passive forces and q̈ of an engine, a row a state, in our coordinates."""
+    M, g, h, passive, qdd = (np.array(column) for column in zip(*rows, strict=True))
     yield "M", adapter.from_mass_matrix(q, M)
     yield "g", adapter.from_tau(q, g)
     yield "bias", adapter.from_bias(q, v, h, M)
     yield "passive", -adapter.from_tau(q, passive)
-    yield "q̈", _acceleration(adapter, q, v, qdd)
+    yield "q̈", _acceleration_or_reason(adapter, q, v, qdd)
 
 
-def _acceleration(adapter: adapt.Adapter, q: np.ndarray, v: np.ndarray, qdd: np.ndarray) -> Any:
+def _acceleration_or_reason(
+    adapter: engines.Adapter, q: np.ndarray, v: np.ndarray, qdd: np.ndarray
+) -> Any:
     """q̈ in our coordinates, where the engine has no freedoms of its own."""
     if adapter.layout.nv != adapter.robot.nv:
         return f"{adapter.engine} moves joints that are locked or coupled here"
     return adapter.from_a(q, v, qdd)
 
 
-def _open_pinocchio(source: Source, base: Base, free: bool) -> Opened:
+def _open_pinocchio(source: ComparisonSource, base: Base, free: bool) -> Opened:
     import pinocchio as pin
 
     from qddot.loaders.pinocchio import describe_pinocchio
@@ -203,12 +203,12 @@ def _open_pinocchio(source: Source, base: Base, free: bool) -> Opened:
         else:
             model = pin.buildModelFromUrdf(str(source.path), *root)
     except (ValueError, RuntimeError, TypeError) as error:
-        raise CannotOpen(_reason(error)) from error
+        raise CannotOpen(_error_reason(error)) from error
     return Opened(model, describe_pinocchio(model))
 
 
 def _values_pinocchio(
-    m: Any, adapter: adapt.Adapter, q: np.ndarray, v: np.ndarray, tau: np.ndarray
+    m: Any, adapter: engines.Adapter, q: np.ndarray, v: np.ndarray, tau: np.ndarray
 ) -> Values:
     import pinocchio as pin
 
@@ -231,12 +231,12 @@ def _values_pinocchio(
     try:
         qdd = np.array([pin.aba(m, d, *s).copy() for s in states])
     except (ValueError, RuntimeError) as error:
-        yield "q̈", _reason(error)
+        yield "q̈", _error_reason(error)
     else:
-        yield "q̈", _acceleration(adapter, q, v, qdd)
+        yield "q̈", _acceleration_or_reason(adapter, q, v, qdd)
 
 
-def _open_drake(source: Source, base: Base, free: bool) -> Opened:
+def _open_drake(source: ComparisonSource, base: Base, free: bool) -> Opened:
     from qddot.loaders.drake import describe_drake, drake_messages
 
     if base is not None and source.format == "mjcf":
@@ -244,22 +244,22 @@ def _open_drake(source: Source, base: Base, free: bool) -> Opened:
     notes = []
     with drake_messages() as heard:
         try:
-            plant = _plant(source, lambda p: p.AddModels(str(source.path)), free)
+            plant = _build_plant(source, lambda p: p.AddModels(str(source.path)), free)
         except (RuntimeError, ValueError) as error:
             if source.format != "urdf":
-                raise CannotOpen(_reason(error)) from error
+                raise CannotOpen(_error_reason(error)) from error
             heard.clear()
             text = without_shapes(source.path)
             try:
-                plant = _plant(source, lambda p: p.AddModelsFromString(text, "urdf"), free)
+                plant = _build_plant(source, lambda p: p.AddModelsFromString(text, "urdf"), free)
             except (RuntimeError, ValueError) as second:
-                raise CannotOpen(_reason(second)) from second
-            notes.append(f"opened without its shapes: {_reason(error)}")
-    notes += [text for text in map(said, heard) if "inertia" in text or "mimic" in text]
+                raise CannotOpen(_error_reason(second)) from second
+            notes.append(f"opened without its shapes: {_error_reason(error)}")
+    notes += [text for text in map(format_message, heard) if "inertia" in text or "mimic" in text]
     return Opened(plant, describe_drake(plant), tuple(dict.fromkeys(notes)))
 
 
-def _plant(source: Source, add: Callable[[Any], Any], free: bool) -> Any:
+def _build_plant(source: ComparisonSource, add: Callable[[Any], Any], free: bool) -> Any:
     """A plant of a file, its root welded to the world where the file leaves that open."""
     from pydrake.multibody.parsing import Parser
     from pydrake.multibody.plant import MultibodyPlant
@@ -276,7 +276,7 @@ def _plant(source: Source, add: Callable[[Any], Any], free: bool) -> Any:
 
 
 def _values_drake(
-    plant: Any, adapter: adapt.Adapter, q: np.ndarray, v: np.ndarray, tau: np.ndarray
+    plant: Any, adapter: engines.Adapter, q: np.ndarray, v: np.ndarray, tau: np.ndarray
 ) -> Values:
     from pydrake.multibody.tree import BodyIndex, MultibodyForces
 
@@ -294,59 +294,85 @@ def _values_drake(
         try:
             qdd = plant.EvalTimeDerivatives(context).get_generalized_velocity().CopyToVector()
         except RuntimeError as error:
-            refused = _reason(error)
+            refused = _error_reason(error)
         h = plant.CalcBiasTerm(context) + g
         rows.append((M, g, h, forces.generalized_forces().copy(), qdd))
         poses.append([plant.EvalBodyPoseInWorld(context, b).GetAsMatrix4() for b in bodies])
     yield "poses", {b.name(): np.array([p[i] for p in poses]) for i, b in enumerate(bodies)}
-    for name, value in _brought_back(adapter, q, v, _stacked(rows)):
+    for name, value in _to_our_coordinates(adapter, q, v, rows):
         yield name, refused if refused and name == "q̈" else value
 
 
 def _values_mjx(
-    m: Any, adapter: adapt.Adapter, q: np.ndarray, v: np.ndarray, tau: np.ndarray
+    m: Any, adapter: engines.Adapter, q: np.ndarray, v: np.ndarray, tau: np.ndarray
 ) -> Values:
     import jax
     from mujoco import mjx
 
     jax.config.update("jax_enable_x64", True)
-    _leave_only_tree(m)
+    _disable_constraints(m)
     # MJX refuses pairs of shapes that it cannot collide, whether or not they may
     m.geom_contype[:], m.geom_conaffinity[:] = 0, 0
     there = mjx.put_model(m)
     start = mjx.make_data(there)
 
-    def at(qpos: Any, qvel: Any, force: Any) -> Any:
+    def terms_at(qpos: Any, qvel: Any, force: Any) -> Any:
         d = mjx.forward(there, start.replace(qpos=qpos, qvel=qvel, qfrc_applied=force))
         terms = mjx.full_m(there, d), d.qfrc_bias, d.qfrc_passive, d.qacc_smooth
         return (*terms, d.xpos, d.xmat)
 
-    run, rows, poses = jax.jit(at), [], []
+    run, rows, poses = jax.jit(terms_at), [], []
     for qpos, qvel, force in zip(
         adapter.to_q(q), adapter.to_v(q, v), adapter.to_tau(q, tau), strict=True
     ):
         g = np.asarray(run(qpos, 0.0 * qvel, force)[1])
         M, h, passive, qdd, xpos, xmat = (np.asarray(x) for x in run(qpos, qvel, force))
         rows.append((M, g, h, passive, qdd))
-        poses.append([_pose(p, R.reshape(3, 3)) for p, R in zip(xpos, xmat, strict=True)])
+        poses.append(
+            [_homogeneous_matrix(p, R.reshape(3, 3)) for p, R in zip(xpos, xmat, strict=True)]
+        )
     yield "poses", {m.body(i).name: np.array([p[i] for p in poses]) for i in range(1, m.nbody)}
-    yield from _brought_back(adapter, q, v, _stacked(rows))
+    yield from _to_our_coordinates(adapter, q, v, rows)
 
 
 _CONSTRAINED, _FRICTIONLESS = "it is a constraint", "there is none"
 
-ENGINES: dict[str, Engine] = {
-    "pinocchio": Engine(
-        "Pinocchio", "pinocchio", "pin", _open_pinocchio, adapt.pinocchio, _values_pinocchio
+ENGINES: dict[str, ComparisonEngine] = {
+    "pinocchio": ComparisonEngine(
+        title="Pinocchio",
+        module="pinocchio",
+        package="pin",
+        open=_open_pinocchio,
+        adapter=engines.pinocchio,
+        values=_values_pinocchio,
     ),
-    "mujoco": Engine(
-        "MuJoCo", "mujoco", "mujoco", _open_mujoco, adapt.mujoco, _values_mujoco, _CONSTRAINED
+    "mujoco": ComparisonEngine(
+        title="MuJoCo",
+        module="mujoco",
+        package="mujoco",
+        open=_open_mujoco,
+        adapter=engines.mujoco,
+        values=_values_mujoco,
+        no_friction=_CONSTRAINED,
     ),
-    "drake": Engine(
-        "Drake", "pydrake", "drake", _open_drake, adapt.drake, _values_drake, _FRICTIONLESS
+    "drake": ComparisonEngine(
+        title="Drake",
+        module="pydrake",
+        package="drake",
+        open=_open_drake,
+        adapter=engines.drake,
+        values=_values_drake,
+        no_friction=_FRICTIONLESS,
+        unread={"spring": "springs are force elements, which are not read,"},
     ),
-    "mjx": Engine(
-        "MJX", "mujoco.mjx", "mujoco-mjx", _open_mujoco, adapt.mujoco, _values_mjx, _CONSTRAINED
+    "mjx": ComparisonEngine(
+        title="MJX",
+        module="mujoco.mjx",
+        package="mujoco-mjx",
+        open=_open_mujoco,
+        adapter=engines.mujoco,
+        values=_values_mjx,
+        no_friction=_CONSTRAINED,
     ),
 }
 """The engines by the name that the command line takes."""

@@ -8,32 +8,49 @@ from typing import Any, Literal
 
 import numpy as np
 
-__all__ = ["Comparison", "Difference", "Report", "Stage", "both", "joined", "shown"]
+__all__ = [
+    "ModelComparison",
+    "ModelDifference",
+    "Report",
+    "Stage",
+    "format_both",
+    "format_both_vectors",
+    "format_vector",
+    "join_names",
+]
 
 Verdict = Literal["agree", "differ", "consequence", "not evaluated"]
 
 
-def joined(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Names in a sentence: a, b and c."""
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
-def both(a: float, b: float, unit: str) -> str:
+def format_both(a: float, b: float, unit: str) -> str:
     """Two numbers in a sentence, with as many digits as tell them apart."""
     texts = ((f"{a:.{digits}g}", f"{b:.{digits}g}") for digits in (6, 9, 12, 17))
     ours, theirs = next((t for t in texts if t[0] != t[1]), (repr(a), repr(b)))
     return f"{ours} {unit} in @A, {theirs} in @B"
 
 
-def shown(vector: Iterable[Any]) -> str:
+def format_vector(vector: Iterable[Any], digits: int = 6) -> str:
     """Coordinates in a sentence, what rounding leaves of zeros as 0."""
     x = np.array([float(c) for c in vector])
     x[np.abs(x) < 1e-12 * max(float(np.abs(x).max()), 1e-3)] = 0.0
-    return "(" + ", ".join(f"{c:.6g}" for c in x) + ")"
+    return "(" + ", ".join(f"{c:.{digits}g}" for c in x) + ")"
+
+
+def format_both_vectors(a: Iterable[Any], b: Iterable[Any], unit: str) -> str:
+    """Coordinates of both sides in a sentence, with as many digits as tell them apart."""
+    x, y = list(a), list(b)
+    texts = [(format_vector(x, digits), format_vector(y, digits)) for digits in (6, 9, 12, 17)]
+    ours, theirs = next((t for t in texts if t[0] != t[1]), texts[0])
+    return f"{ours} {unit} in @A, {theirs} in @B".replace("  ", " ")
 
 
 @dataclass(frozen=True)
-class Difference:
+class ModelDifference:
     """One thing that differs: about what, in words, by how much relative to its size."""
 
     subject: str
@@ -48,7 +65,8 @@ class Stage:
     """A stage of the waterfall.
 
     `size` is the largest relative difference, `left` the one that remains when the causes of
-    earlier stages are aligned. A consequence names those causes in `because`.
+    earlier stages are aligned. A consequence names those causes in `because`. `share` is the share
+    of a cause in the difference of q̈ that all causes make; None where there is no q̈.
     """
 
     name: str
@@ -56,13 +74,17 @@ class Stage:
     message: str
     size: float = 0.0
     left: float = 0.0
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[ModelDifference, ...] = ()
     because: tuple[str, ...] = ()
+    share: float | None = None
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """One side compared with another, stage by stage; `evaluated` is False with a reason."""
+class ModelComparison:
+    """One side compared with another, stage by stage; `evaluated` is False with a reason.
+
+    `not_compared` lists what no stage says anything about.
+    """
 
     a: str
     b: str
@@ -70,6 +92,7 @@ class Comparison:
     reason: str = ""
     stages: tuple[Stage, ...] = ()
     notes: tuple[str, ...] = ()
+    not_compared: tuple[str, ...] = ()
 
     @property
     def causes(self) -> tuple[Stage, ...]:
@@ -99,7 +122,7 @@ class Report:
     """All comparisons that were asked for, with what each label stands for."""
 
     sides: dict[str, str]
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[ModelComparison, ...]
     settings: dict[str, Any] = field(default_factory=dict)
 
     @property

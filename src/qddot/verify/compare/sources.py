@@ -9,18 +9,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from qddot.loaders.dispatch import locate_source, uses_xacro
+from qddot.loaders.formats import detect_format, needs_expansion
+from qddot.loaders.load import locate_source
 from qddot.loaders.urdf import expand_xacro
 from qddot.loaders.xml import parse_xml, read_file
 
-__all__ = ["Source", "opened_source", "without_shapes"]
+__all__ = ["ComparisonSource", "open_source", "without_shapes"]
 
-_FORMATS = {"robot": "urdf", "mujoco": "mjcf", "mujocoinclude": "mjcf", "sdf": "sdf"}
 _EXTRAS = ("transmission", "gazebo", "ros2_control")
 
 
 @dataclass(frozen=True)
-class Source:
+class ComparisonSource:
     """A file that engines can open, and its format: urdf, mjcf or sdf."""
 
     path: Path
@@ -37,18 +37,18 @@ class Source:
 
 
 @contextmanager
-def opened_source(source: str | Path) -> Iterator[Source]:
+def open_source(source: str | Path, trust: bool = False) -> Iterator[ComparisonSource]:
     """The file of a source; one that needs xacro is expanded into a file for the time being."""
     path = locate_source(source).resolve()
     root = parse_xml(read_file(path), str(path))
-    form = _FORMATS.get(root.tag, "urdf")
-    if form == "urdf" and (path.suffix == ".xacro" or uses_xacro(root)):
+    form = detect_format(root).name
+    if needs_expansion(path, root, trust):
         with tempfile.TemporaryDirectory() as folder:
             expanded = Path(folder) / f"{path.name.split('.')[0]}.urdf"
-            expanded.write_bytes(expand_xacro(path))
-            yield Source(expanded, form)
+            expanded.write_bytes(expand_xacro(path, trust=trust))
+            yield ComparisonSource(expanded, form)
         return
-    yield Source(path, form)
+    yield ComparisonSource(path, form)
 
 
 def without_shapes(path: Path, keep_solids: bool = False) -> str:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from qddot.adapt import Adapter
+from qddot.engines import Adapter
 from qddot.errors import QddotError
-from qddot.model import Body, Model
-from qddot.robot import Robot
-from qddot.verify.compare.align import Alignment, extent
-from qddot.verify.compare.result import Difference, Stage, joined
+from qddot.model.model import Model
+from qddot.robot.robot import Robot
+from qddot.verify.compare.align import Alignment, robot_extent
+from qddot.verify.compare.result import ModelDifference, Stage, join_names
 from qddot.verify.invariants import Sample
 
-__all__ = ["Side", "measured_poses", "numbers_of", "term_stages"]
+__all__ = ["Side", "acceleration_shares", "evaluate_terms", "pose_differences", "term_stages"]
 
 _TERMS = ("M", "g", "bias", "passive", "q̈")
 _EPSILON = float(np.finfo(float).eps)
@@ -28,18 +29,25 @@ class Side:
     """B: its model with its couplings, and its values at states in its coordinates.
 
     A value is an array, or the reason why there is none. `no_friction` says why its passive forces
-    lack dry friction, empty if they have it.
+    lack dry friction, empty if they have it; `unread` why stages cannot tell that both agree.
     """
 
     exact: Model
     values: Mapping[str, Any]
     no_friction: str = ""
+    unread: Mapping[str, str] = field(default_factory=dict)
 
 
-def numbers_of(model: Model, at: Sample, no_friction: str = "") -> dict[str, Any]:
-    """What qddot computes of a model at states: an array a term, or why there is none."""
-    robot = Robot(model, native=False)
-    lossy = Robot(_without_dry_friction(model), native=False) if no_friction else robot
+def evaluate_terms(model: Model, at: Sample, no_friction: str = "") -> dict[str, Any]:
+    """The terms of a model at states as qddot computes them: an array, or why there is none."""
+    robot = lossy = Robot(model, native=False)
+    if no_friction:
+        bodies = []
+        for body in model.bodies:
+            drive = dataclasses.replace(body.joint.drivetrain, friction=0.0, backward_friction=None)
+            joint = dataclasses.replace(body.joint, drivetrain=drive)
+            bodies.append(dataclasses.replace(body, joint=joint))
+        lossy = Robot(dataclasses.replace(model, bodies=tuple(bodies)), native=False)
     found: dict[str, Any] = {
         "M": robot.mass_matrix(at.q),
         "g": robot.gravity(at.q),
@@ -54,37 +62,51 @@ def numbers_of(model: Model, at: Sample, no_friction: str = "") -> dict[str, Any
     return found
 
 
-def _without_dry_friction(model: Model) -> Model:
-    def change(body: Body) -> Body:
-        drive = dataclasses.replace(body.joint.drivetrain, friction=0.0)
-        return dataclasses.replace(body, joint=dataclasses.replace(body.joint, drivetrain=drive))
-
-    return dataclasses.replace(model, bodies=tuple(map(change, model.bodies)))
-
-
 def term_stages(
     alignment: Alignment,
     side: Side,
-    steps: Sequence[Model],
+    ours: Sequence[Mapping[str, Any]],
     causes: Sequence[str],
     at: Sample,
     tolerance: float,
 ) -> Iterator[Stage]:
-    """The terms, A's also with one cause after the other aligned (`steps`)."""
-    theirs = _seen_by_a(alignment.adapter(), at, side.values)
-    ours = [numbers_of(model, at, side.no_friction) for model in steps]
+    """The terms, A's (`ours`) also with one cause after the other aligned."""
+    theirs = _terms_in_coordinates_of_a(alignment.adapter(), at, side.values)
     lossless = isinstance(theirs.get("passive"), str)
     condition = float(np.linalg.cond(ours[-1]["M"]).max())
+    # sizes below which differences mean nothing, from the mass and size of the robot
+    mass, length = max(float(alignment.a.mass), 1e-9), robot_extent(alignment.a)
+    g = max(float(np.linalg.norm([float(c) for c in alignment.a.gravity])), 1.0)
+    floors = {"M": 1e-6 * (mass * length**2), "q̈": 1e-6}
     differing: list[str] = []
     for name in _TERMS:
         rows = [x["q̈ without losses" if name == "q̈" and lossless else name] for x in ours]
         bound = max(tolerance, 10.0 * _EPSILON * condition) if name == "q̈" else tolerance
-        floor = _floor(name, alignment.a)
-        stage = _judged(name, rows, theirs[name], causes, floor, bound, alignment.a.velocity_names)
+        floor = floors.get(name, 1e-6 * (mass * length * g))
+        stage = _judge_term(
+            name=name,
+            ours=rows,
+            theirs=theirs[name],
+            causes=causes,
+            floor=floor,
+            bound=bound,
+            names=alignment.a.velocity_names,
+        )
         if stage.verdict == "differ":
-            left = _unexplained(name, ours[-1], theirs, at.a, floor)
+            # the term that follows from B's terms before it
+            expected = None
+            if name == "bias" and not isinstance(theirs["g"], str):
+                expected = ours[-1]["bias"] - ours[-1]["g"] + theirs["g"]
+            if name == "q̈" and not any(isinstance(theirs[k], str) for k in ("M", "bias")):
+                force = (at.a - theirs["bias"] - (0.0 if lossless else theirs["passive"]))[
+                    ..., None
+                ]
+                expected = np.linalg.solve(theirs["M"], force)[..., 0]
+            left = float("inf")
+            if expected is not None:
+                left = _relative_difference(expected, theirs[name], floor)
             if differing and left <= bound:
-                message = f"{stage.size:.2g} apart, as {joined(differing)} of @B would have it"
+                message = f"{stage.size:.2g} apart, as {join_names(differing)} of @B would have it"
                 stage = dataclasses.replace(
                     stage, verdict="consequence", message=message, left=left, because=(*differing,)
                 )
@@ -93,20 +115,42 @@ def term_stages(
         yield stage
 
 
-def _unexplained(
-    name: str, ours: Mapping[str, Any], theirs: Mapping[str, Any], tau: np.ndarray, floor: float
-) -> float:
-    """What is left of the difference of a term that follows from B's terms before it."""
-    if name == "bias" and not isinstance(theirs["g"], str):
-        return _relative(ours["bias"] - ours["g"] + theirs["g"], theirs["bias"], floor)
-    if name == "q̈" and not any(isinstance(theirs[k], str) for k in ("M", "bias")):
-        losses = 0.0 if isinstance(theirs["passive"], str) else theirs["passive"]
-        force = (tau - theirs["bias"] - losses)[..., None]
-        return _relative(np.linalg.solve(theirs["M"], force)[..., 0], theirs["q̈"], floor)
-    return float("inf")
+def _judge_term(
+    name: str,
+    ours: Sequence[Any],
+    theirs: Any,
+    causes: Sequence[str],
+    floor: float,
+    bound: float,
+    names: Sequence[str],
+) -> Stage:
+    """The verdict on a term from A's values before and after each cause was aligned."""
+    reason = next((x for x in (theirs, *ours) if isinstance(x, str)), "")
+    if reason:
+        return Stage(name, "not evaluated", reason)
+    raw, left = (_relative_difference(x, theirs, floor) for x in (ours[0], ours[-1]))
+    if raw <= bound:
+        return Stage(name, "agree", f"to {raw:.1e}", raw, left)
+    if left <= bound:
+        moves = zip(causes, ours, ours[1:], strict=False)
+        because = tuple(c for c, x, y in moves if _relative_difference(x, y, floor) > bound)
+        made = f"with {join_names(because)} made equal it agrees to {left:.1e}"
+        return Stage(name, "consequence", f"{raw:.2g} apart; {made}", raw, left, (), because)
+    message = f"{raw:.2g} apart"
+    if causes:
+        message += f", and still {left:.2g} with {join_names(causes)} made equal"
+    # the entry that differs most
+    off = np.abs(ours[-1] - theirs)
+    worst = np.unravel_index(int(np.argmax(np.where(np.isnan(off), np.inf, off))), off.shape)
+    place = " and ".join(dict.fromkeys(repr(names[int(k)]) for k in worst[1:]))
+    values = (float(x[worst]) for x in (ours[-1], theirs))
+    message += "; most at {}: {:.6g} in @A, {:.6g} in @B".format(place, *values)
+    return Stage(name, "differ", message, raw, left)
 
 
-def _seen_by_a(adapter: Adapter, at: Sample, values: Mapping[str, Any]) -> dict[str, Any]:
+def _terms_in_coordinates_of_a(
+    adapter: Adapter, at: Sample, values: Mapping[str, Any]
+) -> dict[str, Any]:
     """B's values in the coordinates of A; reasons as they are."""
     convert: dict[str, Callable[[Any], Any]] = {
         "M": lambda x: adapter.from_mass_matrix(at.q, x),
@@ -120,58 +164,38 @@ def _seen_by_a(adapter: Adapter, at: Sample, values: Mapping[str, Any]) -> dict[
         value = values.get(name, "@B did not come that far")
         found[name] = value if isinstance(value, str) else convert[name](value)
     if adapter.layout.nv != adapter.robot.nv:
-        found["q̈"] = "joints that follow others in @A move on their own in @B"
+        found["q̈"] = "joints that follow others in @A have coordinates of their own in @B"
     return found
 
 
-def _floor(name: str, model: Model) -> float:
-    """A size below which differences of a term mean nothing, from the robot's own."""
-    mass, length = max(float(model.mass), 1e-9), extent(model)
-    weight = mass * length * max(float(np.linalg.norm([float(c) for c in model.gravity])), 1.0)
-    return 1e-6 * {"M": mass * length**2, "q̈": 1.0}.get(name, weight)
+def acceleration_shares(
+    causes: Sequence[str], ours: Sequence[Mapping[str, Any]], side: Side
+) -> dict[str, float]:
+    """By how much each cause changes q̈ when it is aligned, as shares of all these changes.
+
+    Causes are aligned one after the other, so that the shares depend on their order.
+    """
+    lossless = isinstance(side.values.get("passive"), str)
+    rows = [x["q̈ without losses" if lossless else "q̈"] for x in ours]
+    if any(isinstance(x, str) for x in rows):
+        return {}
+    changes = [float(np.linalg.norm(y - x)) for x, y in pairwise(rows)]
+    total = sum(changes)
+    if not 0.0 < total < np.inf:
+        return {}
+    return {cause: change / total for cause, change in zip(causes, changes, strict=True)}
 
 
-def _judged(
-    name: str,
-    ours: Sequence[Any],
-    theirs: Any,
-    causes: Sequence[str],
-    floor: float,
-    bound: float,
-    names: Sequence[str],
-) -> Stage:
-    reason = next((x for x in (theirs, *ours) if isinstance(x, str)), "")
-    if reason:
-        return Stage(name, "not evaluated", reason)
-    raw, left = (_relative(x, theirs, floor) for x in (ours[0], ours[-1]))
-    if raw <= bound:
-        return Stage(name, "agree", f"to {raw:.1e}", raw, left)
-    if left <= bound:
-        moves = zip(causes, ours, ours[1:], strict=False)
-        because = tuple(c for c, x, y in moves if _relative(x, y, floor) > bound)
-        made = f"with {joined(because)} made equal it agrees to {left:.1e}"
-        return Stage(name, "consequence", f"{raw:.2g} apart; {made}", raw, left, (), because)
-    message = f"{raw:.2g} apart"
-    if causes:
-        message += f", and still {left:.2g} with {joined(causes)} made equal"
-    off = np.abs(ours[-1] - theirs)
-    worst = np.unravel_index(int(np.argmax(np.where(np.isnan(off), np.inf, off))), off.shape)
-    place = " and ".join(dict.fromkeys(repr(names[int(k)]) for k in worst[1:]))
-    values = (float(x[worst]) for x in (ours[-1], theirs))
-    message += "; most at {}: {:.6g} in @A, {:.6g} in @B".format(place, *values)
-    return Stage(name, "differ", message, raw, left)
-
-
-def _relative(x: np.ndarray, y: np.ndarray, floor: float) -> float:
+def _relative_difference(x: np.ndarray, y: np.ndarray, floor: float) -> float:
     """Largest difference relative to the largest entry; infinite where one is not a number."""
     off = float(np.abs(x - y).max(initial=0.0))
     scale = max(float(np.abs(x).max(initial=0.0)), float(np.abs(y).max(initial=0.0)), floor)
     return off / scale if np.isfinite(off) else float("inf")
 
 
-def measured_poses(
+def pose_differences(
     alignment: Alignment, side: Side, at: Sample, tolerance: float
-) -> Iterator[Difference]:
+) -> Iterator[ModelDifference]:
     """Bodies that B itself puts elsewhere than the model that was read from it says."""
     poses = side.values.get("poses")
     if not isinstance(poses, dict):
@@ -181,6 +205,6 @@ def measured_poses(
     ours = dict(zip(robot.frame_names, np.moveaxis(found, -3, 0), strict=True))
     for name in (n for n in poses if n in ours):
         off = float(np.abs(ours[name] - poses[name]).max(initial=0.0))
-        if not off <= tolerance * max(extent(alignment.b), 1.0):
+        if not off <= tolerance * max(robot_extent(alignment.b), 1.0):
             message = f"is {off:.3g} away from where @B's own numbers put it"
-            yield Difference(f"body {name!r}", message, off)
+            yield ModelDifference(f"body {name!r}", message, off)

@@ -1,10 +1,11 @@
-"""One engine in a process of its own: what it makes of a file, and what it computes there.
+"""One engine in a process of its own: its model of a file, and its values at random states.
 
 The process writes what it finds as it goes, so that something is left if the engine ends it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import pickle
@@ -17,27 +18,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from qddot.adapt import Adapter
 from qddot.errors import QddotError
 from qddot.loaders.description import Base, to_model
-from qddot.model import WORLD, Model
-from qddot.robot import Robot
-from qddot.verify.compare.align import Alignment, align, held_at
-from qddot.verify.compare.engines import ENGINES, CannotOpen, Engine, said
-from qddot.verify.compare.sources import Source
+from qddot.model.model import WORLD, Model
+from qddot.robot.robot import Robot
+from qddot.verify.compare.align import align, locked_coordinates
+from qddot.verify.compare.engines import ENGINES, CannotOpen, format_message
+from qddot.verify.compare.sources import ComparisonSource
 from qddot.verify.invariants import sample
 
-__all__ = ["Finding", "Request", "ask", "main"]
+__all__ = ["EngineResult", "Request", "ask_engine", "main"]
 
 _PROGRAM = "import sys; from qddot.verify.compare.worker import main; main(*sys.argv[1:])"
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of an engine: a file, and values at random states of a reference model."""
+    """A request to an engine: a file, and random states of a reference model."""
 
     engine: str
-    source: Source
+    source: ComparisonSource
     base: Base
     exact: Model
     free: Model
@@ -46,8 +46,8 @@ class Request:
 
 
 @dataclass
-class Finding:
-    """What an engine made of a file: its model with and without couplings, and its values.
+class EngineResult:
+    """The result of an engine: its model of a file with and without couplings, and its values.
 
     `failure` says why there is no model, or why values are missing.
     """
@@ -59,9 +59,9 @@ class Finding:
     failure: str = ""
 
 
-def ask(request: Request, timeout: float) -> Finding:
-    """An engine's finding, whatever becomes of its process."""
-    title, found = ENGINES[request.engine].title, Finding()
+def ask_engine(request: Request, timeout: float) -> EngineResult:
+    """The result of an engine, also when its process crashes or runs out of time."""
+    title, found = ENGINES[request.engine].title, EngineResult()
     with tempfile.TemporaryDirectory() as folder:
         question, answer = Path(folder) / "question", Path(folder) / "answer"
         question.write_bytes(pickle.dumps(request))
@@ -74,55 +74,42 @@ def ask(request: Request, timeout: float) -> Finding:
             done = subprocess.run(
                 command, capture_output=True, timeout=timeout, env=environment, cwd=folder
             )
-            code, heard = done.returncode, done.stderr
+            code, errors = done.returncode, done.stderr
         except subprocess.TimeoutExpired:
-            code, heard = 0, b""
+            code, errors = 0, b""
             found.failure = f"{title} was stopped after {timeout:g} s"
-        for name, value in _read(answer):
-            if name in ("exact", "free", "notes", "failure"):
-                setattr(found, name, value)
-            else:
-                found.values[name] = value
+        # the pairs that the process has written, up to where it stopped
+        with answer.open("rb") as stream, contextlib.suppress(EOFError, pickle.UnpicklingError):
+            while True:
+                name, value = pickle.load(stream)
+                if name in ("exact", "free", "notes", "failure"):
+                    setattr(found, name, value)
+                else:
+                    found.values[name] = value
     if code and not found.failure:
-        found.failure = f"{title} ended its process ({_ending(code)})" + _last_line(heard)
+        ending = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        found.failure = f"{title} ended its process ({ending})"
+        lines = [line for line in errors.decode(errors="replace").splitlines() if line.strip()]
+        if lines:
+            found.failure += f": {format_message(lines[-1])}"
     return found
-
-
-def _read(file: Path) -> Iterator[tuple[str, Any]]:
-    """The pairs that a process has written, up to where it stopped."""
-    with file.open("rb") as stream:
-        while True:
-            try:
-                yield pickle.load(stream)
-            except (EOFError, pickle.UnpicklingError):
-                return
-
-
-def _ending(code: int) -> str:
-    if code < 0:
-        return signal.Signals(-code).name
-    return f"exit code {code}"
-
-
-def _last_line(heard: bytes) -> str:
-    lines = [line for line in heard.decode(errors="replace").splitlines() if line.strip()]
-    return f": {said(lines[-1])}" if lines else ""
 
 
 def main(question: str, answer: str) -> None:
     """Answer a request from one file into another."""
     request: Request = pickle.loads(Path(question).read_bytes())
     with Path(answer).open("wb") as stream:
-        for pair in _answers(request):
+        for pair in _answer_request(request):
             pickle.dump(pair, stream)
             stream.flush()
 
 
-def _answers(request: Request) -> Iterator[tuple[str, Any]]:
+def _answer_request(request: Request) -> Iterator[tuple[str, Any]]:
+    """The models of an engine, then its values at random states, by name."""
     engine = ENGINES[request.engine]
     free = request.base == "free"
     if request.source.format == "sdf":
-        free = any(b.parent == WORLD and b.joint.kind.name == "free" for b in request.exact.bodies)
+        free = any(b.parent == WORLD and b.joint.kind.floats for b in request.exact.bodies)
     try:
         opened = engine.open(request.source, request.base, free)
         yield "notes", opened.notes
@@ -132,22 +119,20 @@ def _answers(request: Request) -> Iterator[tuple[str, Any]]:
         return
     yield "exact", models[0]
     yield "free", models[1]
-    alignment = align(request.exact, request.free, models[1])
+    model = models[1]
+    alignment = align(request.exact, request.free, model)
     robot = Robot(alignment.a, native=False)
     if not robot.nv:
         return
     at, twin = sample(robot, request.states, request.seed), alignment.adapter()
-    adapter = _with_joints_held(request, engine, opened.model, models[1], alignment)
+    # the adapter of the engine's model, joints that only it has held as in the alignment
+    held = locked_coordinates(model, alignment.only_b, request.exact)
+    start = [x for b in model.independent for x in held.get(b.joint.name, b.joint.kind.neutral)]
+    whole = engine.adapter(Robot(model, native=False), opened.model, check=False)
+    adapter = engine.adapter(
+        Robot(alignment.b, native=False), opened.model, partial=True, check=False
+    )
+    layout = dataclasses.replace(adapter.layout, neutral=whole.to_q(start))
+    adapter = dataclasses.replace(adapter, layout=layout)
     q, v = twin.to_q(at.q), twin.to_v(at.q, at.v)
     yield from engine.values(opened.model, adapter, q, v, twin.to_tau(at.q, at.a))
-
-
-def _with_joints_held(
-    request: Request, engine: Engine, there: Any, whole: Model, alignment: Alignment
-) -> Adapter:
-    """The adapter of the engine's model, joints that only it has held as in the alignment."""
-    held = held_at(whole, alignment.only_b, request.exact)
-    q = [x for b in whole.independent for x in held.get(b.joint.name, b.joint.kind.neutral)]
-    neutral = engine.adapter(Robot(whole, native=False), there, check=False).to_q(q)
-    adapter = engine.adapter(Robot(alignment.b, native=False), there, partial=True, check=False)
-    return dataclasses.replace(adapter, layout=dataclasses.replace(adapter.layout, neutral=neutral))

@@ -1,0 +1,5 @@
+"""The command `python -m fuzz`."""
+
+from fuzz.run import main
+
+main()

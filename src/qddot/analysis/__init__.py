@@ -1,0 +1,1 @@
+"""Analysis of a robot: closed forms, constraints, linear models, task space, sizing."""

@@ -1,0 +1,1 @@
+"""From a tape of operations to LLVM IR."""

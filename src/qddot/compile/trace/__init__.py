@@ -1,0 +1,1 @@
+"""From a Python function of numbers to a tape of operations."""

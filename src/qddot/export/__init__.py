@@ -1,0 +1,1 @@
+"""Functions as C99 with header, test vectors and a report of accuracy."""

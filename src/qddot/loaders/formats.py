@@ -1,0 +1,131 @@
+"""The table of description formats, and the one detector of the format of a file.
+
+The root element of a file decides on its format, its suffix only whether a name is meant as a file.
+Each row is read, audited and compared; `written` and `patched` say what else can be done with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from qddot.loaders.xml import Element
+
+__all__ = [
+    "FORMATS",
+    "SUFFIXES",
+    "FileFormat",
+    "FormatName",
+    "detect_format",
+    "format_to_write",
+    "is_description",
+    "needs_expansion",
+    "uses_xacro",
+]
+
+FormatName = Literal["urdf", "mjcf", "sdf"]
+
+
+@dataclass(frozen=True)
+class FileFormat:
+    """A row of the table of formats.
+
+    `root` is the root element of a whole document, `fragment` that of one which others include.
+    `suffixes` are those of files that may have the format, `own_suffixes` those of no other one,
+    `written` those that `convert` writes; `patched` says whether parameters are written into it.
+    """
+
+    name: FormatName
+    title: str
+    root: str
+    suffixes: tuple[str, ...]
+    own_suffixes: tuple[str, ...]
+    written: tuple[str, ...] = ()
+    patched: bool = False
+    fragment: str = ""
+
+
+_URDF = FileFormat(
+    "urdf",
+    title="URDF",
+    root="robot",
+    suffixes=(".urdf", ".xacro"),
+    own_suffixes=(".urdf",),
+    written=(".urdf",),
+    patched=True,
+)
+_MJCF = FileFormat(
+    "mjcf",
+    title="MJCF",
+    root="mujoco",
+    suffixes=(".xml", ".mjcf"),
+    own_suffixes=(".mjcf",),
+    written=(".xml", ".mjcf"),
+    patched=True,
+    fragment="mujocoinclude",
+)
+_SDF = FileFormat(
+    "sdf",
+    title="SDF",
+    root="sdf",
+    suffixes=(".sdf", ".world"),
+    own_suffixes=(".sdf",),
+)
+FORMATS: dict[FormatName, FileFormat] = {row.name: row for row in (_URDF, _MJCF, _SDF)}
+SUFFIXES = frozenset(suffix for row in FORMATS.values() for suffix in row.suffixes)
+"""Suffixes of all description files."""
+
+
+def detect_format(root: Element) -> FileFormat:
+    """The format of a document by its root element, which must be one of the table."""
+    for row in FORMATS.values():
+        if root.tag in (row.root, row.fragment):
+            return row
+    *first, last = (f"{row.title} (<{row.root}>)" for row in FORMATS.values())
+    raise root.error(f"is neither {', '.join(first)} nor {last}")
+
+
+def format_to_write(file: Path) -> FileFormat | None:
+    """The format that a suffix stands for when a file is written; None if it stands for none."""
+    suffix = file.suffix.lower()
+    return next((row for row in FORMATS.values() if suffix in row.written), None)
+
+
+def is_description(file: Path) -> bool:
+    """Whether a file in a folder is a description: by its suffix, an .xml by how it begins."""
+    if any(file.suffix in row.own_suffixes for row in FORMATS.values()):
+        return True
+    if file.suffix != ".xml":
+        return False
+    with file.open("rb") as content:
+        return f"<{_MJCF.root}".encode() in content.read(4096)
+
+
+def needs_expansion(path: Path, root: Element, trust: bool = False) -> bool:
+    """Whether a file is xacro: by its name, or with `trust` by its elements, else refused."""
+    if root.tag != _URDF.root:
+        return False
+    if path.suffix == ".xacro":
+        return True
+    found = _first_of_xacro(root)
+    if found is not None and not trust:
+        raise found.error(
+            "is xacro, which is expanded only in files that are called so: rename it to "
+            f"{path.name}.xacro, or load it with trust=True (--trust)"
+        )
+    return found is not None
+
+
+def uses_xacro(element: Element) -> bool:
+    """Whether there are elements of xacro below this one."""
+    return _first_of_xacro(element) is not None
+
+
+def _first_of_xacro(element: Element) -> Element | None:
+    """The first element of xacro below this one, in the order of the document."""
+    for child in element.children:
+        found = child if child.tag.startswith("xacro:") else _first_of_xacro(child)
+        if found is not None:
+            return found
+    return None

@@ -1,0 +1,184 @@
+"""Tasks in a child process with limits, for work on files of strangers.
+
+A task is a function named "module:function" with plain arguments; its result is plain data (JSON)
+or bytes. The child is a fresh interpreter that imports neither the program that asks nor NumPy,
+so it costs about 0.1 s. A crash, a time-out, a lack of memory or too much output is a
+DescriptionError. On Windows only time and output are limited.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from qddot.errors import DescriptionError, MissingPackage, QddotError
+
+__all__ = ["Limits", "run_isolated"]
+
+_SCRIPT = Path(__file__).with_name("isolation_child.py")
+_ENVIRONMENT = (
+    "AMENT_PREFIX_PATH", "DYLD_LIBRARY_PATH", "GZ_SIM_RESOURCE_PATH", "HOME",
+    "LD_LIBRARY_PATH", "ROS_PACKAGE_PATH", "SYSTEMROOT", "TEMP", "TMP", "TMPDIR", "USERPROFILE",
+)  # fmt: skip
+"""Variables that a child needs to find libraries and packages; it sees no others."""
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+_MOST_MESSAGES = 64 * 2**10
+_MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of a child: seconds, seconds of processor time, bytes of memory and of output."""
+
+    seconds: float = 15.0
+    cpu_seconds: int = 10
+    memory: int = 1024 * _MIB
+    output: int = 64 * _MIB
+
+
+def run_isolated(
+    task: str,
+    *arguments: Any,
+    file: str | Path,
+    limits: Limits | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Any:
+    """The result of a task "module:function" that ran in a child process.
+
+    `file` is what errors name. `environment` replaces the few variables that a child sees.
+    """
+    limits = limits or Limits()
+    if environment is None:
+        environment = {k: os.environ[k] for k in _ENVIRONMENT if k in os.environ} | _ONE_THREAD
+    request = {
+        "task": task,
+        "arguments": arguments,
+        # an empty entry is the working folder, whose files are not to be imported
+        "path": [entry for entry in sys.path if os.path.isabs(entry)],
+        "seconds": limits.seconds,
+        "cpu_seconds": limits.cpu_seconds,
+        "memory": limits.memory,
+        "output": limits.output,
+    }
+    answer, status, messages = _run_child(json.dumps(request).encode(), limits, environment, file)
+    if len(answer) > limits.output + 1 or answer[:1] == b"o":
+        raise DescriptionError(file, f"gives more than {limits.output / _MIB:.3g} MiB of output")
+    if status != 0 or not answer:
+        raise DescriptionError(file, _failure_reason(status, limits, messages))
+    return _read_answer(answer[:1], answer[1:], file, limits)
+
+
+def _run_child(
+    request: bytes, limits: Limits, environment: Mapping[str, str], file: str | Path
+) -> tuple[bytes, int, bytes]:
+    """The answer of a child, its exit status, and what it printed."""
+    options = ["-I", "-S", "-X", "utf8", *(["-B"] if sys.dont_write_bytecode else [])]
+    try:
+        # a session of its own: an interrupt comes here, and its children end with it
+        child = subprocess.Popen(
+            [sys.executable, *options, str(_SCRIPT)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(environment),
+            start_new_session=True,
+        )
+    except (OSError, TypeError, ValueError) as error:
+        reason = f"cannot be read in a process of its own: {error}"
+        raise DescriptionError(file, reason) from error
+    answer, messages = bytearray(), bytearray()
+    tasks: list[tuple[Callable[..., None], tuple[Any, ...]]] = [
+        (_read_bounded, (child.stdout, answer, limits.output + 1, child)),
+        (_read_bounded, (child.stderr, messages, _MOST_MESSAGES, child)),
+        (_send_request, (child.stdin, request)),
+    ]
+    threads = [threading.Thread(target=run, args=given, daemon=True) for run, given in tasks]
+    deadline = time.monotonic() + limits.seconds
+    try:
+        for thread in threads:
+            thread.start()
+        # its output ends with the child, which is seen sooner than its end
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        child.wait(max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired as error:
+        raise DescriptionError(file, f"takes more than {limits.seconds:g} s to read") from error
+    finally:
+        _end_child(child)
+    return bytes(answer), child.returncode, bytes(messages)
+
+
+def _send_request(stream: IO[bytes], request: bytes) -> None:
+    """Send a request; a child that ended before it read it says so by its exit status."""
+    with contextlib.suppress(OSError), stream:
+        stream.write(request)
+
+
+def _read_bounded(
+    stream: IO[bytes], piece: bytearray, most: int, child: subprocess.Popen[bytes]
+) -> None:
+    """Fill a piece from a stream; a child that writes more is killed."""
+    with contextlib.suppress(OSError, ValueError), stream:
+        while part := os.read(stream.fileno(), 2**16):
+            piece += part
+            if len(piece) > most:
+                _end_child(child)
+                return
+
+
+def _end_child(child: subprocess.Popen[bytes]) -> None:
+    """End a child and, where there are process groups, whatever it started."""
+    if child.poll() is None:
+        with contextlib.suppress(OSError):
+            if hasattr(os, "killpg"):
+                os.killpg(child.pid, signal.SIGKILL)
+            else:
+                child.kill()
+    child.wait()
+
+
+def _failure_reason(status: int, limits: Limits, messages: bytes) -> str:
+    """Why a child gave no answer."""
+    if status == -getattr(signal, "SIGXCPU", 0):
+        return f"takes more than {limits.cpu_seconds} s of processor time to read"
+    if len(messages) > _MOST_MESSAGES:
+        return "makes its reader print without end"
+    try:
+        name = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit code {status}"
+    except ValueError:
+        name = f"exit code {status}"
+    lines = [x for x in messages.decode("utf-8", "replace").splitlines() if x.strip()]
+    last = "".join(c for c in lines[-1] if c.isprintable())[:200] if lines else ""
+    return f"crashes its reader ({name}{': ' if last else ''}{last})"
+
+
+def _read_answer(kind: bytes, content: bytes, file: str | Path, limits: Limits) -> Any:
+    """The result of a task from its answer, or the error that it ended with."""
+    if kind == b"b":
+        return content
+    if kind == b"m":
+        raise DescriptionError(file, f"needs more than {limits.memory / _MIB:.4g} MiB of memory")
+    try:
+        plain = json.loads(content)
+        if kind == b"j":
+            return plain
+        name, text, fields = plain["class"], plain["text"], plain["fields"]
+        failure: QddotError = DescriptionError(file, f"{name}: {text}")
+        if name == "DescriptionError":
+            place, reason = fields["file"], fields["reason"]
+            failure = DescriptionError(place, reason, fields["element"], fields["line"])
+        elif name == "MissingPackage":
+            failure = MissingPackage(fields["package"], fields["feature"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DescriptionError(file, "its reader gave an answer that makes no sense") from error
+    raise failure

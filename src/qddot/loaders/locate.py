@@ -1,0 +1,59 @@
+"""Finding packages and files: package:// addresses, and folders of ROS packages without ROS."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote
+
+from qddot.errors import DescriptionError
+
+__all__ = ["find_package", "resolve_uri"]
+
+
+def _candidate_folders(package: str, start: Path) -> Iterator[Path]:
+    """Folders in which a package may lie, nearest first."""
+    for folder in (start, *start.parents):
+        if folder.name == package:
+            yield folder
+        yield folder / package
+    for variable in ("ROS_PACKAGE_PATH", "AMENT_PREFIX_PATH", "GZ_SIM_RESOURCE_PATH"):
+        for entry in filter(None, os.environ.get(variable, "").split(os.pathsep)):
+            if Path(entry).name == package:
+                yield Path(entry)
+            yield Path(entry) / package
+            yield Path(entry) / "share" / package
+    for entry in sys.path:
+        share = Path(entry) / "cmeel.prefix" / "share"
+        yield share / package
+        yield share / "example-robot-data" / "robots" / package
+
+
+def find_package(package: str, start: Path) -> Path:
+    """The folder of a package: upward from a folder, then the usual paths."""
+    if not package:
+        raise DescriptionError("package://", "names no package")
+    tried = []
+    for folder in _candidate_folders(package, start.resolve()):
+        if folder.is_dir():
+            return folder
+        tried.append(str(folder))
+    listed = "\n  ".join(tried)
+    raise DescriptionError(f"package://{package}", f"package not found; tried\n  {listed}")
+
+
+def resolve_uri(uri: str, start: Path) -> Path:
+    """The file of a package://, model://, file:// or relative address."""
+    scheme, separator, rest = uri.partition("://")
+    if not separator:
+        return start / uri
+    if scheme == "file":
+        return Path(unquote(rest))
+    if scheme not in ("package", "model"):
+        raise DescriptionError(
+            uri, "only package://, model:// and file:// addresses are understood"
+        )
+    package, _, path = rest.partition("/")
+    return find_package(package, start) / path

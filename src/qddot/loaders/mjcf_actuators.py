@@ -1,0 +1,99 @@
+"""Actuators of MJCF at the joints they turn: which joint, and how strong."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import mujoco
+
+__all__ = ["driven_joint", "effort_limit", "force_range"]
+
+Range = tuple[float, float]
+_UNBOUNDED: Range = (-math.inf, math.inf)
+
+
+def driven_joint(m: mujoco.MjModel, a: int) -> int | None:
+    """The hinge or slide that an actuator turns; None for other transmissions."""
+    import mujoco
+
+    through, j = mujoco.mjtTrn(int(m.actuator_trntype[a])), int(m.actuator_trnid[a, 0])
+    if through not in (mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtTrn.mjTRN_JOINTINPARENT):
+        return None
+    single = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
+    return j if mujoco.mjtJoint(int(m.jnt_type[j])) in single else None
+
+
+def effort_limit(m: mujoco.MjModel, j: int) -> float:
+    """Largest torque or force that the actuators of a hinge or slide can give; inf without limit.
+
+    Ranges of actuators that share a joint add up, times their gears; `actuatorfrcrange` of the
+    joint bounds the sum. A joint whose actuators can give nothing has no limit.
+    """
+    driving = []
+    for a in range(m.nu):
+        if driven_joint(m, a) == j:
+            # the file can turn the group of an actuator off
+            group = int(m.actuator_group[a])
+            if not (0 <= group < 31 and m.opt.disableactuator & 1 << group):
+                driving.append(a)
+    low, high = (0.0, 0.0) if driving else _UNBOUNDED
+    for a in driving:
+        ends = _scale_range(force_range(m, a), float(m.actuator_gear[a, 0]))
+        low, high = low + ends[0], high + ends[1]
+    if m.jnt_actfrclimited[j]:
+        low, high = _clip_range((low, high), m.jnt_actfrcrange[j])
+    return max(abs(low), abs(high)) or math.inf
+
+
+def force_range(m: mujoco.MjModel, a: int) -> Range:
+    """Smallest and largest force of an actuator, before its gear."""
+    import mujoco
+
+    gain, gain_kind = m.actuator_gainprm[a], mujoco.mjtGain(int(m.actuator_gaintype[a]))
+    bias, bias_kind = m.actuator_biasprm[a], mujoco.mjtBias(int(m.actuator_biastype[a]))
+    plain = bias_kind == mujoco.mjtBias.mjBIAS_NONE
+    # a force that depends on the state has no bound of its own
+    steady = gain_kind == mujoco.mjtGain.mjGAIN_FIXED or (
+        gain_kind == mujoco.mjtGain.mjGAIN_AFFINE and not gain[1:3].any()
+    )
+    steady &= plain or (bias_kind == mujoco.mjtBias.mjBIAS_AFFINE and not bias[1:3].any())
+    ends = _UNBOUNDED
+    if steady:
+        offset = 0.0 if plain else float(bias[0])
+        low, high = _scale_range(_signal_range(m, a), float(gain[0]))
+        ends = (low + offset, high + offset)
+    return _clip_range(ends, m.actuator_forcerange[a]) if m.actuator_forcelimited[a] else ends
+
+
+def _signal_range(m: mujoco.MjModel, a: int) -> Range:
+    """Range of the control or, where an actuator has dynamics, of its activation."""
+    import mujoco
+
+    dynamics, ends = mujoco.mjtDyn, _UNBOUNDED
+    kind = dynamics(int(m.actuator_dyntype[a]))
+    filters = (dynamics.mjDYN_FILTER, dynamics.mjDYN_FILTEREXACT)
+    clamped = m.actuator_ctrllimited[a] and not m.opt.disableflags & int(
+        mujoco.mjtDisableBit.mjDSBL_CLAMPCTRL
+    )
+    if clamped and kind in (dynamics.mjDYN_NONE, *filters):
+        ends = (float(m.actuator_ctrlrange[a, 0]), float(m.actuator_ctrlrange[a, 1]))
+    if kind in filters:
+        # a filter starts at zero and follows the control
+        ends = (min(ends[0], 0.0), max(ends[1], 0.0))
+    if kind != dynamics.mjDYN_NONE and m.actuator_actlimited[a]:
+        ends = _clip_range(ends, m.actuator_actrange[a])
+    return ends
+
+
+def _scale_range(ends: Range, factor: float) -> Range:
+    if factor == 0.0:
+        return 0.0, 0.0
+    low, high = sorted(factor * x for x in ends)
+    return low, high
+
+
+def _clip_range(ends: Range, bounds: Any) -> Range:
+    low, high = (min(max(x, float(bounds[0])), float(bounds[1])) for x in ends)
+    return low, high

@@ -1,0 +1,263 @@
+"""Checks of a file before MuJoCo's compiler, which trusts its input, reads it.
+
+`check_file` reads an MJCF or URDF file and all that it includes before MuJoCo does, and refuses
+what is known to crash it, and counts that take it minutes or gigabytes. `read_spec` is the one way
+from a file to an MjSpec. Whatever MuJoCo raises becomes a DescriptionError.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qddot.errors import DescriptionError, QddotError
+from qddot.loaders.isolation import run_isolated
+from qddot.loaders.xml import Element, parse_xml, read_file
+
+if TYPE_CHECKING:
+    import mujoco
+
+__all__ = ["check_file", "mujoco_errors", "read_spec", "try_in_child"]
+
+_NUMERIC = {
+    "actrange", "actuatorfrcrange", "anchor", "armature", "axis", "axisangle", "biasprm",
+    "ctrlrange", "damping", "density", "diaginertia", "euler", "forcerange", "frictionloss",
+    "fromto", "fullinertia", "gainprm", "gear", "gravcomp", "gravity", "mass", "polycoef",
+    "pos", "qpos", "quat", "range", "ref", "relpose", "size", "springref", "stiffness", "xyaxes",
+    "zaxis",
+}  # fmt: skip
+_LARGEST = 1e12
+_MOST_BODIES = 3_000
+_MOST_ELEMENTS = 20_000
+_MOST_COORDINATES = 300_000
+"""Coordinates of all keyframes together."""
+_MOST_PIXELS = 2**24
+_MOST_STEPS = 100_000
+_MOST_BYTES = 64 * 2**20
+_MOST_INCLUDED = 200
+_COUNTS = {
+    "size": {
+        "nkey": 10_000, "nuserdata": 1_000_000, "njmax": 100_000, "nconmax": 100_000,
+        "nstack": 2**27, **{f"nuser_{k}": 100 for k in
+        ("body", "jnt", "geom", "site", "cam", "tendon", "actuator", "sensor")},
+    },
+    "mesh": {"params": 200, "maxhullvert": 10_000},
+    "numeric": {"size": 10_000},
+    "user": {"dim": 10_000},
+    "contact": {"num": 1_000},
+    "texture": {"nchannel": 4},
+}  # fmt: skip
+"""The largest counts that attributes may give, by element."""
+_GRIDS = {"hfield": ("nrow", "ncol"), "texture": ("width", "height")}
+_UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50, "E": 2**60}
+_MOST_MEMORY = 2 * 2**30
+# expat reads other encodings by Python's tables, MuJoCo reads bytes: they could see two documents
+_ENCODINGS = ("utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin-1", "windows-1252")
+# MuJoCo takes an unknown class for a format; %n in one writes to memory
+_FORMATS = ("class", "childclass")
+_WRITES = re.compile(r"%[^A-Za-z%]*[hljztqL]*n")
+_FOLDERS = ("meshdir", "texturedir", "assetdir")
+
+
+@dataclass
+class _Counts:
+    """What a file and its inclusions come to, with everything that replicate repeats."""
+
+    bodies: int = 0
+    elements: int = 0
+    joints: int = 0
+    keys: int = 0
+    attached: int = 0
+    depth: int = 0
+    files: set[Path] = field(default_factory=set)
+
+
+def read_spec(path: Path) -> mujoco.MjSpec:
+    """The MjSpec of a file, after `check_file`."""
+    check_file(path)
+    import mujoco
+
+    with mujoco_errors(path):
+        return mujoco.MjSpec.from_file(str(path))
+
+
+@contextmanager
+def mujoco_errors(file: object) -> Iterator[None]:
+    """Whatever MuJoCo raises, its lack of memory included, as a DescriptionError."""
+    try:
+        yield
+    except QddotError:
+        raise
+    except Exception as error:
+        text = " ".join(str(error).split()) or type(error).__name__
+        line = re.search(r"line (\d+)", text)
+        number = int(line[1]) if line else None
+        raise DescriptionError(str(file), f"MuJoCo: {text}", line=number) from error
+
+
+def try_in_child(path: Path) -> None:
+    """Read an MJCF file in a child process first; what ends the child is a DescriptionError."""
+    run_isolated("qddot.loaders.mjcf:try_file", str(path.resolve()), file=path)
+
+
+def check_file(path: Path) -> None:
+    """Refuse a file that is known to crash MuJoCo, or that would take it very long."""
+    counts = _Counts()
+    _check_document(path, path.parent, counts)
+    keyed = counts.keys * counts.joints
+    if keyed > _MOST_COORDINATES:
+        raise DescriptionError(path, f"its keyframes have {keyed} coordinates of joints")
+    attached = counts.elements * (1 + counts.attached) ** counts.depth
+    if attached > _MOST_ELEMENTS:
+        raise DescriptionError(path, f"attached models may come to {attached:.6g} elements")
+
+
+def _check_document(
+    path: Path, folder: Path, counts: _Counts, weight: int = 1, depth: int = 0
+) -> None:
+    """Check one of the files of a model; `depth` counts the models around it that it is part of."""
+    counts.files.add(path.resolve())
+    counts.depth = max(counts.depth, depth)
+    if len(counts.files) > _MOST_INCLUDED:
+        raise DescriptionError(path, f"is one of more than {_MOST_INCLUDED} included files")
+    content = read_file(path)
+    root = parse_xml(content, str(path))
+    _check_encoding(content, path)
+    # folders of assets that the file names
+    places = [folder]
+    for compiler in root.all("compiler", "mujoco"):
+        for element in (compiler, *compiler.all("compiler")):
+            places += [folder / v for k, v in element.attributes.items() if k in _FOLDERS]
+    # an element with how often it is made
+    stack = [(root, weight)]
+    while stack:
+        element, weight = stack.pop()
+        _check_attributes(element)
+        _check_files(element, places)
+        weight = _count_element(element, weight, counts)
+        if element.tag in ("include", "model") and "file" in element.attributes:
+            inner = folder / element.attributes["file"]
+            if inner.is_file() and inner.resolve() not in counts.files:
+                deeper = element.tag == "model"
+                around = inner.parent if deeper else folder
+                _check_document(inner, around, counts, weight, depth + deeper)
+        stack.extend((child, weight) for child in element.children)
+
+
+def _check_encoding(content: bytes, path: Path) -> None:
+    """Refuse documents that MuJoCo's parser may see otherwise than ours."""
+    if b"<!DOCTYPE" in content:
+        raise DescriptionError(path, "has a <!DOCTYPE>, which is refused for MuJoCo")
+    declared = re.match(rb"\s*(?:\xef\xbb\xbf)?<\?xml[^>]*encoding\s*=\s*['\"]([^'\"]*)", content)
+    encoding = declared[1].decode("latin-1").lower() if declared else "utf-8"
+    if encoding not in _ENCODINGS or content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise DescriptionError(path, f"is encoded as {encoding!r}; MuJoCo needs UTF-8", line=1)
+    try:
+        content.decode()
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise DescriptionError(path, "is not UTF-8, as MuJoCo needs it", line=line) from error
+
+
+def _check_attributes(element: Element) -> None:
+    """Refuse values that MuJoCo takes for formats or for nothing, and counts without measure."""
+    for attribute, text in element.attributes.items():
+        if "%" in text and (attribute in _FORMATS or _WRITES.search(text)):
+            shown = repr(text if len(text) <= 60 else text[:57] + "...")
+            raise element.error(f"{attribute}={shown}: MuJoCo may end the process at this '%'")
+        # MuJoCo takes NaN for a value that is not given
+        for word in text.split() if attribute in _NUMERIC else ():
+            try:
+                value = float(word)
+            except ValueError:
+                continue  # MuJoCo says so itself
+            shown = repr(text if len(text) <= 60 else text[:57] + "...")
+            if math.isnan(value):
+                raise element.error(f"{attribute}={shown} is not finite")
+            if abs(value) > _LARGEST and attribute != "range":
+                raise element.error(f"{attribute}={shown} is absurdly large")
+    # counts, sizes of grids, memory and time
+    for attribute, most in _COUNTS.get(element.tag, {}).items():
+        for count in _parse_integers(element, attribute):
+            _refuse_above(element, attribute, count, most)
+    if element.tag in _GRIDS:
+        sides = [_parse_integers(element, a)[:1] or [1] for a in _GRIDS[element.tag]]
+        _refuse_above(element, " × ".join(_GRIDS[element.tag]), sides[0][0] * sides[1][0])
+    if element.tag == "size" and "memory" in element.attributes:
+        memory = re.fullmatch(r"\s*(\d+)\s*([A-Z]?)\s*", element.attributes["memory"].upper())
+        if memory:
+            asked = int(memory[1]) * _UNITS.get(memory[2], 1)
+            _refuse_above(element, "memory in bytes", asked, _MOST_MEMORY)
+    if element.tag == "lengthrange":
+        steps = _parse_real(element, "inttotal", 10.0) / max(
+            _parse_real(element, "timestep", 0.01), 1e-300
+        )
+        _refuse_above(element, "inttotal / timestep", steps, _MOST_STEPS)
+
+
+def _refuse_above(element: Element, what: str, value: float, most: float = _MOST_PIXELS) -> None:
+    if not value <= most:
+        raise element.error(f"{what} is {value:.6g}; at most {most} is read")
+
+
+def _parse_real(element: Element, attribute: str, default: float) -> float:
+    try:
+        return float(element.attributes.get(attribute, default))
+    except ValueError:
+        return default
+
+
+def _parse_integers(element: Element, attribute: str) -> list[int]:
+    """The numbers of an attribute, cut to whole ones; what is no number is left to MuJoCo."""
+    found = []
+    for word in element.attributes.get(attribute, "").split():
+        try:
+            found.append(int(min(max(float(word), -1e18), 1e18)))
+        except ValueError:
+            continue
+    return found
+
+
+def _check_files(element: Element, places: list[Path]) -> None:
+    """Refuse files that are none, such as devices, and those that are absurdly large."""
+    for attribute, name in element.attributes.items():
+        if not attribute.startswith("file") or not name:
+            continue
+        for file in (place / part for place in places for part in (name, Path(name).name)):
+            try:
+                if not file.exists():
+                    continue
+                plain, size = file.is_file(), file.stat().st_size
+            except (OSError, ValueError) as error:
+                raise element.error(f"{attribute}={name[:60]!r} cannot be read: {error}") from error
+            if not plain:
+                raise element.error(f"{attribute}={name!r} is not a file")
+            if size > _MOST_BYTES:
+                raise element.error(f"{name!r} is larger than {_MOST_BYTES // 2**20} MiB")
+
+
+def _count_element(element: Element, weight: int, counts: _Counts) -> int:
+    """Count an element; the result is how often what stands in it is made."""
+    made = 1
+    if element.tag in ("composite", "flexcomp"):
+        points = len(element.attributes.get("point", "").split()) // 3
+        made = max(1, points, math.prod(max(1, n) for n in _parse_integers(element, "count")))
+    if element.tag in ("body", "link", "composite", "flexcomp"):
+        counts.bodies += weight * made
+    counts.elements += weight * made
+    counts.joints += weight * made * (element.tag in ("joint", "freejoint", "composite"))
+    counts.attached += weight * (element.tag == "attach")
+    counts.keys += weight * (element.tag == "key") + max([0, *_parse_integers(element, "nkey")])
+    for what, found, most in (
+        ("bodies", counts.bodies, _MOST_BODIES),
+        ("elements", counts.elements, _MOST_ELEMENTS),
+    ):
+        if found > most:
+            raise element.error(f"with it there are {found:.6g} {what}; at most {most} are read")
+    repeated = element.tag == "replicate"
+    return weight * max([1, *_parse_integers(element, "count")]) if repeated else weight

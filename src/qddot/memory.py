@@ -1,0 +1,152 @@
+"""Memory that this process can still take, and the refusal of work that does not fit in it.
+
+A system that promises more memory than it has ends the process when the pages are touched, so
+the comparison comes before the allocation.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import math
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from qddot.errors import NotEnoughMemory
+
+__all__ = ["SMALL", "available_memory", "require_batch", "require_memory"]
+
+SMALL = 64 * 2**20
+"""Bytes below which no question is asked."""
+
+_PROC, _CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
+
+
+def require_memory(needed: int, purpose: str, remedy: str | Callable[[int], str]) -> None:
+    """Refuse work that needs more bytes than are available.
+
+    `remedy` says what to do instead, or makes that sentence from the bytes that are available.
+    """
+    if needed < SMALL:
+        return
+    found = available_memory()
+    available = sys.maxsize if found is None else found
+    if needed > available:
+        advice = remedy if isinstance(remedy, str) else remedy(available)
+        raise NotEnoughMemory(purpose, needed, available, advice)
+
+
+def require_batch(purpose: str, batch: tuple[int, ...], bytes_a_state: int) -> None:
+    """Refuse a batch whose results, at `bytes_a_state`, need more memory than there is."""
+
+    def remedy(available: int) -> str:
+        return f"a batch of at most {available // bytes_a_state} states fits"
+
+    needed = math.prod(batch) * bytes_a_state
+    if needed >= SMALL:
+        require_memory(needed, f"{purpose} on a batch of shape {batch}", remedy)
+
+
+def available_memory() -> int | None:
+    """Bytes that can be taken without swapping, by the tightest limit; None where unknown."""
+    if sys.platform == "win32":
+        return _windows_memory()
+    limits = (_system_memory(), *_group_memory(), _address_space())
+    return min((max(0, x) for x in limits if x is not None), default=None)
+
+
+def _system_memory() -> int | None:
+    """Memory of the machine: MemAvailable on Linux, else its free or all pages."""
+    try:
+        for line in (_PROC / "meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return 1024 * int(line.split()[1])
+    except (OSError, ValueError, IndexError):
+        pass
+    for pages in ("SC_AVPHYS_PAGES", "SC_PHYS_PAGES"):
+        try:
+            found = os.sysconf(pages) * os.sysconf("SC_PAGE_SIZE")
+        except (AttributeError, OSError, ValueError):
+            continue
+        if found > 0:
+            return found
+    return None
+
+
+def _group_memory() -> list[int]:
+    """Memory that the control groups of this process, of either version, leave of their limits."""
+    try:
+        lines = (_PROC / "self" / "cgroup").read_text().splitlines()
+    except OSError:
+        return []
+    found = []
+    for line in lines:
+        _, controllers, path = (line + "::").split(":")[:3]
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+        root, names = (
+            (_CGROUP / "memory", names)
+            if controllers
+            else (_CGROUP, ("memory.max", "memory.current", "inactive_file"))
+        )
+        folder = root / path.strip("/")
+        # a group is bounded by all groups it is part of
+        for group in (folder, *folder.parents):
+            if group == root or root in group.parents:
+                found += _left_in_group(group, *names)
+    return found
+
+
+def _left_in_group(group: Path, limit: str, usage: str, reclaimable: str) -> list[int]:
+    """The limit less what is used, pages of files that can be dropped not counted."""
+    try:
+        most, used = (int((group / name).read_text()) for name in (limit, usage))
+    except (OSError, ValueError):
+        # the root has no files, and a group without a limit says "max"
+        return []
+    try:
+        rows = (line.split() for line in (group / "memory.stat").read_text().splitlines())
+        used -= next((int(row[1]) for row in rows if row[0] == reclaimable), 0)
+    except (OSError, ValueError, IndexError):
+        pass
+    return [most - used]
+
+
+def _address_space() -> int | None:
+    """Address space that `ulimit -v` leaves."""
+    try:
+        resource = importlib.import_module("resource")
+        most = resource.getrlimit(resource.RLIMIT_AS)[0]
+        pages = int((_PROC / "self" / "statm").read_text().split()[0])
+    except (ImportError, AttributeError, OSError, ValueError, IndexError):
+        return None
+    return None if most == resource.RLIM_INFINITY else most - pages * resource.getpagesize()
+
+
+class _MemoryStatus(ctypes.Structure):
+    """MEMORYSTATUSEX of Windows."""
+
+    _fields_ = (
+        ("length", ctypes.c_uint32),
+        ("load", ctypes.c_uint32),
+        ("total_physical", ctypes.c_uint64),
+        ("available_physical", ctypes.c_uint64),
+        ("total_page_file", ctypes.c_uint64),
+        ("available_page_file", ctypes.c_uint64),
+        ("total_virtual", ctypes.c_uint64),
+        ("available_virtual", ctypes.c_uint64),
+        ("available_extended_virtual", ctypes.c_uint64),
+    )
+
+
+def _windows_memory() -> int | None:
+    """Physical memory that is free, by GlobalMemoryStatusEx."""
+    status = _MemoryStatus(length=ctypes.sizeof(_MemoryStatus))
+    try:
+        ask = getattr(ctypes, "windll").kernel32.GlobalMemoryStatusEx  # noqa: B009
+    except (AttributeError, OSError):
+        return None
+    return int(status.available_physical) if ask(ctypes.byref(status)) else None

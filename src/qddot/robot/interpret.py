@@ -1,0 +1,215 @@
+"""Run a catalogue function on arrays (interpreted) or on symbols (CasADi).
+
+The interpreted form is the definition of a function: the text of the algorithm itself, run with
+one scalar for each coordinate. For a batch that scalar is an array over the leading axes.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from inspect import Parameter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qddot.algorithms.catalogue import Function, sizes
+from qddot.algorithms.kinematics import TASK_AXES
+from qddot.compile.runtime.threads import broadcast_batch, leading_axes
+from qddot.errors import BatchMismatch, InvalidArgument, ShapeMismatch, UnknownName, WrongType
+from qddot.model.links import Contact, Loop
+from qddot.model.model import Model
+from qddot.robot.arrays import MOST_AXES, as_numbers
+
+if TYPE_CHECKING:
+    import casadi
+
+__all__ = [
+    "as_floats",
+    "batch_shape",
+    "casadi_function",
+    "interpret",
+    "normalise_options",
+    "validate_arrays",
+]
+
+
+def interpret(
+    row: Function, model: Model, arrays: Sequence[Any], options: Mapping[str, Any]
+) -> Any:
+    """The value of a function on arrays whose last axes are its signature (a tuple of several)."""
+    # arrays for the results, in the type of the inputs
+    dims = sizes(model, options)
+    inputs, batch = validate_arrays(row, arrays, dims)
+    cores = [len(a.shape) for a in row.inputs[: len(inputs)]]
+    dtype = np.result_type(np.float32, *inputs)
+    shapes = [output.shape_in(dims) for output in row.outputs]
+    results: list[Any] = [np.empty(batch + shape, dtype) for shape in shapes]
+
+    def evaluate(scalars: list[Any], targets: list[Any]) -> None:
+        values = row.flat(row.algorithm(model, *scalars, **options), dims)
+        for target, value, shape in zip(targets, values, shapes, strict=True):
+            for index, leaf in zip(np.ndindex(*shape), value, strict=True):
+                target[(..., *index)] = leaf
+
+    if dtype.kind != "O":
+        try:
+            evaluate([_nested_scalars(x, n) for x, n in zip(inputs, cores, strict=True)], results)
+        except ArithmeticError:
+            # Python floats raise where arrays give inf or NaN: one state is a batch of one
+            with np.errstate(all="ignore"):
+                spread = [_nested_scalars(x[None], n) for x, n in zip(inputs, cores, strict=True)]
+                evaluate(spread, [r[None] for r in results])
+    else:
+        # Python objects (mpmath) know no batches: state by state
+        spread = [
+            np.broadcast_to(x, batch + x.shape[x.ndim - n :])
+            for x, n in zip(inputs, cores, strict=True)
+        ]
+        for index in np.ndindex(*batch):
+            evaluate([x[index].tolist() for x in spread], [r[(*index, ...)] for r in results])
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def validate_arrays(
+    row: Function, arrays: Sequence[Any], dims: Mapping[str, int]
+) -> tuple[list[np.ndarray], tuple[int, ...]]:
+    """Arrays of numbers with the right last axes, and the shape their leading axes broadcast to."""
+    needed = [a for a in row.inputs if a.shape[:1] != ("nw",) or dims["nw"]]
+    if len(arrays) != len(needed):
+        accepted = f"it needs {', '.join(a.name for a in needed)}"
+        raise InvalidArgument(row.name, f"a call with {len(arrays)} arrays", accepted)
+    # the last axes of each array are those of the signature
+    inputs = []
+    for argument, given in zip(needed, arrays, strict=True):
+        x, core = as_numbers(row.name, argument.name, given), argument.shape_in(dims)
+        if x.ndim < len(core) or x.shape[x.ndim - len(core) :] != core:
+            sizes_text = ", ".join(
+                f"{s}={n}" if s in dims else s for s, n in zip(argument.shape, core, strict=True)
+            )
+            raise ShapeMismatch(row.name, argument.name, f"(..., {sizes_text})", x.shape)
+        inputs.append(x)
+    cores, names = [len(a.shape) for a in needed], [a.name for a in needed]
+    batch = batch_shape(row.name, inputs, cores, names)
+    if len(batch) + max(len(o.shape) for o in (*needed, *row.outputs)) > MOST_AXES:
+        accepted = f"arrays have {MOST_AXES} axes at most, those of a state included"
+        raise InvalidArgument(row.name, f"a batch of {len(batch)} axes", accepted)
+    return inputs, batch
+
+
+def batch_shape(
+    function: str, arrays: Sequence[np.ndarray], cores: Sequence[int], names: Sequence[str]
+) -> tuple[int, ...]:
+    """The batch shape: leading axes of all arrays, broadcast. `cores` counts their last axes."""
+    leading = leading_axes(arrays, cores)
+    try:
+        return broadcast_batch(leading)
+    except ValueError:
+        raise BatchMismatch(function, leading, names) from None
+
+
+def normalise_options(row: Function, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a function in the form that algorithms take; those at their default left out."""
+    # names first: unknown ones, then missing ones
+    known = {o.name: o.default for o in row.options}
+    for name in options:
+        if name not in known:
+            raise UnknownName("option", name, known, row.name)
+    missing = [o for o, value in known.items() if value is Parameter.empty and o not in options]
+    if missing:
+        accepted = f"it needs the option {' and '.join(missing)}"
+        raise InvalidArgument("function", row.name, accepted)
+    # values, and defaults left out so that equal calls have equal keys
+    plain = {o: _normalise_option(o, value) for o, value in options.items()}
+    return {o: value for o, value in plain.items() if value is not None and value != known[o]}
+
+
+_LISTS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "forces": (
+        "(frame, reference)",
+        lambda x: isinstance(x, tuple) and len(x) == 2 and all(isinstance(y, str) for y in x),
+    ),
+    "axes": (f"axes, {', '.join(TASK_AXES)}", TASK_AXES.__contains__),
+    "prescribed": ("names of joints", lambda x: isinstance(x, str)),
+    "constraints": ("constraints, Loop or Contact", lambda x: isinstance(x, Loop | Contact)),
+}
+"""Options that are lists: what they hold, and whether an item is one of that."""
+
+
+def _normalise_option(option: str, value: Any) -> Any:
+    """The value of an option in the form that algorithms take; None stands for its default."""
+    if option in _LISTS:
+        accepted, sound = _LISTS[option]
+        if value is None:
+            return None
+        if not isinstance(value, Iterable) or isinstance(value, str):
+            raise WrongType(option, value, f"it is a list of {accepted}")
+        items = tuple(tuple(x) if isinstance(x, list) else x for x in value)
+        if not all(map(sound, items)):
+            raise InvalidArgument(option, value, f"it is a list of {accepted}")
+        return items
+    if option == "stabilisation":
+        if value is None:
+            return None
+        if not (isinstance(value, numbers.Real) and 0.0 <= float(value) < float("inf")):
+            raise InvalidArgument(option, value, "it is a rate in 1/s, zero or more")
+        return float(value)
+    if option == "friction":
+        if not isinstance(value, bool | np.bool_ | int):
+            raise WrongType("friction", value, "it is True or False")
+        return bool(value)
+    if not isinstance(value, str):
+        raise UnknownName(option, value, ())
+    return str(value)
+
+
+def as_floats(what: str, given: Any) -> np.ndarray:
+    """An array of floats, of any shape."""
+    try:
+        return np.asarray(given, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgument(what, given, "it needs an array of numbers") from error
+
+
+def _nested_scalars(x: np.ndarray, core: int) -> Any:
+    """Nested lists of scalars over the last axes: numbers for one state, arrays for a batch."""
+    if x.ndim == core:
+        return x.tolist()
+    front = np.ascontiguousarray(np.moveaxis(x, range(-core, 0), range(core)))
+    return [list(part) for part in front] if core == 2 else list(front) if core else front
+
+
+def casadi_function(row: Function, model: Model, options: Mapping[str, Any]) -> casadi.Function:
+    """The function as a CasADi function of the same text.
+
+    A vector is a column; an output of more than two axes has its leading axes folded into rows.
+    """
+    import casadi
+
+    # the algorithm on symbols instead of numbers
+    dims = sizes(model, options)
+    arguments = [a for a in row.inputs if a.shape[:1] != ("nw",) or dims["nw"]]
+    symbols = [casadi.SX.sym(a.name, *a.shape_in(dims)) for a in arguments]
+    scalars = [
+        _casadi_elements(s, a.shape_in(dims)) for s, a in zip(symbols, arguments, strict=True)
+    ]
+    values = row.flat(row.algorithm(model, *scalars, **options), dims)
+    # scalars, row by row, as matrices
+    outputs = []
+    for value, output in zip(values, row.outputs, strict=True):
+        shape = output.shape_in(dims)
+        columns = shape[-1] if len(shape) > 1 else 1
+        rows = len(value) // columns if columns else shape[0]
+        flat = casadi.vertcat(casadi.SX(0, 1), *value)
+        outputs.append(casadi.reshape(flat, columns, rows).T)
+    inputs, results = ([a.name for a in side] for side in (arguments, row.outputs))
+    return casadi.Function(row.name, symbols, casadi.cse(outputs), inputs, results)
+
+
+def _casadi_elements(symbol: Any, core: tuple[int, ...]) -> Any:
+    """The entries of a symbol as nested lists."""
+    if not core:
+        return symbol
+    if len(core) == 1:
+        return [symbol[i] for i in range(core[0])]
+    return [[symbol[i, j] for j in range(core[1])] for i in range(core[0])]

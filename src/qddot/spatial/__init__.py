@@ -1,0 +1,1 @@
+"""Scalars, vectors, transforms, motions, forces, inertias and manifolds over any scalar."""

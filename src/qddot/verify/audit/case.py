@@ -1,0 +1,74 @@
+"""The case of an audit: a robot with the evidence on each of its links."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from qddot.verify.audit.evidence import Evidence, TwinEvidence
+from qddot.verify.audit.geometry import Geometry, geometry_of
+from qddot.verify.audit.records import Inertial, RobotRecord, pose_of
+from qddot.verify.audit.solids import Array
+from qddot.verify.audit.symmetry import Twin, find_twins
+
+__all__ = ["AuditCase", "gather_evidence"]
+
+
+@dataclass(frozen=True)
+class AuditCase:
+    """A robot with the inertias that are taken to be meant, and the evidence on each link."""
+
+    robot: RobotRecord
+    geometries: Mapping[str, Geometry]
+    twins: Mapping[str, tuple[Twin, ...]]
+    frames: Mapping[str, tuple[tuple[str, Array], ...]]
+
+    def evidence(self, name: str) -> Evidence:
+        """The evidence on a link, with the inertias of its twins in this case."""
+        twins = []
+        for twin in self.twins.get(name, ()):
+            i = self.robot.links[twin.name].inertial
+            if i is None or not i.is_finite or not i.has_mass or not i.has_rotational_inertia:
+                continue
+            # the inertia of the twin in coordinates of the link, under each map that may hold
+            mapped = (Inertial(i.mass, Q @ i.com, np.eye(3), Q @ i.tensor @ Q.T) for Q in twin.maps)
+            twins.append(TwinEvidence(twin.name, tuple(mapped), twin.mirrored))
+        link, geometry = self.robot.links[name], self.geometries[name]
+        return Evidence(link, geometry, tuple(twins), self.frames[name])
+
+    def with_inertial(self, name: str, inertial: Inertial) -> AuditCase:
+        """The case in which a link has another inertia than the file says."""
+        return replace(self, robot=self.robot.with_inertial(name, inertial))
+
+
+def gather_evidence(
+    robot: RobotRecord, on_step: Callable[[str, int, int], None] | None = None
+) -> AuditCase:
+    """The evidence on a robot; reading meshes for the first time takes a while."""
+    geometries = {}
+    for k, (name, link) in enumerate(robot.links.items()):
+        if on_step:
+            on_step(f"shapes of {name}", k, len(robot.links))
+        geometries[name] = geometry_of(robot, link)
+    # the size of the whole robot, known to every link
+    poses = robot.zero_poses()
+    places = np.array([pose.p for pose in poses.values()])
+    reach = float(np.linalg.norm(np.ptp(places, axis=0))) + max(g.size for g in geometries.values())
+    geometries = {name: replace(g, reach=reach) for name, g in geometries.items()}
+    # frames other than a link's own, by their rotation in the link; each rotation once
+    frames: dict[str, tuple[tuple[str, Array], ...]] = {}
+    for name, link in robot.links.items():
+        named = [
+            ("its parent link", link.pose.R.T),
+            ("the whole robot at zero angles", poses[name].R.T),
+            *((f"its {s.role} {s.kind}", pose_of(s.placement).R) for s in link.shapes),
+        ]
+        seen, chosen = [np.eye(3)], []
+        for words, R in named:
+            if np.isfinite(R).all() and not any(np.allclose(R, S, atol=1e-4) for S in seen):
+                seen.append(R)
+                chosen.append((words, R))
+        frames[name] = tuple(chosen)
+    return AuditCase(robot, geometries, find_twins(robot, geometries), frames)

@@ -1,0 +1,84 @@
+"""Any description file, or a robot by name, as a record for an audit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from qddot.errors import DescriptionError
+from qddot.loaders.description import suppress_warnings
+from qddot.loaders.formats import needs_expansion
+from qddot.loaders.load import locate_source
+from qddot.loaders.sdf import describe_sdf
+from qddot.loaders.shapes import shapes_of_sdf
+from qddot.loaders.urdf import expand_xacro
+from qddot.loaders.xml import parse_xml, read_file
+from qddot.model.links import Link
+from qddot.verify.audit.read_mjcf import read_mjcf
+from qddot.verify.audit.read_urdf import read_urdf
+from qddot.verify.audit.records import (
+    Inertial,
+    JointRecord,
+    LinkRecord,
+    RobotRecord,
+    pose_of,
+    shapes_by_link,
+)
+
+__all__ = ["read_robot"]
+
+
+def read_robot(source: str | Path, trust: bool = False) -> RobotRecord:
+    """The record of a URDF, xacro, MJCF or SDF file, or of a robot by name.
+
+    The text of a file is kept for fixes where its own values are the robot's: in URDF and MJCF.
+    """
+    path = locate_source(source)
+    content = read_file(path)
+    root = parse_xml(content, str(path))
+    if root.tag == "robot":
+        if needs_expansion(path, root, trust):
+            text = expand_xacro(path, trust=trust)
+            return read_urdf(parse_xml(text, f"{path} (expanded)"), path, None)
+        return read_urdf(root, path, _decode_text(path, content))
+    if root.tag in ("mujoco", "mujocoinclude"):
+        with suppress_warnings():
+            return read_mjcf(path, _decode_text(path, content))
+    if root.tag == "sdf":
+        description, shapes = describe_sdf(root, path), shapes_of_sdf(root, path)
+        links = {link.name: _record_of_link(link) for link in description.links}
+        links = shapes_by_link(links, shapes.found)
+        return RobotRecord(description.name, "sdf", path, links, None, shapes.unread)
+    raise root.error("is neither URDF (<robot>), MJCF (<mujoco>) nor SDF (<sdf>)")
+
+
+def _decode_text(path: Path, content: bytes) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise DescriptionError(path, "is not UTF-8 text; save it as such") from error
+
+
+def _record_of_link(link: Link) -> LinkRecord:
+    """The record of a link of a description, whose inertia is in the axes of the link."""
+    inertia, joint = link.inertia, link.joint
+    drive, limits = joint.drivetrain, joint.limits
+    tensor = np.array([list(row) for row in inertia.tensor_at_com.rows], float)
+    inertial = Inertial(float(inertia.mass), np.array(list(inertia.com)), np.eye(3), tensor)
+    record = JointRecord(
+        name=joint.name,
+        kind=joint.kind.name,
+        damping=float(drive.damping),
+        friction=float(drive.friction),
+        armature=float(drive.reflected_inertia),
+        effort=limits.effort,
+        velocity=limits.velocity,
+    )
+    return LinkRecord(
+        name=link.name,
+        parent=link.parent,
+        pose=pose_of(link.placement),
+        joints=(record,) if joint.kind.nv else (),
+        inertial=inertial if inertia.mass else None,
+    )

@@ -1,0 +1,165 @@
+"""One text, many scalars: every operation and every catalogue function on every back end."""
+
+from __future__ import annotations
+
+import cmath
+import math
+
+import casadi
+import mpmath
+import numpy as np
+import pytest
+from everything import everything_robot
+
+import qddot
+from qddot.algorithms.catalogue import CATALOGUE
+from qddot.model.links import Contact, Loop
+from qddot.robot.robot import Robot
+from qddot.spatial import scalar
+from qddot.spatial.algebra import Transform
+
+OPTIONS = {
+    "frame": "f2",
+    "reference": "local_world_aligned",
+    "forces": (("f1", "world"), ("f2", "local")),
+    "friction": True,
+    "axes": ("rz", "x", "y"),
+    "prescribed": ("j1", "j3"),
+    "constraints": (
+        Contact("f0"),
+        Loop("hinge", "revolute", "f2", "f6", (1.0, 2.0, 2.0)),
+        Loop("tie", "weld", "f3", "f8", rows=("x", "rz")),
+        Contact("f8", "surface", Transform.identity(), rows=("z", "rx")),
+    ),
+    "stabilisation": 3.0,
+}
+
+
+def every_operation(x, y):
+    """A function of two numbers that uses the whole closed list of operations."""
+    big = scalar.where(scalar.less(x, y), scalar.sqrt(x * x + y * y), x / y)
+    jumps = scalar.sign(x - y) * 0.5 + scalar.floor(x + 0.25)
+    return scalar.sin(x) + scalar.cos(y) * big - scalar.atan2(x, y) + jumps
+
+
+@pytest.mark.parametrize(("x", "y"), [(0.3, 1.2), (1.7, 0.4), (-0.6, 0.9), (-1.5, -0.2)])
+def test_every_operation_on_every_back_end(x, y):
+    norm, angle = math.hypot(x, y), math.atan2(x, y)
+    big = norm if x < y else x / y
+    jumps = math.copysign(0.5, x - y) + math.floor(x + 0.25)
+    expected = math.sin(x) + math.cos(y) * big - angle + jumps
+    assert every_operation(x, y) == pytest.approx(expected, rel=1e-15)
+    assert every_operation(np.array([x]), np.array([y]))[0] == pytest.approx(expected, rel=1e-15)
+    assert every_operation(complex(x), complex(y)) == pytest.approx(expected, rel=1e-15)
+    a, b = casadi.SX.sym("a"), casadi.SX.sym("b")
+    f = casadi.Function("f", [a, b], [every_operation(a, b)])
+    assert float(f(x, y)) == pytest.approx(expected, rel=1e-15)
+    with mpmath.workdps(40):
+        assert float(every_operation(mpmath.mpf(x), mpmath.mpf(y))) == pytest.approx(
+            expected, rel=1e-15
+        )
+
+
+@pytest.mark.parametrize("x", [0.3, 2.0, -2.0])
+def test_complex_step_through_every_operation(x):
+    y, step = 0.7, 1e-30
+    slope = every_operation(complex(x, step), complex(y)).imag / step
+    array = every_operation(np.array([complex(x, step)]), np.array([complex(y)]))[0].imag / step
+    with mpmath.workdps(40):
+        expected = float(mpmath.diff(lambda t: every_operation(t, mpmath.mpf(y)), x))
+    assert slope == pytest.approx(expected, rel=1e-13)
+    assert array == pytest.approx(expected, rel=1e-13)
+    assert cmath.isfinite(slope)
+
+
+def arguments(robot: Robot, row, rng):
+    """Random inputs and all options of a catalogue function."""
+    options = {o.name: OPTIONS[o.name] for o in row.options}
+    inputs = []
+    for argument in row.inputs:
+        if argument.shape == ("nq",):
+            inputs.append(robot.random(rng))
+        else:
+            nc = sum(c.size for c in OPTIONS["constraints"])
+            shapes = {"nv": (robot.nv,), "nw": (2, 6), "nc": (nc,)}
+            inputs.append(rng.normal(size=shapes[argument.shape[0]] if argument.shape else ()))
+    return inputs, options
+
+
+def results(value) -> tuple:
+    """The outputs of a function, also where there is only one."""
+    return value if isinstance(value, tuple) else (value,)
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_casadi_equals_interpreted(name):
+    robot, rng = everything_robot(), np.random.default_rng(2)
+    row = CATALOGUE[name]
+    f = robot.casadi(name, **{o.name: OPTIONS[o.name] for o in row.options})
+    assert f.name_in() == [a.name for a in row.inputs]
+    for _ in range(3):
+        inputs, options = arguments(robot, row, rng)
+        interpreted = results(robot.call(name, *inputs, **options))
+        assert len(interpreted) == len(row.outputs)
+        for ours, theirs in zip(interpreted, results(f(*inputs)), strict=True):
+            symbolic = np.array(theirs).reshape(ours.shape)
+            scale = max(1.0, np.abs(ours).max(initial=0.0))
+            assert np.abs(symbolic - ours).max(initial=0.0) <= 1e-12 * scale
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_batch_equals_single_states(name):
+    robot, rng = everything_robot(), np.random.default_rng(4)
+    row = CATALOGUE[name]
+    states = [arguments(robot, row, rng) for _ in range(4)]
+    stacked = [
+        np.stack(x).reshape(2, 2, *np.shape(x[0]))
+        for x in zip(*(s for s, _ in states), strict=True)
+    ]
+    batches = results(robot.call(name, *stacked, **states[0][1]))
+    singles = [results(robot.call(name, *inputs, **options)) for inputs, options in states]
+    for batch, *single in zip(batches, *singles, strict=True):
+        batch = batch.reshape(4, *single[0].shape)
+        np.testing.assert_allclose(batch, single, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_each_row_has_a_method_with_documentation(name):
+    method = getattr(Robot, name)
+    assert CATALOGUE[name].doc in method.__doc__
+    assert CATALOGUE[name].doc.endswith((".", ")", "."))
+    for argument in (*CATALOGUE[name].inputs, *CATALOGUE[name].outputs):
+        if argument.name != "f_ext":  # given by wrenches, which have their own shapes
+            shape = ", ".join(("...", *argument.shape))
+            assert f"{argument.name}: ({shape}) " in method.__doc__
+
+
+def test_derivatives_of_the_manifold_at_zero_are_finite():
+    """Automatic differentiation through integrate and difference at a zero step."""
+    robot = everything_robot()
+    q, dv = casadi.SX.sym("q", robot.nq), casadi.SX.sym("dv", robot.nv)
+    there = robot.casadi("integrate")(q, dv)
+    back = robot.casadi("difference")(q, there)
+    slope = casadi.Function("s", [q, dv], [casadi.jacobian(back, dv)])
+    at = np.array(slope(robot.random(0), np.zeros(robot.nv)))
+    np.testing.assert_allclose(at, np.eye(robot.nv), atol=1e-12)
+
+
+def test_shape_errors_say_what_is_needed():
+    robot = everything_robot()
+    with pytest.raises(
+        qddot.QddotError, match=r"gravity: q must have shape \(\.\.\., nq=19\), got \(3,\)"
+    ):
+        robot.gravity(np.zeros(3))
+    with pytest.raises(qddot.QddotError, match=r"batch shapes q \(2,\), v \(3,\) do not broadcast"):
+        robot.bias(robot.random(0, 2), np.zeros((3, robot.nv)))
+    with pytest.raises(qddot.QddotError, match="it needs an array of numbers"):
+        robot.gravity(["a"] * robot.nq)
+    with pytest.raises(qddot.QddotError, match="it needs an array of numbers"):
+        robot.gravity([None] * robot.nq)
+    with pytest.raises(qddot.QddotError, match="no frame 'f22' in 'random'; closest: 'f2'"):
+        robot.frame_pose(robot.neutral(), "f22")
+    with pytest.raises(qddot.QddotError, match="no reference 'wrld'; closest: 'world'"):
+        robot.frame_jacobian(robot.neutral(), "f1", "wrld")
+    with pytest.raises(qddot.QddotError, match="no function 'mass_matrx'; closest: 'mass_matrix'"):
+        robot.casadi("mass_matrx")

@@ -1,0 +1,289 @@
+"""`qddot simulate` as a user meets it, the files it keeps, and the rollouts of the benchmark."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bench_settings import TINY
+from native_cases import cold_cache  # noqa: F401
+from typer.testing import CliRunner
+
+import qddot
+from qddot import bench
+from qddot.bench import rollouts as bench_rollouts
+from qddot.bench.goals import judge_goals
+from qddot.bench.measure import Clock
+from qddot.cli import app
+from qddot.errors import DescriptionError, InvalidArgument, MissingPackage
+from qddot.robot.robot import Robot
+from qddot.simulate import load_trajectory, rollout, save_trajectory
+
+ARM = Robot(qddot.load("planar_2r").model)
+
+
+def run(*args: str):
+    return CliRunner(env={"QDDOT_NATIVE": "1"}).invoke(app, ["simulate", *args])
+
+
+def test_a_free_swing_is_told_and_drawn(tmp_path):
+    picture = tmp_path / "swing.png"
+    result = run("double_pendulum", "--time", "0.3", "--dt", "0.01", "--plot", str(picture))
+    assert result.exit_code == 0, result.output
+    words = " ".join(result.stdout.split())
+    for expected in ("let go at rest", "30 steps", "energy ledger", "acceptable", "status: ok"):
+        assert expected in words
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_json_and_exit_code_of_a_bad_motion():
+    result = run(
+        "double_pendulum", "--integrator", "euler", "--dt", "0.05", "--time", "5", "--json"
+    )
+    report = json.loads(result.stdout)
+    assert result.exit_code == 1
+    assert report["status"]["label"] == "energy_gain"
+    assert report["status"]["step"] > 0
+    assert report["status"]["remedy"]
+    assert report["drift"]["acceptable"] is False
+    assert report["energy"]["residual"] > 0
+
+
+def test_a_solver_that_did_not_converge_is_told():
+    args = ("double_pendulum", "--integrator", "backward_euler", "--time", "1", "--state", "random")
+    result = run(*args, "--dt", "0.1")
+    assert result.exit_code == 1
+    words = " ".join(result.stdout.split())
+    assert re.search(r"status: not_converged \(backward_euler\) at step \d+", words), words
+    assert "take a shorter step" in words
+    shorter = run(*args, "--dt", "0.005", "--json")
+    report = json.loads(shorter.stdout)
+    assert report["status"]["label"] == "ok"
+    # it is solved, but backward Euler damps, which is no success either
+    assert (report["drift"]["kind"], report["drift"]["acceptable"]) == ("loss", False)
+    assert shorter.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    "args", [["ur5e"], ["panda"], ["z1", "--friction"], ["planar_2r", "--time", "2"]]
+)
+def test_the_first_simulation_of_a_robot_is_sound(args):
+    """Let go at rest it falls against its stops, and the account of energy closes."""
+    result = run(args[0], "--time", "0.6", *args[1:], "--json")
+    report = json.loads(result.stdout)
+    assert result.exit_code == 0, report
+    assert report["status"]["label"] == "ok"
+    assert report["drift"]["acceptable"]
+    assert report["energy"]["contact"] > 0.0
+    loose = run(args[0], "--time", "0.6", *args[1:], "--no-stops", "--json")
+    assert json.loads(loose.stdout)["status"]["label"] == "limit_violated"
+    assert loose.exit_code == 1
+
+
+def test_energy_that_is_not_kept_is_no_success():
+    # the states stay finite and small, but a fifth of the energy is gone
+    result = run("double_pendulum", "--integrator", "rk4", "--dt", "0.1", "--time", "5", "--json")
+    report = json.loads(result.stdout)
+    assert report["status"]["label"] == "ok"
+    assert report["drift"]["acceptable"] is False
+    assert result.exit_code == 1
+
+
+def test_a_robot_held_by_torques_keeps_its_energy():
+    result = run("panda", "--torque", "gravity", "--time", "0.5")
+    words = " ".join(result.stdout.split())
+    assert result.exit_code == 0, words
+    assert "energy: kept" in words
+    assert "NOT acceptable" not in words
+
+
+def test_a_start_beyond_a_limit_is_said():
+    result = run("panda", "--state", "neutral", "--time", "0.01")
+    assert result.exit_code == 1
+    assert "starts beyond its limit" in " ".join(result.stdout.split())
+
+
+def test_gravity_holds_an_arm():
+    result = run("ur5e", "--torque", "gravity", "--time", "0.05", "--dt", "0.005", "--json")
+    report = json.loads(result.stdout)
+    assert result.exit_code == 0, report
+    np.testing.assert_allclose(report["end"]["q"], report["start"]["q"], atol=1e-9)
+
+
+def test_torques_of_the_joints_leave_the_base_alone():
+    result = run("quadruped", "--torque", "0.1", "--time", "0.002", "--dt", "0.001", "--json")
+    assert result.exit_code == 0, result.output
+    end = json.loads(result.stdout)["end"]["v"]
+    assert np.abs(end).max() > 0
+
+
+def test_ground_carries_and_stops_stop():
+    fall = ["quadruped", "--state", "home", "--time", "0.02", "--dt", "0.001", "--json"]
+    free, standing = (json.loads(run(*fall, *more).stdout) for more in ([], ["--ground"]))
+    assert abs(free["energy"]["contact"]) < 1e-9
+    assert standing["energy"]["spring"] > 0.0
+    assert standing["end"]["v"][2] > free["end"]["v"][2] + 2e-3
+    assert standing["integrator"] == "semi_implicit"
+    # a random start may be below the ground, and is put on it
+    below, on = (
+        json.loads(run("quadruped", *fall[3:], *more).stdout) for more in ([], ["--ground"])
+    )
+    assert on["status"]["label"] == "ok"
+    assert on["start"]["q"][2] > below["start"]["q"][2] + 0.02
+
+
+def documented_commands() -> list[list[str]]:
+    """All `qddot simulate` and `qddot integrators` lines of README and docs."""
+    root = Path(__file__).resolve().parents[2]
+    pages = [root / "README.md", *sorted((root / "docs").glob("*.md"))]
+    lines = (line.strip() for page in pages for line in page.read_text().splitlines())
+    return [x.split()[1:] for x in lines if re.match(r"qddot (simulate|integrators) \w", x)]
+
+
+@pytest.mark.parametrize("args", documented_commands(), ids=" ".join)
+def test_commands_of_the_docs_succeed(args, tmp_path, monkeypatch):
+    if any(x.endswith(".mcap") for x in args):
+        pytest.importorskip("mcap")
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner(env={"QDDOT_NATIVE": "1"}).invoke(app, args)
+    assert result.exit_code == 0, result.output
+    assert "NOT acceptable" not in result.output
+    written = [x for x in args if Path(x).suffix in (".png", ".npz", ".mcap")]
+    assert sorted(written) == sorted(file.name for file in tmp_path.iterdir())
+
+
+def test_open_loops_are_told():
+    result = run("four_bar", "--time", "0.01", "--json")
+    assert "left open" in result.stderr
+    assert json.loads(result.stdout)["open_loops"] > 0
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["planar_2r", "--integrator", "rk5"], "rk4"),
+        (["planar_2r", "--torque", "1,2,3"], "2 with commas"),
+        (["planar_2r", "--torque", "much"], "gravity"),
+        (["planar_2r", "--state", "asleep"], "neutral"),
+        (["planar_2r", "--dt", "0"], "above zero"),
+        (["planar_2r", "--time", "nan"], "above zero"),
+        (["planar_2r", "--time", "0.01", "--save", "x.txt"], ".npz or .mcap"),
+        (["planar_2r", "--time", "0.01", "--save", "/nowhere/x.npz"], "cannot write"),
+        (["planar_2r", "--time", "0.01", "--plot", "/nowhere/x.png"], "cannot write"),
+    ],
+)
+def test_wrong_input_is_one_message(args, words):
+    result = run(*args)
+    assert result.exit_code == 2
+    assert words in " ".join(result.stderr.split())
+
+
+def test_an_archive_has_all_of_it(tmp_path):
+    file = tmp_path / "x.npz"
+    found = rollout(ARM, np.zeros((3, 2)), [0.1, 0.2], [[1.0, 0.0]], dt=1e-3, steps=4)
+    save_trajectory(ARM, found, file)
+    kept = load_trajectory(file)
+    for name in ("time", "q", "v", "tau"):
+        np.testing.assert_array_equal(kept[name], getattr(found, name))
+    assert kept["joints"].tolist() == list(ARM.joint_names)
+    assert kept["label"].tolist() == ["ok"] * 3
+    assert float(kept["dt"]) == 1e-3
+    assert [f.name for f in tmp_path.iterdir()] == ["x.npz"]
+
+
+def test_what_is_no_archive(tmp_path):
+    bad = tmp_path / "x.npz"
+    bad.write_text("no")
+    with pytest.raises(DescriptionError):
+        load_trajectory(bad)
+    np.savez(bad, a=1)
+    with pytest.raises(DescriptionError, match="it has a"):
+        load_trajectory(bad)
+
+
+def test_mcap_has_a_message_a_sample(tmp_path):
+    reader = pytest.importorskip("mcap.reader")
+    file = tmp_path / "x.mcap"
+    tau = np.zeros((4, 2))
+    tau[2] = np.nan
+    found = rollout(ARM, [0.1, 0.2], [0.3, 0.4], tau, dt=1e-3, steps=4)
+    save_trajectory(ARM, found, file)
+    with file.open("rb") as stream:
+        log = reader.make_reader(stream)
+        rows = [(m.log_time, json.loads(m.data)) for _, _, m in log.iter_messages(["/state"])]
+        (facts,) = log.iter_metadata()
+    assert [t for t, _ in rows] == [0, 10**6, 2 * 10**6, 3 * 10**6, 4 * 10**6]
+    np.testing.assert_allclose([row["q"] for _, row in rows[:3]], found.q[:3])
+    assert rows[-1][1]["q"] == [None, None]
+    assert json.loads(facts.metadata["joints"]) == list(ARM.joint_names)
+    assert facts.metadata["status"].startswith("nan_input")
+
+
+def test_mcap_needs_its_package_and_one_trajectory(tmp_path, monkeypatch):
+    batch = rollout(ARM, np.zeros((3, 2)), [0, 0], dt=1e-3, steps=1)
+    if importlib.util.find_spec("mcap"):
+        with pytest.raises(InvalidArgument, match="one trajectory"):
+            save_trajectory(ARM, batch, tmp_path / "x.mcap")
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda n: None if n == "mcap" else find(n))
+    with pytest.raises(MissingPackage, match="pip install"):
+        save_trajectory(ARM, batch, tmp_path / "x.mcap")
+
+
+@pytest.fixture
+def small(monkeypatch):
+    if not bench_rollouts._FOLDER.is_dir():
+        pytest.skip("no folder of Menagerie robots is beside the repository")
+    monkeypatch.setattr(bench_rollouts, "_STEPS", 5)
+    monkeypatch.setattr(bench_rollouts, "_STATES", 8)
+    monkeypatch.setattr(bench_rollouts, "_FEW", 4)
+    monkeypatch.setattr(bench_rollouts, "_LARGE", 16)
+
+
+def test_a_rollout_is_measured_beside_mujoco(small):
+    plan = bench.Plan((), (), TINY, ("UR5e",))
+    data = bench.benchmark(plan, lambda *_: None)
+    (row,) = data["rollouts"]
+    assert row["status"] == "ok", row
+    assert row["apart"] < 1e-10
+    assert row["two_states"] == 16
+    assert row["ratio"] == pytest.approx(row["mujoco_us"] / row["us"])
+    (verdict,) = (v for v in judge_goals(data) if "contact-free" in v.goal.claim)
+    assert verdict.worst == ("UR5e rollout", row["ratio"])
+    assert "| UR5e | 6 | 8 × 5 |" in bench.page(data)
+    assert json.loads(json.dumps(data["rollouts"])) == data["rollouts"]
+
+
+def test_a_rollout_that_disagrees_is_not_timed(small, monkeypatch):
+    monkeypatch.setattr(bench_rollouts, "_SAME", "euler")
+    row = bench_rollouts.measure_rollout(Clock(TINY), "UR5e")
+    assert row["status"] == "DISAGREES"
+    assert "us" not in row
+    assert bench.disagreements({"rollouts": [row], "rows": []})
+
+
+def test_a_robot_that_is_not_there_is_said(monkeypatch, tmp_path):
+    monkeypatch.setattr(bench_rollouts, "_FOLDER", tmp_path)
+    monkeypatch.setitem(bench_rollouts.ROLLOUTS, "UR5e", ("no_such_robot", "x"))
+    row = bench_rollouts.measure_rollout(Clock(TINY), "UR5e")
+    assert row["status"] == "SKIPPED"
+    assert "no_such_robot" in row["reason"]
+
+
+def test_the_page_of_the_docs_runs(tmp_path):
+    pytest.importorskip("mujoco")
+    page = Path(__file__).resolve().parents[2] / "docs" / "simulation.md"
+    code = "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(), re.S))
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "QDDOT_NATIVE": "1"},
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert "energy_gain" in result.stdout

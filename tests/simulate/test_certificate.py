@@ -1,0 +1,190 @@
+"""Motions to a tolerance against SciPy, and the certificate against the theory of integrators."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from native_cases import cold_cache  # noqa: F401
+from rollouts import start, tree, undamped
+from scipy.integrate import solve_ivp
+from typer.testing import CliRunner
+
+import qddot
+from qddot.cli import app
+from qddot.errors import BatchMismatch, InvalidArgument, ShapeMismatch, UnknownName
+from qddot.robot.robot import Robot
+from qddot.simulate import certificate, certify, integrate_adaptive, rollout
+from qddot.simulate.certificate import Measured, plot
+
+
+def pendulum(native: bool = True) -> Robot:
+    return Robot(qddot.load("double_pendulum").model, native=native)
+
+
+def test_a_chaotic_pendulum_is_followed_to_the_tolerance():
+    robot, zero = pendulum(), np.zeros(2)
+
+    def rate(t, y):
+        return np.concatenate([y[2:], robot.forward_dynamics(y[:2], y[2:], zero)])
+
+    def end(start, tolerance):
+        found = integrate_adaptive(robot, start[:2], start[2:], None, [0, 10], tolerance, tolerance)
+        assert found.done
+        return np.concatenate([found.q[-1], found.v[-1]])
+
+    y0 = np.array([2.0, 0.5, 0.0, 0.0])
+    exact = solve_ivp(rate, (0, 10), y0, method="DOP853", rtol=1e-13, atol=1e-14).y[:, -1]
+    coarse, fine = (np.abs(end(y0, x) - exact).max() for x in (1e-9, 1e-10))
+    # an error at the start grows by more than a million
+    assert np.abs(end(y0 + 1e-7, 1e-9) - exact).max() > 0.3
+    assert fine < 2e-2
+    assert math.log10(coarse / fine) == pytest.approx(1.0, abs=0.1)
+
+
+@pytest.mark.parametrize("kinds", [("free", "revolute"), ("ball", "prismatic"), ("planar",)])
+def test_motions_on_manifolds_are_those_of_fine_fixed_steps(kinds):
+    robot = Robot(undamped(tree(*kinds)).model, native=True)
+    q, v = start(robot)
+    tau = np.random.default_rng(1).normal(size=(2, robot.nv))
+    found = integrate_adaptive(robot, q, v, tau, [0.0, 0.15, 0.3], 1e-11, 1e-12)
+    exact = rollout(robot, q, v, tau, dt=1e-3, steps=300, every=150, integrator="dormand_prince")
+    np.testing.assert_allclose(robot.difference(exact.q, found.q), 0.0, atol=1e-9)
+    np.testing.assert_allclose(found.v, exact.v, atol=1e-9)
+
+
+def test_each_state_of_a_batch_has_its_own_steps():
+    robot = pendulum(native=False)
+    q = np.array([[0.1, 0.0], [2.0, 1.0], [np.nan, 0.0]])
+    v = np.array([[0.0, 0.0], [30.0, -20.0], [0.0, 0.0]])
+    found = integrate_adaptive(robot, q, v, None, [0.0, 0.04, 0.08], 1e-6, 1e-8)
+    assert found.q.shape == (3, 3, 2)
+    assert found.done.tolist() == [True, True, False]
+    assert np.isnan(found.q[2, 1:]).all()
+    assert found.accepted[1] > found.accepted[0] > 0
+    for k in range(2):
+        alone = integrate_adaptive(robot, q[k], v[k], None, [0.0, 0.04, 0.08], 1e-6, 1e-8)
+        np.testing.assert_array_equal(alone.q, found.q[k])
+    native = integrate_adaptive(pendulum(), q, v, None, [0.0, 0.04, 0.08], 1e-6, 1e-8)
+    np.testing.assert_allclose(native.q, found.q, rtol=1e-9)
+
+
+def test_a_state_that_needs_too_many_steps_is_given_up():
+    found = integrate_adaptive(pendulum(), [2.0, 1.0], [0, 0], None, [0, 5, 10], most_steps=20)
+    assert not found.done
+    assert found.accepted + found.rejected == 20
+    assert np.isnan(found.q[1:]).all()
+
+
+def test_nothing_to_integrate_is_no_error():
+    still = integrate_adaptive(tree("fixed"), [], [], None, [0.0, 1.0])
+    assert still.q.shape == (2, 0)
+    none = integrate_adaptive(pendulum(), np.zeros((0, 2)), [0, 0], None, [0.0, 1.0])
+    assert none.q.shape == (0, 2, 2)
+    once = integrate_adaptive(pendulum(), [0.1, 0.2], [0, 0], None, [0.0])
+    np.testing.assert_array_equal(once.q, [[0.1, 0.2]])
+    wild = integrate_adaptive(pendulum(), [0.1, 0.2], [[1e200, 0], [np.inf, 0]], None, [0.0, 1.0])
+    assert not wild.done.any()
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        ({"times": [0.0, 0.0]}, InvalidArgument, "increase"),
+        ({"times": "soon"}, InvalidArgument, "seconds"),
+        ({"times": []}, InvalidArgument, "increase"),
+        ({"rtol": 0.0}, InvalidArgument, "above zero"),
+        ({"q0": [0.0]}, ShapeMismatch, "q0"),
+        ({"v0": "ab"}, InvalidArgument, "numbers"),
+        ({"tau": np.zeros((3, 2))}, ShapeMismatch, "tau"),
+        ({"q0": np.zeros((3, 2)), "v0": np.zeros((4, 2))}, BatchMismatch, "broadcast"),
+    ],
+)
+def test_what_cannot_be_integrated_is_said(changes, error, words):
+    given = {"q0": [0, 0], "v0": [0, 0], "tau": None, "times": [0.0, 1.0]} | changes
+    with pytest.raises(error, match=words):
+        integrate_adaptive(pendulum(), **given)
+
+
+def test_a_certificate_finds_what_theory_says(tmp_path):
+    found = certify(pendulum(), dt=2e-3)
+    rows = {row.name: row for row in found.rows}
+    for row in found.rows:
+        assert row.observed == pytest.approx(row.order, abs=0.15)
+        assert row.cost > 0.0
+        assert math.isnan(row.momentum)
+    omega = found.frequency
+    assert rows["euler"].stable == 0.0
+    assert rows["semi_implicit"].stable * omega == pytest.approx(2.0, rel=0.02)
+    assert rows["rk4"].stable * omega == pytest.approx(2.0 * math.sqrt(2.0), rel=0.02)
+    for name in ("backward_euler", "implicit_midpoint", "variational"):
+        assert rows[name].stable == math.inf
+    behaviour = {name: row.behaviour for name, row in rows.items()}
+    assert (behaviour["euler"], behaviour["backward_euler"]) == ("gains", "loses")
+    assert behaviour["variational"] == "bounded"
+    assert [x.use for x in found.recommendations] == ["offline", "MPC rollout", "RL", "inner loop"]
+    for choice in found.recommendations:
+        assert choice.integrator != "euler"
+        assert choice.dt <= 0.5 * rows[choice.integrator].stable
+    plot(found, tmp_path / "found.png")
+    assert (tmp_path / "found.png").stat().st_size > 10_000
+
+
+def test_a_floating_robot_is_judged_by_its_momentum():
+    robot = undamped(tree("free", "revolute"))
+    found = certify(robot, dt=0.01, integrators=["semi_implicit", "variational"])
+    euler, variational = found.rows
+    assert found.floating
+    assert math.isnan(euler.stable)
+    assert variational.momentum < 1e-11 < 1e-6 < euler.momentum
+
+
+def test_the_longest_step_follows_the_measured_errors():
+    dts = np.array([0.04, 0.02, 0.01])
+    row = Measured("x", 2, 2.0, dts, 4.0 * dts**2, np.zeros(8), 0.0, 0.0, math.nan, 1e-6)
+    for error in (1e-1, 1e-3, 1e-6):
+        assert row.longest(error) == pytest.approx(math.sqrt(error / 4.0))
+
+
+def test_the_command_line_measures_and_recommends(tmp_path):
+    run = CliRunner().invoke
+    table = run(app, ["integrators", "double_pendulum", "--plot", str(tmp_path / "a.png")])
+    assert table.exit_code == 0, table.output
+    assert "variational" in table.output
+    assert "MPC rollout" in table.output
+    answer = json.loads(run(app, ["integrators", "double_pendulum", "--json"]).stdout)
+    rows = {row["integrator"]: row for row in answer["integrators"]}
+    assert rows["backward_euler"]["unconditionally_stable"]
+    assert rows["semi_implicit"]["longest_stable_dt"] == pytest.approx(
+        answer["limit_2_over_omega"], rel=0.02
+    )
+    wrong = run(app, ["integrators", "double_pendulum", "--dt", "-1"])
+    assert wrong.exit_code == 2
+    with pytest.raises(UnknownName, match="rk4"):
+        certify(pendulum(), integrators=["rk5"])
+
+
+def test_a_use_that_no_integrator_meets_is_no_success(monkeypatch):
+    choose = certificate._choose
+    monkeypatch.setattr(
+        certificate, "_choose", lambda use, rows: None if use.name == "RL" else choose(use, rows)
+    )
+    table = CliRunner().invoke(app, ["integrators", "double_pendulum"])
+    assert table.exit_code == 1
+    assert "none is accurate and stable" in " ".join(table.output.split())
+    answer = CliRunner().invoke(app, ["integrators", "double_pendulum", "--json"])
+    assert answer.exit_code == 1
+    assert json.loads(answer.stdout)["unmet"] == ["RL"]
+
+
+def test_the_page_prints_what_it_says(capsys):
+    page = (Path(__file__).resolve().parents[2] / "docs" / "integrators.md").read_text()
+    scope: dict = {}
+    for code, said in re.findall(r"```python\n(.*?)```\n```text\n(.*?)```", page, re.S):
+        exec(code, scope)
+        assert capsys.readouterr().out == said
+    assert "certify" in scope

@@ -1,0 +1,254 @@
+"""The energy ledger against closed forms, and the kinds of drift."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from random_models import Part, build
+
+import qddot
+from qddot.errors import InvalidArgument
+from qddot.model.model import WORLD
+from qddot.robot.robot import Robot
+from qddot.simulate import EnergyLedger, energy_ledger, plot_energy, rollout
+from qddot.simulate.contact import ComplementarityContact, PenaltyContact, Plane, Scene, Sphere
+from qddot.simulate.drivetrain import Friction, Limit, LuGre, coulomb
+from qddot.simulate.feedback import PD
+
+PENDULUM = Robot(qddot.load("double_pendulum").model, native=True)
+STATE = [1.0, 0.5], [0.0, 0.0]
+
+
+def slider() -> Robot:
+    """A mass on rails, without gravity."""
+    model = build([Part("prismatic", WORLD, True, False, False, None)], 7)
+    return Robot(model).with_gravity((0.0, 0.0, 0.0))
+
+
+def ball(height: float):
+    robot = Robot(qddot.load("quadrotor").model)
+    scene = Scene([Plane()], spheres=[Sphere(robot.body_names[0], 0.1, name="ball")])
+    q = robot.neutral()
+    q[2] = height
+    return robot, scene, q
+
+
+def test_levels_are_those_of_the_robot():
+    found = rollout(PENDULUM, *STATE, dt=1e-2, steps=20)
+    ledger = energy_ledger(found)
+    np.testing.assert_allclose(ledger.kinetic, PENDULUM.kinetic_energy(found.q, found.v))
+    np.testing.assert_allclose(ledger.potential, PENDULUM.potential_energy(found.q))
+    assert not ledger.work.any()
+    assert not ledger.friction.any()
+
+
+@pytest.mark.parametrize(("every", "integrator"), [(1, "semi_implicit"), (1, "rk4"), (5, "rk4")])
+def test_work_of_a_constant_torque_is_torque_times_way(every, integrator):
+    tau = np.array([2.0, -0.5])
+    found = rollout(PENDULUM, *STATE, tau, dt=2e-3, steps=200, every=every, integrator=integrator)
+    ledger = energy_ledger(found)
+    way = (found.q - found.q[0]) @ tau
+    if integrator == "semi_implicit":
+        np.testing.assert_allclose(ledger.work, way, atol=1e-2)
+    else:
+        # whatever is kept: a constant torque works along the way of its joint
+        np.testing.assert_allclose(ledger.work, way, atol=1e-12)
+        assert not ledger.error.any()
+        assert np.abs(ledger.residual).max() < 1e-8
+        assert ledger.drift().acceptable
+
+
+def test_damping_takes_what_the_mass_loses():
+    robot = slider()
+    found = rollout(robot, [0.0], [2.0], dt=0.1, steps=30, integrator="implicit_damping")
+    ledger = energy_ledger(found)
+    m = robot.mass_matrix(np.zeros(1))[0, 0]
+    lost = 0.5 * m * (4.0 - found.v[:, 0] ** 2)
+    assert lost[-1] > 0.1 * lost.max() > 0.0
+    np.testing.assert_allclose(ledger.friction, lost, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(ledger.residual, 0.0, atol=1e-13)
+
+
+@pytest.mark.parametrize("law", [Friction, LuGre])
+def test_friction_takes_all_of_it(law):
+    robot = Robot(slider().model, native=True)
+    (name,) = robot.joint_names
+    m = robot.mass_matrix(np.zeros(1))[0, 0]
+    laws = {name: coulomb(4.0 * float(m))}
+    effect = Friction(laws) if law is Friction else LuGre(laws, 1e6, 0.0)
+    found = rollout(robot, [0.0], [2.0], dt=1e-3, steps=700, effects=[effect], record=True)
+    ledger = energy_ledger(found)
+    assert abs(found.v[-1, 0]) < 1e-3
+    assert ledger.friction[-1] == pytest.approx(2.0 * m, rel=1e-3)
+    assert found.q[-1, 0] == pytest.approx(0.5, rel=3e-3)
+    assert ledger.drift().acceptable
+
+
+def test_motors_do_only_the_work_that_their_limits_let_through():
+    robot = slider()
+    found = rollout(
+        robot,
+        [0.0],
+        [0.0],
+        [10.0],
+        dt=1e-3,
+        steps=200,
+        effects=[Limit({robot.joint_names[0]: 3.0})],
+    )
+    ledger = energy_ledger(found)
+    assert ledger.work[-1] == pytest.approx(3.0 * found.q[-1, 0], rel=1e-2)
+    assert ledger.friction[-1] == 0.0
+    assert np.abs(ledger.residual).max() < 1e-9
+
+
+def test_feedback_is_the_work_of_motors():
+    found = rollout(
+        PENDULUM, *STATE, dt=1e-3, steps=300, integrator="rk4", feedback=PD(),
+        q_ref=np.zeros(2), v_ref=np.zeros(2), kp=np.full(2, 5.0), kd=np.ones(2),
+    )  # fmt: skip
+    ledger = energy_ledger(found)
+    spring = 2.5 * (found.q[0] @ found.q[0] - found.q[-1] @ found.q[-1])
+    damper = np.trapezoid((found.v**2).sum(-1), found.time)
+    assert ledger.work[-1] == pytest.approx(spring - damper, rel=2e-2)
+    assert np.abs(ledger.residual).max() < 1e-3 * np.abs(ledger.work).max()
+
+
+@pytest.mark.parametrize("law", ["penalty", "complementarity"])
+def test_a_ball_that_comes_to_rest_gives_its_height_to_contact(law):
+    robot, scene, q = ball(0.3)
+    way = (
+        {"effects": [PenaltyContact(scene, 1e4, 3e2)]}
+        if law == "penalty"
+        else {"contact": ComplementarityContact(scene)}
+    )
+    native = Robot(robot.model, native=True)
+    found = rollout(native, q, np.zeros(6), dt=1e-4, steps=20_000, every=1, **way)
+    ledger = energy_ledger(found)
+    weight = robot.model.mass * 9.81
+    sunk = weight / 1e4 if law == "penalty" else 0.0
+    assert found.q[-1, 2] == pytest.approx(0.1 - sunk, abs=2e-4)
+    stored = 0.5 * weight * sunk
+    assert ledger.spring[-1] == pytest.approx(stored, rel=0.02, abs=1e-9)
+    assert ledger.contact[-1] == pytest.approx(weight * (0.2 + sunk) - stored, rel=2e-3)
+    assert ledger.drift().acceptable
+    assert not ledger.friction.any()
+
+
+def test_sliding_costs_energy_and_spin_does_not_matter():
+    robot, scene, q = ball(0.1)
+    native = Robot(robot.model, native=True)
+    v = np.array([1.0, 0.5, 0.0, 3.0, -2.0, 5.0])
+    found = rollout(native, q, v, dt=1e-4, steps=4000, contact=ComplementarityContact(scene))
+    ledger = energy_ledger(found)
+    taken = ledger.total[0] - ledger.total[-1]
+    assert ledger.contact[-1] == pytest.approx(taken, rel=5e-3)
+    assert ledger.contact[-1] > 0.1 * ledger.kinetic[0]
+
+
+@pytest.mark.parametrize(
+    ("integrator", "dt", "kind", "acceptable"),
+    [
+        ("euler", 2e-3, "gain", False),
+        ("semi_implicit", 2e-3, "bounded", True),
+        ("rk4", 1e-3, "kept", True),
+        ("rk4", 5e-2, "loss", True),
+        ("rk4", 1.5e-1, "loss", False),
+    ],
+)
+def test_free_swings_drift_as_their_integrators_do(integrator, dt, kind, acceptable):
+    # of one joint, so that its mass is constant and semi-implicit Euler symplectic
+    swing = PENDULUM.without_joint(PENDULUM.joint_names[1])
+    found = rollout(swing, [1.0], [0.0], dt=dt, steps=int(10.0 / dt), integrator=integrator)
+    drift = energy_ledger(found).drift()
+    assert (drift.kind, drift.acceptable) == (kind, acceptable), drift
+    assert kind in str(drift)
+
+
+def made_up(residual: np.ndarray) -> EnergyLedger:
+    time = np.linspace(0.0, 10.0, len(residual))
+    zero = np.zeros_like(time)
+    kinetic = 1.0 + residual
+    return EnergyLedger(time, kinetic, zero, zero, zero, zero, zero, zero)
+
+
+@pytest.mark.parametrize(
+    ("residual", "kind", "acceptable", "rate"),
+    [
+        (lambda t: -9e-4 * t, "loss", True, -9e-4),
+        (lambda t: -2e-3 * t, "loss", False, -2e-3),
+        (lambda t: 2e-3 * t, "gain", False, 2e-3),
+        (lambda t: 0.01 * np.sin(7 * t), "bounded", True, None),
+        (lambda t: 0.2 * np.sin(7 * t), "bounded", False, None),
+        (lambda t: 0.03 * (np.floor(3 * t) % 2), "erratic", False, None),
+        (lambda t: 1e-12 * np.sin(t), "kept", True, None),
+        (lambda t: np.where(t > 5, np.nan, 0.0), "lost", False, None),
+    ],
+)
+def test_kinds_of_drift(residual, kind, acceptable, rate):
+    drift = made_up(residual(np.linspace(0.0, 10.0, 1000))).drift()
+    assert (drift.kind, drift.acceptable) == (kind, acceptable)
+    if rate:
+        assert drift.rate == pytest.approx(rate, rel=0.05)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_rounding_of_a_large_level_is_no_drift(sign):
+    # a robot at rest: nothing is at play but the rounding of 50 J
+    time = np.linspace(0.0, 2.0, 500)
+    zero = np.zeros_like(time)
+    potential = 50.0 + sign * 1e-13 * time
+    still = EnergyLedger(time, zero, potential, zero, zero, zero, zero, zero)
+    assert still.drift().kind == "kept"
+    assert abs(still.drift().rate) < 1e-6
+    assert still.drift().largest < 1e-6
+    # of single precision more is rounding, and a true gain is none of either
+    single = np.finfo(np.float32).eps
+    swaying = EnergyLedger(time, zero, 50.0 + sign * 1e-3 * time, *[zero] * 5, float(single))
+    assert swaying.drift().kind == "kept"
+    gaining = EnergyLedger(time, 1e-3 * time, 0.0 * time + 50.0, *[zero] * 5)
+    assert (gaining.drift().kind, gaining.drift().acceptable) == ("gain", False)
+
+
+def test_a_robot_at_rest_under_gravity_keeps_its_energy():
+    found = rollout(
+        PENDULUM, STATE[0], np.zeros(2), PENDULUM.gravity(STATE[0]), dt=1e-3, steps=2000
+    )
+    drift = energy_ledger(found).drift()
+    assert (drift.kind, drift.acceptable) == ("kept", True), drift
+    kind = np.float32
+    q, v = np.array(STATE[0], kind), np.zeros(2, kind)
+    tau = PENDULUM.gravity(STATE[0]).astype(kind)
+    drift = energy_ledger(rollout(PENDULUM, q, v, tau, dt=1e-3, steps=200)).drift()
+    assert drift.acceptable, drift
+
+
+def test_batches_have_a_ledger_each():
+    q = np.stack([STATE[0], [0.2, 0.1]])
+    inertia = PENDULUM.inertial_parameters * np.array([1.0, 2.0])[:, None, None]
+    given = {"dt": 1e-2, "steps": 15, "parameters": {"inertia": inertia}}
+    both = energy_ledger(rollout(PENDULUM, q, np.zeros(2), [0.3, 0.0], **given))
+    heavy = PENDULUM.with_parameters(inertia[1])
+    alone = energy_ledger(rollout(heavy, q[1], np.zeros(2), [0.3, 0.0], dt=1e-2, steps=15))
+    for field in dataclasses.fields(EnergyLedger):
+        if field.name not in ("time", "precision"):
+            x, y = getattr(both, field.name), getattr(alone, field.name)
+            np.testing.assert_allclose(x[1], y, rtol=1e-10, atol=1e-13)
+    assert both.drift(1).kind == alone.drift().kind
+    with pytest.raises(InvalidArgument, match=r"picks one rollout of the batch \(2,\)"):
+        both.drift()
+
+
+def test_effects_with_memory_need_a_record():
+    robot = slider()
+    effect = LuGre({robot.joint_names[0]: coulomb(1.0)}, 1e5, 0.0)
+    with pytest.raises(InvalidArgument, match="record=True"):
+        energy_ledger(rollout(robot, [0.0], [1.0], dt=1e-3, steps=3, effects=[effect]))
+
+
+def test_a_ledger_is_drawn(tmp_path):
+    found = rollout(PENDULUM, *STATE, [1.0, 0.0], dt=1e-2, steps=20)
+    file = tmp_path / "energy.png"
+    plot_energy(energy_ledger(found), file)
+    assert file.read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,156 @@
+"""Joint stops without compliance: closed forms, energy, and agreement with complementarity."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from contact_bodies import GRAVITY, pendulum
+from native_cases import cold_cache  # noqa: F401
+
+import qddot
+from qddot.errors import InvalidArgument
+from qddot.model.assembly import assemble
+from qddot.model.joints import JOINTS, Joint, Limits
+from qddot.model.links import Coupling, Link
+from qddot.robot.robot import Robot
+from qddot.simulate import energy_ledger, rollout
+from qddot.simulate.contact import ComplementarityContact, PenaltyContact, Plane, Scene, Sphere
+from qddot.simulate.contact.stops import RigidStops
+from qddot.simulate.drivetrain import Friction, coulomb
+from qddot.simulate.integrators import INTEGRATORS
+from qddot.spatial.algebra import Inertia, Sym3, Transform, Vec3
+
+STOPS = [RigidStops()]
+ARM = Robot(qddot.load("planar_3r").model, native=True)
+
+
+def coupled(ratio: float) -> Robot:
+    """A rod that falls to positive angles, and two light discs that follow it."""
+    tensor = Sym3.diagonal(1e-4, 1e-4, 1e-4)
+    rod = Inertia.at_com(1.0, Vec3(0.5, 0.0, 0.0), tensor)
+    disc = Inertia.at_com(1e-3, Vec3.zero(), tensor)
+    links = []
+    for name, most, inertia in (("leads", 1.0, rod), ("follows", 0.2, disc), ("too", 0.2, disc)):
+        limits = Limits(-most, most)
+        joint = Joint(name, JOINTS["revolute"], (Vec3(0.0, 1.0, 0.0),), limits=limits)
+        links.append(Link(name, None, Transform.identity(), joint, inertia))
+    couplings = [Coupling(name, "leads", ratio, 0.0) for name in ("follows", "too")]
+    return Robot(assemble("coupled", links, couplings=couplings), native=True)
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_a_pendulum_comes_to_rest_at_its_stop(integrator):
+    robot = pendulum(-0.4, 0.3, native=True)
+    found = rollout(robot, [0.0], [0.0], dt=1e-3, steps=600, integrator=integrator, effects=STOPS)
+    assert found.status.ok, found.status
+    assert found.q.max() <= 0.3 + 1e-12
+    np.testing.assert_allclose(found.q[-1], 0.3, atol=1e-12)
+    assert abs(found.v[-1]) < 1e-12
+    # the stop took all that gravity gave
+    ledger = energy_ledger(found)
+    fall = ledger.potential[0] - ledger.potential[-1]
+    assert ledger.contact[-1] == pytest.approx(fall, rel=1e-2)
+    assert ledger.contact[-1] - ledger.residual[-1] == pytest.approx(fall, rel=1e-9)
+    assert ledger.drift().acceptable, ledger.drift()
+
+
+def test_a_stop_never_pulls():
+    robot = pendulum(-0.4, 0.3, native=True)
+    tau = np.zeros((400, 1))
+    tau[200:] = -2.0 * 0.5 * GRAVITY
+    found = rollout(robot, [0.3], [0.0], tau, dt=1e-3, steps=400, integrator="rk4", effects=STOPS)
+    np.testing.assert_allclose(found.q[:201], 0.3, atol=1e-12)
+    # away from the stop it moves as if there was none
+    free = rollout(robot, [0.3], [0.0], tau[200:], dt=1e-3, steps=200, integrator="rk4")
+    np.testing.assert_allclose(found.q[201:], free.q[1:], rtol=1e-12)
+
+
+def test_away_from_stops_the_motion_is_as_without():
+    q, v = ARM.neutral(), np.array([0.3, -0.2, 0.1])
+    for integrator in ("semi_implicit", "rk4"):
+        with_stops, free = (
+            rollout(ARM, q, v, dt=1e-3, steps=40, integrator=integrator, effects=effects)
+            for effects in (STOPS, ())
+        )
+        np.testing.assert_allclose(with_stops.q, free.q, rtol=1e-12)
+        assert np.abs(with_stops.history[0]).max() < 1e-12
+
+
+def test_the_account_of_energy_closes_with_motors_friction_and_stops():
+    tau, friction = np.array([3.0, -2.0, 1.0]), Friction(coulomb(0.3))
+    limits = np.array([[b.joint.limits.lower, b.joint.limits.upper] for b in ARM.model.bodies])
+    for seed in range(4):
+        found = rollout(
+            ARM, ARM.random(seed), np.zeros(3), tau,
+            dt=1e-3, steps=2000, integrator="rk4", effects=[friction, *STOPS],
+        )  # fmt: skip
+        assert found.status.ok, found.status
+        assert (found.q >= limits[:, 0] - 1e-9).all()
+        assert (found.q <= limits[:, 1] + 1e-9).all()
+        ledger = energy_ledger(found)
+        assert (np.diff(ledger.contact) > -1e-6 * ledger.scale).all()
+        assert np.abs(ledger.residual).max() < 2e-3 * ledger.scale, ledger.drift()
+    assert ledger.contact[-1] > 0.1
+
+
+def test_native_and_interpreted_agree_and_a_batch_is_its_members():
+    text = Robot(ARM.model, native=False)
+    upper = np.array([b.joint.limits.upper for b in ARM.model.bodies])
+    q, v = upper - np.random.default_rng(0).uniform(0.0, 0.05, (5, 3)), np.array([2.0, 4.0, -1.0])
+    given = {"dt": 2e-3, "steps": 12, "integrator": "rk4", "effects": STOPS}
+    batch = rollout(ARM, q, v, **given)
+    assert batch.history[0][:, -1].min() > 0.1
+    plain = rollout(text, q[:2], v, **given)
+    np.testing.assert_allclose(batch.q[:2], plain.q, atol=1e-9)
+    alone = rollout(ARM, q[3], v, **given)
+    np.testing.assert_array_equal(batch.q[3], alone.q)
+    whole = rollout(ARM, q, v, **{**given, "steps": 5}).continued(steps=7)
+    np.testing.assert_array_equal(whole.q[:, -1], batch.q[:, -1])
+
+
+@pytest.mark.parametrize("ratio", [1.0, -2.0])
+def test_joints_that_move_together_stop_at_the_nearest_of_their_stops(ratio):
+    robot = coupled(ratio)
+    found = rollout(robot, [0.0], [0.0], dt=1e-3, steps=600, integrator="rk4", effects=STOPS)
+    assert found.status.ok, found.status
+    assert found.history[0][-1, 0] > 0.0
+    # the follower, which turns by the ratio, has the nearer stop; many stops push no further
+    assert np.abs(found.q[:, 0]).max() == pytest.approx(0.2 / abs(ratio), abs=1e-9)
+
+
+def test_small_steps_agree_with_complementarity():
+    # up to the second impact; after many of them motions part whatever the law
+    q, steps = ARM.random(1), 8000
+    ours = rollout(
+        ARM, q, np.zeros(3), dt=1e-4, steps=steps, every=40, integrator="rk4", effects=STOPS
+    )
+    theirs = rollout(
+        ARM, q, np.zeros(3), dt=1e-4, steps=steps, every=40, contact=ComplementarityContact(Scene())
+    )
+    assert ours.history[0][-1, 0] > 0.1
+    np.testing.assert_allclose(ours.q, theirs.q, atol=2e-2)
+
+
+def test_joints_have_one_kind_of_stops():
+    for more in ({"contact": ComplementarityContact(Scene())}, {"effects": [*STOPS, *STOPS]}):
+        with pytest.raises(InvalidArgument, match="one kind of stops"):
+            rollout(ARM, np.zeros(3), np.zeros(3), dt=1e-3, steps=1, **{"effects": STOPS, **more})
+
+
+def test_springs_may_give_what_an_impact_asks_for():
+    robot = Robot(qddot.load("quadrotor").model, native=True)
+    scene = Scene([Plane()], spheres=[Sphere(robot.body_names[0], 0.1, name="ball")])
+    soft = PenaltyContact.soft(scene)
+    q, v = robot.neutral(), np.zeros((3, 6))
+    q[2] = 0.1
+    # a fast impact, and one that the springs of a lighter stiffness are not meant for
+    v[1, 2], v[2, 2] = -3.0, -0.5
+    found = rollout(robot, q, v, dt=2.5e-4, steps=400, effects=[soft])
+    depth = 0.1 - found.q[..., 2].min(-1)
+    assert depth[1] > 1e-2, "the impact has to be deeper than the springs are meant to give"
+    assert found.status.label.tolist() == ["ok", "ok", "ok"]
+    # an overlap that no impact explains is one, whatever the motion does later
+    q[2] = 0.08
+    assert rollout(robot, q, v, dt=2.5e-4, steps=4, effects=[soft]).status.of(0).label == (
+        "penetration"
+    )

@@ -36,6 +36,7 @@ _MODULES = {
     "adapt": "engines",
     "engines": "engines",
     "simulate": "simulate",
+    "so3": "spatial.so3",
     "verify": "verify",
     "writers": "writers",
     **{

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -46,8 +47,14 @@ def parse_scalars(what: str, values: Any, count: int, order: str = "") -> list[S
         given = []
     single = (isinstance(x, np.generic | np.ndarray) and x.ndim == 0 for x in given)
     scalars = [x.item() if alone else x for x, alone in zip(given, single, strict=True)]
+    # a scalar is whatever can be added and multiplied; whole numbers may exceed every float
     foreign = (str, bytes, list, tuple, dict, np.ndarray, type(None))
-    if len(scalars) != count or any(isinstance(x, foreign) for x in scalars):
+    computes = all(
+        hasattr(x, "__add__") and hasattr(x, "__mul__") and not isinstance(x, foreign)
+        for x in scalars
+    )
+    huge = any(isinstance(x, int) and abs(x) > sys.float_info.max for x in scalars)
+    if len(scalars) != count or not computes or huge:
         raise InvalidArgument(
             what, values, f"needs {count} number{'s' if count > 1 else ''}{order}"
         )

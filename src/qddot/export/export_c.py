@@ -8,9 +8,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 from os import PathLike
 from pathlib import Path
@@ -19,12 +19,14 @@ from typing import Any, Literal
 import numpy as np
 
 from qddot.algorithms.catalogue import Argument, Function, function, sizes
+from qddot.compile.kernel import KernelSource
 from qddot.errors import CannotWrite, InvalidArgument, Unsupported, WrongType, count_text
 from qddot.export import c_source as c
 from qddot.export.c_tests import Vectors, program_text, vectors_text
 from qddot.export.conventions import argument_text, convention_lines, joint_lines, option_lines
 from qddot.export.precision import evaluate_tape, output_sizes, relative_errors
 from qddot.files import write_folder
+from qddot.robot.functions import CompiledFunction
 from qddot.robot.health import refuse_singular, singular_joints
 from qddot.robot.interpret import interpret, normalise_options
 from qddot.robot.native import source_of
@@ -32,8 +34,9 @@ from qddot.robot.robot import Robot, with_marked_rows
 
 __all__ = ["Accuracy", "ExportC", "FunctionRequest", "export_c"]
 
-FunctionRequest = str | tuple[str, Mapping[str, Any]]
-"""A catalogue function by name, or with its options: ("frame_pose", {"frame": "tool0"})."""
+FunctionRequest = str | tuple[str, Mapping[str, Any]] | CompiledFunction
+"""A catalogue function by name, or with its options: ("frame_pose", {"frame": "tool0"}); or one of
+the user's own, compiled."""
 
 _SCALARS = {"float64": "double", "float32": "float"}
 _STATES, _SEED = 1000, 0
@@ -78,11 +81,12 @@ def export_c(
     dtype: Literal["float64", "float32"] = "float64",
     overwrite: bool = True,
 ) -> ExportC:
-    """Write catalogue functions of a robot as C99, with a header, test vectors and a test program.
+    """Write functions of a robot as C99, with a header, test vectors and a test program.
 
-    A function that needs options is given with them, as in ("frame_jacobian", {"frame": "tool0",
-    "reference": "world"}). `report.json` in the folder has the errors of float32 against float64.
-    All files appear, or none; those of an earlier export are replaced, unless `overwrite` is False.
+    Functions are those of the catalogue by name, with their options where they need some, as in
+    ("frame_jacobian", {"frame": "tool0", "reference": "world"}), or what `robot.compile` made of a
+    function of the user's own. `report.json` in the folder has the errors of float32. All files
+    appear, or none; those of an earlier export are replaced, unless `overwrite` is False.
     """
     if dtype not in _SCALARS:
         raise InvalidArgument("dtype", dtype, "it is 'float64' or 'float32'")
@@ -129,12 +133,13 @@ def export_c(
 
 @dataclass(frozen=True)
 class _ExportedFunction:
-    """A catalogue function with its options and its C form."""
+    """A function with its options, its C form and its definition, a function of arrays."""
 
     row: Function
     options: Mapping[str, Any]
     routine: c.Routine
     robot: Robot
+    definition: Callable[[Sequence[np.ndarray]], Any]
 
     def random_inputs(self, n: int) -> list[np.ndarray]:
         """Random arguments, rounded to float32 so that both precisions start from the same."""
@@ -164,9 +169,15 @@ class _ExportedFunction:
     def test_vectors(self, dtype: str) -> Vectors:
         """A few random states with the values of the interpreted text, the definition."""
         n = max(2, min(_VECTORS, _NUMBERS // len(self.routine.tape.outputs)))
-        inputs = self.random_inputs(n)
-        value = interpret(self.row, self.robot.model, inputs, self.options)
-        values = [np.reshape(x, (n, -1)) for x in (value if type(value) is tuple else [value])]
+        # states at which the results are numbers
+        inputs = self.random_inputs(4 * n)
+        with np.errstate(all="ignore"):
+            value = self.definition(inputs)
+        values = [np.reshape(x, (4 * n, -1)) for x in (value if type(value) is tuple else [value])]
+        sound = np.flatnonzero(np.all([np.isfinite(x).all(axis=1) for x in values], axis=0))[:n]
+        if not sound.size:
+            raise Unsupported("export_c", self.row.name, "its results are NaN at random states")
+        inputs, values, n = [x[sound] for x in inputs], [x[sound] for x in values], sound.size
         return Vectors(
             self.routine,
             inputs=tuple(x.reshape(n, -1) for x in inputs),
@@ -202,11 +213,20 @@ def _export_functions(
     robot: Robot, name: str, functions: FunctionRequest | Sequence[FunctionRequest]
 ) -> list[_ExportedFunction]:
     """The C forms of the requested functions, each once, under distinct names."""
-    single = isinstance(functions, str) or _has_options(functions)
+    single = isinstance(functions, str | CompiledFunction) or _has_options(functions)
     found: dict[tuple[Any, ...], _ExportedFunction] = {}
     names: set[str] = set()
     requests: Sequence[Any] = [functions] if single else functions
     for request in requests:
+        if isinstance(request, CompiledFunction):
+            if request.robot.model.digest != robot.model.digest:
+                raise Unsupported("export_c", request, f"it was compiled for {request.robot}")
+            routine_name = _routine_name(name, request.row, {}, names)
+            names.add(routine_name)
+            routine = _make_routine(robot, name, routine_name, request.row, {}, request.source)
+            exported = _ExportedFunction(request.row, {}, routine, robot, request.interpret)
+            found[(id(request),)] = exported
+            continue
         # the catalogue row and its options; those at their default are left out
         if not isinstance(request, str) and not _has_options(request):
             accepted = "a function is asked for by its name, or by (name, {option: value})"
@@ -221,8 +241,10 @@ def _export_functions(
             routine_name = _routine_name(name, row, options, names)
             names.add(routine_name)
             complete = with_marked_rows(robot, row, options)
-            routine = _make_routine(robot, name, routine_name, row, complete)
-            found[key] = _ExportedFunction(row, complete, routine, robot)
+            source = source_of(row, robot.model, complete)
+            routine = _make_routine(robot, name, routine_name, row, complete, source)
+            definition = partial(interpret, row, robot.model, options=complete)
+            found[key] = _ExportedFunction(row, complete, routine, robot, definition)
     if not found:
         raise InvalidArgument("functions", functions, "name at least one function of the catalogue")
     return list(found.values())
@@ -252,15 +274,21 @@ def _routine_name(
 
 
 def _make_routine(
-    robot: Robot, name: str, routine_name: str, row: Function, options: Mapping[str, Any]
+    robot: Robot,
+    name: str,
+    routine_name: str,
+    row: Function,
+    options: Mapping[str, Any],
+    source: KernelSource,
 ) -> c.Routine:
-    """The C form of a catalogue function."""
+    """The C form of a function."""
     dims = sizes(robot.model, options)
-    source = source_of(row, robot.model, options)
     tape = source.record_tape()
     inputs = row.inputs[: len(source.inputs)]
     if any(0 in shape for shape in (*source.inputs, *source.outputs)):
         raise Unsupported(row.name, robot.name, "C has no empty arrays: it needs joints and frames")
+
+    taken: set[str] = set()
 
     def parameter(argument: Argument) -> c.ArrayParameter:
         shape = argument.shape_in(dims)
@@ -268,9 +296,10 @@ def _make_routine(
             f"{name.upper()}_{s.upper()}" if s in dims and s not in _OPTION_SIZES else str(n)
             for s, n in zip(argument.shape, shape, strict=True)
         )
-        return c.ArrayParameter(
-            argument.name, math.prod(shape), extent or "1", argument_text(argument)
-        )
+        # names of Python's are not all free in C
+        label = c.argument_name(argument.name, taken)
+        taken.add(label)
+        return c.ArrayParameter(label, math.prod(shape), extent or "1", argument_text(argument))
 
     return c.Routine(
         routine_name,

@@ -216,7 +216,7 @@ def _export_functions(
     single = isinstance(functions, str | CompiledFunction) or _has_options(functions)
     found: dict[tuple[Any, ...], _ExportedFunction] = {}
     names: set[str] = set()
-    requests: Sequence[Any] = [functions] if single else functions
+    requests: Any = [functions] if single else functions
     for request in requests:
         if isinstance(request, CompiledFunction):
             if request.robot.model.digest != robot.model.digest:

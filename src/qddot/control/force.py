@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,8 +27,9 @@ class Hybrid:
     """Force along some axes, motion along the others (Raibert & Craig 1981, Khatib 1987).
 
     `selection` (6) is 1 where force is controlled, along and about the columns of `axes` (3 × 3),
-    a frame of any orientation in the world. Motion: Λ (A_ref + kp e + kd ė − J̇ v), and the measured
-    force along its axes is fed forward, so that friction at the tool is not an error first. Force:
+    a frame of any orientation in the world. Motion: Λ (A_ref + kp e + kd ė − J̇ v), and a share
+    `feedforward` of the force measured along its axes is answered at once, so that friction at the
+    tool is not an error first (below 1: where the tool sticks, all of it would integrate). Force:
     F_ref (wrench on the robot) is commanded outright, the error is closed by `force_kp` and
     `force_ki` (1/s), and `force_damping` (N s/m, N m s/rad) damps motion along those axes. The
     integral stops at ± `windup`.
@@ -40,9 +41,9 @@ class Hybrid:
     kd: ArrayLike = gain(6)
     force_kp: ArrayLike = gain(default=0.2)
     force_ki: ArrayLike = gain(default=10.0)
-    force_damping: ArrayLike = gain(default=50.0)
+    force_damping: ArrayLike = gain(default=300.0)
     axes: ArrayLike = gain(3, 3, default=((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)))
-    feedforward: ArrayLike = gain(default=1.0)
+    feedforward: ArrayLike = gain(default=0.97)
     windup: ArrayLike = gain(default=50.0)
 
     def references(self, robot: Robot) -> Shapes:
@@ -93,6 +94,7 @@ class ContactTask:
     Without a reference: the line starts where contact was made, from the pose of the first sample.
     """
 
+    labels: ClassVar[Mapping[str, Mapping[int, str]]] = {"phase": dict(enumerate(PHASES))}
     hybrid: Hybrid
     way: ArrayLike = gain(3)
     normal: ArrayLike = gain(3, default=(0.0, 0.0, 1.0))
@@ -112,8 +114,9 @@ class ContactTask:
         return self.hybrid.senses(robot)
 
     def memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
-        """Phase, time in it, depth of approach, and the integral of force."""
-        return {"phase": 0.0, "clock": 0.0, "depth": 0.0, **self.hybrid.memory(robot)}
+        """Phase, time in it, depth of approach, position to be at, and the integral of force."""
+        own = {"phase": 0.0, "clock": 0.0, "depth": 0.0, "target": np.zeros(3)}
+        return {**own, **self.hybrid.memory(robot)}
 
     def command(
         self, robot: Robot, state: State, reference: Reference, memory: Memory
@@ -151,13 +154,9 @@ class ContactTask:
             "A_ref": np.concatenate([way * dds, none]),
             "F_ref": np.concatenate([n * self.force, none]),
         }
-        tau, kept = _switched(self.hybrid, np.where(pressed, 1.0, 0.0)).command(
-            robot, state, task, memory
-        )
+        on = np.asarray(self.hybrid.selection) * np.where(pressed, 1.0, 0.0)
+        hybrid = dataclasses.replace(self.hybrid, selection=on)
+        tau, kept = hybrid.command(robot, state, task, memory)
         integral = np.where(pressed, kept["force_integral"], 0.0)
-        return tau, {"phase": phase, "clock": clock, "depth": depth, "force_integral": integral}
-
-
-def _switched(law: Hybrid, on: Any) -> Hybrid:
-    """A hybrid law whose force control is on or off."""
-    return dataclasses.replace(law, selection=np.asarray(law.selection) * on)
+        own = {"phase": phase, "clock": clock, "depth": depth, "target": p}
+        return tau, {**own, "force_integral": integral}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from qddot.control.compiled import CompiledLaw, LawMemory, compile_law
 from qddot.control.force import PHASES, ContactTask, Hybrid
 from qddot.control.joint_space import (
     LQR,
@@ -28,16 +29,19 @@ __all__ = [
     "STIFFNESS",
     "Admittance",
     "CartesianImpedance",
+    "CompiledLaw",
     "ComputedTorque",
     "ContactTask",
     "Feedforward",
     "GravityCompensation",
     "Hybrid",
     "Law",
+    "LawMemory",
     "OperationalSpace",
     "SlotineLi",
     "State",
     "TaskInertia",
+    "compile_law",
     "damped_task_inertia",
     "evaluate_law",
     "gain",

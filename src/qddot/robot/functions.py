@@ -6,8 +6,8 @@ import inspect
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +18,14 @@ from qddot.compile.runtime.chunks import run_batch
 from qddot.compile.runtime.results import validate_out
 from qddot.compile.runtime.threads import SETTING
 from qddot.compile.trace.functions import has_symbols, record_arrays, symbol_array
-from qddot.errors import CannotTrace, InvalidArgument, UnknownArgument, Unsupported, WrongType
+from qddot.errors import (
+    CannotTrace,
+    InvalidArgument,
+    UnknownArgument,
+    UnknownName,
+    Unsupported,
+    WrongType,
+)
 from qddot.memory import require_batch
 from qddot.model.model import Model
 from qddot.robot.interpret import casadi_function, validate_arrays
@@ -27,7 +34,7 @@ from qddot.robot.native import source_of
 if TYPE_CHECKING:
     import casadi
 
-__all__ = ["CompiledFunction", "compile_function", "record_call"]
+__all__ = ["CompiledFunction", "compile_function", "record_arguments", "record_call"]
 
 _KNOWN = {"q": ("nq",), "v": ("nv",), "a": ("nv",), "tau": ("nv",)}
 """Arguments whose shapes need not be given."""
@@ -60,7 +67,8 @@ class CompiledFunction:
     """A function of arrays, compiled: call it as the original, without the robot.
 
     Leading axes are batch and broadcast; `out=` takes arrays for the results. `call` is the
-    quickest way for one state, arrays only; `gufunc` is NumPy's. `row` has the names and shapes.
+    quickest way for one state, arrays only; `gufunc` is NumPy's. `row` has the names and shapes,
+    `memory` start values of what the last argument and result carry from call to call.
     """
 
     robot: Any
@@ -68,6 +76,7 @@ class CompiledFunction:
     row: Function
     source: KernelSource
     several: bool
+    memory: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @cached_property
     def kernel(self) -> Kernel:
@@ -78,6 +87,16 @@ class CompiledFunction:
     def name(self) -> str:
         """Name of the function."""
         return self.row.name
+
+    def reads(self, name: str) -> bool:
+        """Whether any result depends on an argument."""
+        first = 0
+        for argument, shape in zip(self.row.inputs, self.source.inputs, strict=True):
+            last = first + math.prod(shape)
+            if argument.name == name:
+                return not self.source.record_tape().used_inputs.isdisjoint(range(first, last))
+            first = last
+        raise UnknownName("argument", name, [a.name for a in self.row.inputs], self.name)
 
     @property
     def gufunc(self) -> np.ufunc:
@@ -173,11 +192,41 @@ def compile_function(
 ) -> CompiledFunction:
     """Record a function f(robot, q, v, …) of one state and compile it."""
     arguments = _read_arguments(robot, function, given)
+    name = getattr(function, "__name__", type(function).__name__)
+    compiled = record_arguments(
+        robot,
+        function,
+        arguments,
+        name=name if name.isidentifier() else "function",
+        doc=inspect.getdoc(function) or f"{name}, a function of the user's own.",
+        origin=function,
+    )
+    if robot.native:
+        _ = compiled.kernel
+    return compiled
+
+
+def record_arguments(
+    robot: Any,
+    function: Callable[..., Any],
+    arguments: tuple[Argument, ...],
+    *,
+    name: str,
+    doc: str,
+    origin: Callable[..., Any],
+    memory: Mapping[str, np.ndarray] | None = None,
+) -> CompiledFunction:
+    """Record a function of a robot and of these arguments, in their order.
+
+    It is compiled when its kernel is first asked for. Errors name the line of `origin`. With
+    `memory`, start values by name, the last argument and the last result are what it keeps from
+    call to call, flat.
+    """
     dims = sizes(robot.model, {})
     shapes = {a.name: a.shape_in(dims) for a in arguments}
-    name = getattr(function, "__name__", type(function).__name__)
-    name = name if name.isidentifier() else "function"
-    recording = record_arrays(partial(function, robot), shapes, function)
+    recording = record_arrays(
+        lambda **arrays: function(robot, *arrays.values()), shapes, origin=origin
+    )
     outputs, tape = recording.outputs, recording.tape
 
     # a row as those of the catalogue, whose algorithm is the tape
@@ -187,8 +236,7 @@ def compile_function(
         results = [_fold(leaves, shape) for shape in outputs.values()]
         return results if len(results) > 1 else results[0]
 
-    algorithm.__name__ = name
-    algorithm.__doc__ = inspect.getdoc(function) or f"{name}, a function of the user's own."
+    algorithm.__name__, algorithm.__doc__ = name, doc
     results = tuple(Argument(n, tuple(map(str, s))) for n, s in outputs.items())
     row = Function(algorithm, arguments, results)
     source = KernelSource(
@@ -200,10 +248,7 @@ def compile_function(
         key=f"tape {tape.digest}",
         tape=tape,
     )
-    compiled = CompiledFunction(robot, function, row, source, recording.several)
-    if robot.native:
-        _ = compiled.kernel
-    return compiled
+    return CompiledFunction(robot, function, row, source, recording.several, memory or {})
 
 
 def _flatten(x: Any, shape: Sequence[int]) -> list[Any]:

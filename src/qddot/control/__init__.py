@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from qddot.control.casadi_law import CasadiLaw
 from qddot.control.compiled import CompiledLaw, LawMemory, compile_law
 from qddot.control.force import PHASES, ContactTask, Hybrid
 from qddot.control.joint_space import (
@@ -29,6 +30,7 @@ __all__ = [
     "STIFFNESS",
     "Admittance",
     "CartesianImpedance",
+    "CasadiLaw",
     "CompiledLaw",
     "ComputedTorque",
     "ContactTask",

@@ -240,7 +240,9 @@ def where(condition: Any, a: Scalar, b: Scalar) -> Scalar:
     """`a` where the condition holds, `b` elsewhere; both are evaluated."""
     if isinstance(condition, bool):
         return a if condition else b
-    library = _library_of(condition)
+    # numbers with derivatives choose those too
+    chooser = next((x for x in (a, b) if hasattr(x, "partials")), condition)
+    library = _library_of(chooser)
     return np.where(condition, a, b) if library is np else library.if_else(condition, a, b)
 
 

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Dual:
     """A value and its partial derivatives by number of the variable."""
 
@@ -87,6 +87,11 @@ class Dual:
 
     def __gt__(self, other: Any) -> Any:
         return _value_of(other) < self.value
+
+    def __eq__(self, other: Any) -> Any:
+        return self.value == _value_of(other)
+
+    __hash__ = object.__hash__
 
     def __le__(self, other: Any) -> Any:
         return self.value <= _value_of(other)

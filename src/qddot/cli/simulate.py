@@ -45,7 +45,8 @@ from qddot.simulate.contact.stops import RigidStops
 from qddot.simulate.drivetrain.friction import ModelLosses
 from qddot.simulate.energy import EnergyLedger, draw_energy, draw_residual, energy_ledger
 from qddot.simulate.integrators import INTEGRATORS
-from qddot.simulate.rollout import Rollout, rollout
+from qddot.simulate.rollout import Rollout
+from qddot.simulate.simulator import rollout
 from qddot.simulate.status import Verdict
 from qddot.simulate.store import save_trajectory
 
@@ -257,22 +258,22 @@ def _joint_torques(robot: Robot, q: np.ndarray, text: str | None) -> np.ndarray 
     """Joint torques; a base that floats has none where only those of the joints are given."""
     if text is None:
         return None
-    driven = _driven_joints(robot)
+    values_by_dof = _driven_joints(robot)
     if text == "gravity":
         tau = np.zeros(robot.nv)
-        tau[driven] = robot.gravity(q)[driven]
+        tau[values_by_dof] = robot.gravity(q)[values_by_dof]
         return tau
-    accepted = f"it needs one number, {len(driven)} with commas between, or gravity"
+    accepted = f"it needs one number, {len(values_by_dof)} with commas between, or gravity"
     try:
         values = np.array([float(x) for x in text.split(",")])
     except ValueError:
         raise InvalidArgument("--torque", text, accepted) from None
-    if len(values) not in (1, len(driven), robot.nv):
+    if len(values) not in (1, len(values_by_dof), robot.nv):
         raise InvalidArgument("--torque", text, accepted)
     if len(values) == robot.nv:
         return values
     tau = np.zeros(robot.nv)
-    tau[driven] = values
+    tau[values_by_dof] = values
     return tau
 
 

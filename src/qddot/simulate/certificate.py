@@ -1,4 +1,4 @@
-"""The integrators measured on a robot: order, drift, stability, cost, and which to take for what.
+"""The integrators measured on a robot: order, drift, stability, cost, and one for each use.
 
 All is measured on a free swing of the robot without losses: no torques, no damping. A robot that
 floats swings without gravity, where its momentum is constant.
@@ -23,7 +23,7 @@ from qddot.model.model import WORLD, Model
 from qddot.plotting import PALETTE, new_figure, save_figure
 from qddot.robot.robot import Robot
 from qddot.simulate.integrators import INTEGRATORS
-from qddot.simulate.rollout import rollout
+from qddot.simulate.simulator import rollout
 
 __all__ = ["USES", "Certificate", "Measured", "Recommendation", "Use", "certify", "plot"]
 
@@ -66,7 +66,7 @@ USES = (
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured of an integrator.
+    """Measurements of an integrator.
 
     `errors` are the largest errors of a coordinate (rad, m) after half a second at the steps `dts`.
     `energy` is its error by time over the swing as a share of the peak kinetic energy, `trend` its
@@ -92,7 +92,7 @@ class Measured:
 
     @property
     def behaviour(self) -> str:
-        """What the energy does in the long run."""
+        """The long-term behaviour of the energy."""
         if not math.isfinite(self.drift):
             return "diverges"
         if self.drift < _ROUNDING:
@@ -194,31 +194,32 @@ def certify(
         raise InvalidArgument("dt", dt, f"it is a time in seconds, up to {DURATION / _SAMPLES:g}")
     if not robot.nv:
         raise InvalidArgument("robot", robot.name, "it needs joints that move")
-    names = _names(integrators)
-    swing = _Swing.of(robot, np.random.default_rng(seed))
-    rows = []
-    for k, name in enumerate(names):
-        if on_step:
-            on_step(name, k, len(names))
-        # what diverges is measured too
-        with np.errstate(all="ignore"):
-            rows.append(swing.measure(name, float(dt)))
-    if on_step:
-        on_step("done", len(names), len(names))
-    chosen = tuple(x for use in USES if (x := _choose(use, rows)))
-    times = np.linspace(0.0, DURATION, _SAMPLES + 1)
-    return Certificate(
-        robot.name, float(dt), swing.frequency, swing.floating, times, tuple(rows), chosen
-    )
-
-
-def _names(integrators: Sequence[str] | None) -> list[str]:
     if integrators is None:
-        return [name for name in INTEGRATORS if name != "implicit_damping"]
+        integrators = [name for name in INTEGRATORS if name != "implicit_damping"]
     for name in integrators:
         if name not in INTEGRATORS:
             raise UnknownName("integrator", name, INTEGRATORS)
-    return list(integrators)
+    swing = _Swing.of(robot, np.random.default_rng(seed))
+    rows = []
+    for k, name in enumerate(integrators):
+        if on_step:
+            on_step(name, k, len(integrators))
+        # integrators that diverge are measured too
+        with np.errstate(all="ignore"):
+            rows.append(swing.measure(name, float(dt)))
+    if on_step:
+        on_step("done", len(integrators), len(integrators))
+    chosen = tuple(x for use in USES if (x := _choose(use, rows)))
+    times = np.linspace(0.0, DURATION, _SAMPLES + 1)
+    return Certificate(
+        robot=robot.name,
+        dt=float(dt),
+        frequency=swing.frequency,
+        floating=swing.floating,
+        time=times,
+        rows=tuple(rows),
+        recommendations=chosen,
+    )
 
 
 def _choose(use: Use, rows: Sequence[Measured]) -> Recommendation | None:
@@ -229,16 +230,13 @@ def _choose(use: Use, rows: Sequence[Measured]) -> Recommendation | None:
         bound = 0.5 * row.stable if row.stable > 0.0 else math.inf
         dt = min(row.longest(use.error), bound, use.longest)
         if row.stable != 0.0 and row.name not in _GROWING and math.isfinite(dt):
-            dt = _round_down(dt)
+            # the next number below with one of the digits 1, 2, 5
+            power = 10.0 ** math.floor(math.log10(dt))
+            digits = (d * power for d in (1.0, 2.0, 5.0) if d * power <= dt * 1.0001)
+            dt = max(digits, default=dt)
             error = use.error * (dt / row.longest(use.error)) ** row.order
             found.append(Recommendation(use.name, row.name, dt, error, row.cost / dt))
     return min(found, key=lambda x: x.seconds, default=None)
-
-
-def _round_down(dt: float) -> float:
-    """The next number below with one of the digits 1, 2, 5."""
-    power = 10.0 ** math.floor(math.log10(dt))
-    return max((d * power for d in (1.0, 2.0, 5.0) if d * power <= dt * 1.0001), default=dt)
 
 
 @dataclass(frozen=True)
@@ -265,24 +263,48 @@ class _Swing:
         q = free.integrate(at, _SWING * rng.uniform(-1.0, 1.0, (_STATES, free.nv)))
         v = _SPEED * rng.uniform(-1.0, 1.0, (_STATES, free.nv)) * floating
         if floating:
-            v = _without_travel(free, q, v)
+            # base velocities with which the centre of mass rests
+            bodies = (b for b in free.model.bodies if b.parent == WORLD)
+            base = next(b for b in bodies if b.joint.kind.name == "free")
+            linear = slice(base.iv.start, base.iv.start + 3)
+            J = free.center_of_mass_jacobian(q)
+            v[..., linear] -= np.linalg.solve(J[..., linear], J @ v[..., None])[..., 0]
         modes = None if rest is None else natural_modes(free, rest, springs=False)
         fastest = 0.0 if modes is None else float(modes.frequencies.max(initial=0.0))
         step = _HORIZON / _REFERENCE
         exact = rollout(
             free, q, v, dt=step, steps=_REFERENCE, every=_REFERENCE, integrator="dormand_prince"
         )
-        return _Swing(free, q, v, rest, fastest, floating, exact.q[:, -1])
+        return _Swing(
+            robot=free,
+            q=q,
+            v=v,
+            rest=rest,
+            frequency=fastest,
+            floating=floating,
+            end=exact.q[:, -1],
+        )
 
     def measure(self, name: str, dt: float) -> Measured:
         """All measurements of an integrator."""
         dts = np.array([_HORIZON / n for n in _STEPS])
         errors = np.array([self._error(name, n) for n in _STEPS])
         order = INTEGRATORS[name].order
+        # observed order: halvings of the error with the step, at the finest steps above rounding
+        good = [k for k in range(1, len(errors)) if _FLOOR < errors[k] < errors[k - 1] < 0.1]
+        observed = np.log2(errors[good[-1] - 1] / errors[good[-1]]) if good else math.nan
         energy, trend, momentum = self._drift(name, dt)
         return Measured(
-            *(name, order, _slope(errors), dts, errors, energy, trend, momentum),
-            *(self._stable(name), self._cost(name, dt)),
+            name=name,
+            order=order,
+            observed=float(observed),
+            dts=dts,
+            errors=errors,
+            energy=energy,
+            trend=trend,
+            momentum=momentum,
+            stable=self._stable(name),
+            cost=self._cost(name, dt),
         )
 
     def _error(self, name: str, n: int) -> float:
@@ -366,23 +388,6 @@ class _Swing:
             rollout(self.robot, q, v, dt=dt, steps=steps, every=steps, integrator=name)
             best = min(best, time.perf_counter() - start)
         return best / (batch * steps)
-
-
-def _without_travel(robot: Robot, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """The velocities with that of the floating base changed so that the centre of mass rests."""
-    J = robot.center_of_mass_jacobian(q)
-    base = next(b for b in robot.model.bodies if b.joint.kind.name == "free" and b.parent == WORLD)
-    part = slice(base.iv.start, base.iv.start + 3)
-    travel = J @ v[..., None]
-    moved = v.copy()
-    moved[..., part] -= np.linalg.solve(J[..., part], travel)[..., 0]
-    return moved
-
-
-def _slope(errors: np.ndarray) -> float:
-    """Observed order: how often an error halves with the step, for the finest above rounding."""
-    good = [k for k in range(1, len(errors)) if _FLOOR < errors[k] < errors[k - 1] < 0.1]
-    return float(np.log2(errors[good[-1] - 1] / errors[good[-1]])) if good else math.nan
 
 
 def _lossless(model: Model) -> Model:

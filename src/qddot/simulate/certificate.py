@@ -25,7 +25,15 @@ from qddot.robot.robot import Robot
 from qddot.simulate.integrators import INTEGRATORS
 from qddot.simulate.simulator import rollout
 
-__all__ = ["USES", "Certificate", "Measured", "Recommendation", "Use", "certify", "plot"]
+__all__ = [
+    "USES",
+    "Certificate",
+    "Measurement",
+    "Recommendation",
+    "Use",
+    "certify",
+    "plot",
+]
 
 Progress = Callable[[str, int, int], None]
 
@@ -65,7 +73,7 @@ USES = (
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measurement:
     """Measurements of an integrator.
 
     `errors` are the largest errors of a coordinate (rad, m) after half a second at the steps `dts`.
@@ -117,7 +125,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """Which integrator and step to take for a use, and what a simulated second costs (s)."""
+    """The integrator and step for a use, and the cost (s) of a simulated second."""
 
     use: str
     integrator: str
@@ -135,7 +143,7 @@ class Certificate:
     frequency: float
     floating: bool
     time: np.ndarray
-    rows: tuple[Measured, ...]
+    rows: tuple[Measurement, ...]
     recommendations: tuple[Recommendation, ...]
 
     @property
@@ -222,7 +230,7 @@ def certify(
     )
 
 
-def _choose(use: Use, rows: Sequence[Measured]) -> Recommendation | None:
+def _choose(use: Use, rows: Sequence[Measurement]) -> Recommendation | None:
     """The integrator with which a simulated second costs least at the error that a use bears."""
     found = []
     for row in rows:
@@ -285,7 +293,7 @@ class _Swing:
             end=exact.q[:, -1],
         )
 
-    def measure(self, name: str, dt: float) -> Measured:
+    def measure(self, name: str, dt: float) -> Measurement:
         """All measurements of an integrator."""
         dts = np.array([_HORIZON / n for n in _STEPS])
         errors = np.array([self._error(name, n) for n in _STEPS])
@@ -294,7 +302,7 @@ class _Swing:
         good = [k for k in range(1, len(errors)) if _FLOOR < errors[k] < errors[k - 1] < 0.1]
         observed = np.log2(errors[good[-1] - 1] / errors[good[-1]]) if good else math.nan
         energy, trend, momentum = self._drift(name, dt)
-        return Measured(
+        return Measurement(
             name=name,
             order=order,
             observed=float(observed),

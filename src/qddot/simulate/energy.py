@@ -381,7 +381,7 @@ def plot_energy(ledger: EnergyLedger, file: str | Path, index: Any = ()) -> None
 
 
 def draw_energy(axes: Any, ledger: EnergyLedger, index: Any = ()) -> None:
-    """Levels and flows on axes of matplotlib, without those that are zero throughout."""
+    """Levels and flows on axes of matplotlib, except zero ones."""
     from_start: Callable[[np.ndarray], np.ndarray] = lambda x: x - x[0]  # noqa: E731
     lines = (
         ("kinetic", ledger.kinetic[index], PALETTE[0], "-"),

@@ -5,7 +5,7 @@ A law is evaluated once a step, at its start, as a controller that runs at that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -163,7 +163,7 @@ def _evaluate_casadi(f: casadi.Function, inputs: Sequence[Sequence[Any]]) -> lis
     """A CasADi function on scalars of any type, instruction by instruction."""
     import casadi
 
-    operations = {
+    operations: dict[int, Callable[..., Any]] = {
         casadi.OP_ADD: lambda a, b: a + b,
         casadi.OP_SUB: lambda a, b: a - b,
         casadi.OP_MUL: lambda a, b: a * b,

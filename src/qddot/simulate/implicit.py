@@ -104,7 +104,7 @@ def step_matrix(model: Model, q: Vector, w: Vector, x: Vector, reach: Scalar) ->
 
 
 def _motion(model: Model, q: Vector, w: Vector, x: Vector) -> tuple[list[Scalar], list[Scalar]]:
-    """Velocity and acceleration of the model from those of the charts."""
+    """Velocity and acceleration of the model from chart velocities w and their rate x."""
     v = unalign(model, q, w)
     turning = chart_rate(model, q, v, zeros(model.nv))
     return v, unalign(model, q, [a - b for a, b in zip(x, turning, strict=True)])
@@ -115,7 +115,7 @@ def _add_scaled(x: Vector, y: Vector, scale: Scalar) -> list[Scalar]:
 
 
 def _cayley_displacement(model: Model, w: Vector, dt: Scalar) -> list[Scalar]:
-    """Displacement by a velocity: rotation vectors are those of Cayley's map of w dt."""
+    """Displacement by a velocity, with the rotation vectors of Cayley's map of w dt."""
     u = [x * dt for x in w]
     for part in turning_parts(model):
         turn = Vec3(*u[part])

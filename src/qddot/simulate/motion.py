@@ -60,7 +60,7 @@ def align(model: Model, q: Vector, v: Vector) -> list[Scalar]:
 
 
 def unalign(model: Model, q: Vector, w: Vector) -> list[Scalar]:
-    """Velocities v of the model from those of the charts."""
+    """Velocities v of the model from chart velocities."""
     v = list(w)
     for body in model.independent:
         v[body.iv] = body.joint.kind.chart.unalign(q[body.iq], w[body.iv])

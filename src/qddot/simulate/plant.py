@@ -70,7 +70,7 @@ class Effect(Protocol):
         """Torques after the effect, and forces on the bodies in body coordinates (or None)."""
 
     def update(self, context: StepContext, state: Vector) -> list[Scalar]:
-        """The state after a step; q and v are those at its start."""
+        """The state after a step; q and v are at its start."""
 
 
 class StatelessEffect:

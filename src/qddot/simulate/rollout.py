@@ -31,7 +31,7 @@ class Rollout:
     """Trajectories of a batch: the last axes of q and v are time and coordinate.
 
     A sample is taken every `every` steps. `effect_states` are the states of effects, sensors and
-    contact at the end, `effect_history` those at each sample if recorded. `residuals` has, for
+    contact at the end, `effect_history` the same at each sample, if recorded. `residuals` has, for
     each of `step.residual_names`, the largest residual up to each sample. `step` and `inputs`
     (torques, references, constants) are those of the loop; `native` says that it was compiled.
     """
@@ -58,7 +58,7 @@ class Rollout:
 
     @cached_property
     def status(self) -> Status:
-        """Which rollouts went wrong, at which step first, in what way, and what to do."""
+        """Faults of each rollout: label, first bad step, cause and remedy."""
         # the status knows contact, whose ledger knows rollouts
         from qddot.simulate.status import judge
 
@@ -202,7 +202,7 @@ def run_steps(
 def _by_component(
     step: Step, states: Sequence[np.ndarray], batch: tuple[int, ...]
 ) -> tuple[np.ndarray, ...]:
-    """States of all components, from those of length above 0; none where nothing is recorded."""
+    """States of all components, from the non-empty ones; none where nothing is recorded."""
     if not states:
         return ()
     remaining = iter(states)

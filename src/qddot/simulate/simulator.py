@@ -324,7 +324,7 @@ def _cached_simulator(arguments: _Arguments) -> Simulator:
 
 
 def _is_immutable(part: Any) -> bool:
-    """Whether nobody can change a part; arrays and what a subclass adds can be changed."""
+    """Whether a part cannot be changed; arrays and attributes that a subclass adds can be."""
     if type(part) is tuple:
         return all(map(_is_immutable, part))
     if is_dataclass(part) and not isinstance(part, Model | type):

@@ -342,7 +342,7 @@ def energies(rollout: RolloutRecord) -> tuple[np.ndarray, np.ndarray]:
 
 
 def spring_energies(rollout: RolloutRecord) -> tuple[np.ndarray, np.ndarray]:
-    """Energy in the springs of joints, and in those of contact and stops, by batch and time."""
+    """Energy in springs of joints, and in springs of contact and stops, by batch and time."""
     step, shape, q = rollout.step, rollout.q.shape[:-1], columns(rollout.q)
     constants = constants_over_time(rollout)
     model = step.with_parameters(step.model, constants)

@@ -41,8 +41,8 @@ Hold = Literal["zero", "linear"]
 class StepStart:
     """The start of a step: the plant under its torques, the state, and the states of effects.
 
-    `states` are those of effects, sensors and contact before the step, `sensor_states` those of
-    the sensors after it; `clock` is the number of steps since the last sample, after the step.
+    `states` belong to effects, sensors and contact, before the step, `sensor_states` to the
+    sensors, after it; `clock` is the number of steps since the last sample, after the step.
     """
 
     plant: RobotPlant
@@ -165,7 +165,7 @@ class Step:
 
     @cached_property
     def state_sizes(self) -> list[int]:
-        """Length of the state of each component; those of length 0 are not in the carry."""
+        """Length of the state of each component; empty states are not in the carry."""
         return [component.state_size(self.model) for component in self.components]
 
     @cached_property
@@ -211,7 +211,7 @@ class Step:
 
     @cached_property
     def output_sizes(self) -> tuple[int, int, int]:
-        """Numbers written at each sample, those of q and v among them, and numbers at the end."""
+        """Numbers written at each sample, the numbers of q and v, and numbers at the end."""
         carry = [math.prod(shape) for shape in self.shapes.carry]
         sample = sum(carry[k] for k in self.shapes.path_places)
         end = sum(carry[k] for k in self.shapes.end_places)

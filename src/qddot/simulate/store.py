@@ -1,4 +1,4 @@
-"""Trajectories kept in files: NumPy archives, and MCAP for viewers of robot logs."""
+"""Trajectories in files: NumPy archives, and MCAP for viewers of robot logs."""
 
 from __future__ import annotations
 

@@ -77,9 +77,9 @@ class PenaltyContact:
 
     The normal force is k d + c ḋ for a depth d, and never pulls. Along the surface the spring grips
     where the bodies meet, and yields where its force exceeds μ times the normal force (Cundall &
-    Strack 1979): Coulomb's law but for the give of the spring, and what sticks does not creep. The
-    stretch of the springs is its state. Restitution comes from the damper: that of
-    the scene is not used.
+    Strack 1979): Coulomb's law but for the give of the spring, and a contact that sticks does not
+    creep. The stretch of the springs is its state. Restitution comes from the damper: that of the
+    scene is not used.
     """
 
     scene: Scene
@@ -281,7 +281,7 @@ class PenaltyStops(StatelessEffect):
         ]
 
     def act(self, context: StepContext, state: Vector) -> tuple[list[Scalar], None]:
-        """The torques with those of the stops."""
+        """Torques plus the torques of the stops."""
         tau = list(context.tau)
         for body, torque in self.torques(context):
             k = body.iv.start

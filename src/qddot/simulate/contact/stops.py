@@ -76,7 +76,7 @@ class RigidStops:
     def apply_impulses(
         self, plant: RobotPlant, q: Vector, q_end: Vector, v_end: Vector, state: Vector
     ) -> AfterImpulses:
-        """The end of a step from q with joints at their stops, and impulses on those that hit."""
+        """The end of a step from q, with joints at their stops after their impulses."""
         model, at_start = plant.model, self.joints_at_stops(plant.model, q)
         # positions: a joint past its stop goes back to it, one held at its stop stays
         q1, overshoot = list(q_end), dict[tuple[int, int, float], Scalar]()

@@ -170,7 +170,7 @@ class ModelLosses(StatelessEffect):
         return self.damping
 
     def act(self, context: StepContext, state: Vector) -> tuple[list[Scalar], None]:
-        """Torques with those of the springs."""
+        """Torques plus spring torques."""
         if not self.springs:
             return context.tau, None
         spring = friction(context.model, context.q, zeros(context.model.nv))

@@ -357,6 +357,7 @@ class _Swing:
         """The longest step with which a small motion about rest does not grow."""
         if not self.frequency:
             return math.nan
+        # steps that grow, until the motion does; then bisection
         shares = 0.05 * _SPACING ** np.arange(54)
         for k, share in enumerate(shares):
             if self._growth(name, share / self.frequency) > _GROWTH:
@@ -374,6 +375,7 @@ class _Swing:
         """Growth of a small motion about rest in a period of the fastest mode, as a logarithm."""
         assert self.rest is not None  # a floating robot has no fastest mode
         robot, n, eps = self.robot, self.robot.nv, 1e-5
+        # derivative of one step, by central differences
         steps = eps * np.concatenate([np.eye(2 * n), -np.eye(2 * n)])
         q, v = robot.integrate(self.rest, steps[:, :n]), steps[:, n:]
         found = rollout(robot, q, v, dt=dt, steps=1, integrator=name)

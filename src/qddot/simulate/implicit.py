@@ -84,12 +84,14 @@ def step_matrix(model: Model, q: Vector, w: Vector, x: Vector, reach: Scalar) ->
     A change of x changes w by `reach` times as much, and the configuration by reach² as much.
     """
     n = model.nv
+    # derivatives of v and a by x, from dual numbers
     rates: list[Scalar] = [Dual(y, {k: 1.0}) for k, y in enumerate(x)]
     speeds: list[Scalar] = [Dual(y, {k: reach}) for k, y in enumerate(w)]
     v, a = _motion(model, q, w, x)
     v_by_x, a_by_x = (
         [partials_of(y, n) for y in part] for part in _motion(model, q, speeds, rates)
     )
+    # chain rule with the derivatives of inverse dynamics by q, v and a
     matrices = inverse_dynamics_derivatives(model, q, v, a)
     J: Matrix = zeros(n, n)
     for body in model.independent:

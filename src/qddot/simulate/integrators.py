@@ -86,9 +86,11 @@ class Tableau:
         moves: list[list[Scalar]] = []
         rates: list[list[Scalar]] = []
         for row, share in zip(self.a, self.c, strict=True):
+            # state of the stage, as a displacement from the start
             u = weighted_sum(row, moves, dt) if moves else zeros(model.nv)
             w_stage = _sum(w, weighted_sum(row, rates, dt)) if rates else list(w)
             q_stage = advance(model, q, u) if moves else q
+            # rates there
             moves.append(displacement_rate(model, u, w_stage))
             rates.append(plant.rate(q_stage, w_stage, float(share)))
         return moves, rates

@@ -216,7 +216,7 @@ def make_simulator(
             "effect", effect, ("act", "state_size", "initial_state", "update"), accepted
         )
     for sensor in sensors:
-        accepted = "Noise, Quantisation and the like are; torques on joints come from effects=…"
+        accepted = "Noise, Quantisation and the like are; a drivetrain is one of the effects"
         _require_methods("sensor", sensor, ("read", "state_size", "initial_state"), accepted)
     if feedback is not None:
         accepted = "it is a law such as PD(), with its references and gains by name: q_ref=…, kp=…"

@@ -197,6 +197,7 @@ def judge(rollout: RolloutRecord) -> Status:
     subjects = [""]
     with np.errstate(all="ignore"):
         for label, what, bad in _faults(rollout):
+            # first bad sample; a fatal label stays unless another fatal one is earlier
             at = np.where(bad.any(-1), bad.argmax(-1), samples)
             lost = (code > 0) & (code <= _CODES[_FATAL[-1]])
             earlier = (at < first) & ~(lost & (label not in _FATAL))
@@ -299,13 +300,15 @@ def _allowed_depth(
 def _energy_faults(rollout: RolloutRecord) -> Iterator[Fault]:
     """Energy that rises without motors: effects and contact only dissipate or store it."""
     step = rollout.step
-    if (
-        len(rollout.time) < _FEWEST
-        or step.feedback
-        or not step.model.nv
-        or any(x.any() for x in rollout.inputs[: step.torque_rows])
-        or _has_hidden_energy(rollout)
-    ):
+    driven = step.feedback or any(x.any() for x in rollout.inputs[: step.torque_rows])
+    if driven or len(rollout.time) < _FEWEST or not step.model.nv:
+        return
+    # energy in states of effects is unknown where it is not recorded, or from before a resume:
+    # delayed torques and bent bristles give it back
+    stateful = [x for x, n in zip(step.effects, step.state_sizes, strict=False) if n]
+    elastic = [isinstance(x, ElasticEffect) for x in stateful]
+    unrecorded = any(elastic) and not rollout.effect_history
+    if unrecorded or (rollout.time[0] > 0.0 and not all(elastic)):
         return
     T, V = energies(rollout)
     V = V + sum(spring_energies(rollout))
@@ -317,28 +320,14 @@ def _energy_faults(rollout: RolloutRecord) -> Iterator[Fault]:
     yield "energy_gain", "", T + V - (T + V)[..., :1] > GAIN * scale
 
 
-def _has_hidden_energy(rollout: RolloutRecord) -> bool:
-    """Whether states of effects store energy that is unknown: not recorded, or from before.
-
-    Delayed torques and bent bristles of a rollout that is resumed give energy back.
-    """
-    stateful = [
-        x for x, n in zip(rollout.step.effects, rollout.step.state_sizes, strict=False) if n
-    ]
-    if any(isinstance(x, ElasticEffect) for x in stateful) and not rollout.effect_history:
-        return True
-    return rollout.time[0] > 0.0 and not all(isinstance(x, ElasticEffect) for x in stateful)
-
-
 def energies(rollout: RolloutRecord) -> tuple[np.ndarray, np.ndarray]:
     """Kinetic and potential energy by batch and time, with the parameters of the rollout."""
     step, shape = rollout.step, rollout.q.shape[:-1]
     model = step.with_parameters(step.model, constants_over_time(rollout))
     q, v = columns(rollout.q), columns(rollout.v)
-    T, V = kinetic_energy(model, q, v), potential_energy(model, q)
-    return np.broadcast_to(np.asarray(T, float), shape), np.broadcast_to(
-        np.asarray(V, float), shape
-    )
+    T = np.asarray(kinetic_energy(model, q, v), float)
+    V = np.asarray(potential_energy(model, q), float)
+    return np.broadcast_to(T, shape), np.broadcast_to(V, shape)
 
 
 def spring_energies(rollout: RolloutRecord) -> tuple[np.ndarray, np.ndarray]:

@@ -73,6 +73,7 @@ def _ends(
     u, P becomes P ± ½ u × P + c u × (u × P) and F becomes F ± k u × F, k = tan(θ/4)/θ at an angle
     θ: the transposed derivatives of u and of the midpoint by the two ends.
     """
+    # P ∓ ½ Δt F, and the turn of the charts
     P, F = _midpoint(model, q, u, dt, tau, forces)
     left, right = ([p + f * h for p, f in zip(P, F, strict=True)] for h in (-0.5 * dt, 0.5 * dt))
     for part in turning_parts(model):

@@ -150,24 +150,25 @@ def make_contact(rows: Sequence[Row], bound: Scalar, friction: Scalar) -> Contac
     a, b, c = W[1][1], W[1][2], W[2][2]
     half = 0.5 * (a - c)
     steepest = 0.5 * (a + c) + sqrt(half * half + b * b)
-    inverse, remaining = _inverse(W)
-    sticks = where(less(_INDEPENDENT * W[0][0], remaining), 1.0, 0.0)
-    return Contact(tuple(rows), bound, friction, W, inverse, sticks, steepest)
-
-
-def _inverse(W: Sequence[Sequence[Scalar]]) -> tuple[list[list[Scalar]], Scalar]:
-    """W⁻¹, and the Schur complement: the mobility along the normal of a contact that sticks.
-
-    Where that is zero, sticking leaves no choice of the normal velocity.
-    """
-    (n, p, q), (_, a, b), (_, _, c) = W
+    # inverse, by the Schur complement: the mobility along the normal of a contact that sticks
+    n, p, q = W[0]
     square = 1.0 / (a * c - b * b)
-    # the tangential impulses that a normal one calls for
     x, z = (c * p - b * q) * square, (a * q - b * p) * square
     schur = n - p * x - q * z
     first = 1.0 / schur
     xx, xz, zz = c * square + x * x * first, x * z * first - b * square, z * z * first + a * square
-    return [[first, -x * first, -z * first], [-x * first, xx, xz], [-z * first, xz, zz]], schur
+    inverse = [[first, -x * first, -z * first], [-x * first, xx, xz], [-z * first, xz, zz]]
+    # where it is zero, sticking leaves no choice of the normal velocity
+    sticks = where(less(_INDEPENDENT * n, schur), 1.0, 0.0)
+    return Contact(
+        rows=tuple(rows),
+        bound=bound,
+        friction=friction,
+        W=W,
+        inverse=inverse,
+        sticks=sticks,
+        steepest=steepest,
+    )
 
 
 @dataclass(frozen=True)

@@ -155,6 +155,7 @@ def _nearest(one: Sequence[Vec3], other: Sequence[Vec3]) -> tuple[Vec3, Vec3]:
         return one[0] + d * clip((other[0] - one[0]).dot(d) / d.dot(d), 0.0, 1.0), other[0]
     if len(one) == 1:
         return _nearest(other, one)[::-1]
+    # two segments: parameters s and t of the nearest points, 0 to 1
     d1, d2, r = one[1] - one[0], other[1] - other[0], one[0] - other[0]
     a, b, c = d1.dot(d1), d1.dot(d2), d1.dot(r)
     e, f = d2.dot(d2), d2.dot(r)
@@ -171,9 +172,11 @@ def _round_box(c: Vec3, radius: float, X: Transform, box: Box) -> Near:
 
     Outside the nearest point of the box counts, inside the nearest face.
     """
+    # the centre in axes of the box, folded into its positive octant
     local = X.R.apply_transpose(c - X.p)
     signs = [where(less(x, 0.0), -1.0, 1.0) for x in local]
     beyond = [x * s - 0.5 * h for x, s, h in zip(local, signs, box.size, strict=True)]
+    # outside: the vector from the nearest point of the box
     outside = Vec3(*(largest(x, 0.0) for x in beyond))
     square = outside.dot(outside)
     far = sqrt(square + _TINY)
@@ -237,6 +240,7 @@ def contact_rows(
     pushes = [Force(e, touch.point.cross(e)) for e in directions]
     back = [-touch.X.to_child(push) for push in pushes]
     rows: Matrix = zeros(len(pushes), model.nv)
+    # joints that carry both bodies feel none
     shared = set(model.ancestors(touch.first)) & set(model.ancestors(touch.second))
     for start, group in ((touch.first, pushes), (touch.second, back)):
         for j, forces in ancestors_with_forces(model, X, start, group):

@@ -147,6 +147,7 @@ class PenaltyContact:
         stretches: list[Scalar] = []
         for k, (friction, touch, u) in enumerate(self._contact_velocities(context, context.v_end)):
             n, e1, e2 = touch.axes
+            # spring stretched by the slip, and its force on the friction cone
             slip = [e1.dot(u), e2.dot(u)]
             drawn = [
                 s + x * context.dt for s, x in zip(_stretch(touch, state, k), slip, strict=True)
@@ -154,6 +155,7 @@ class PenaltyContact:
             tangential = self._tangential_force(
                 drawn, slip, self._normal_force(touch, n.dot(u)) * friction
             )
+            # stretch that gives this force; none where the gap is open
             stretch = [
                 -(g + self.damping * x) / self.stiffness
                 for g, x in zip(tangential, slip, strict=True)

@@ -104,6 +104,7 @@ class LuGre:
             stiffness, v = self._stiffness(context.model, dof), context.v[dof] + change
             micro: Scalar = value_at_dof(context.model, self.damping, dof, 0.0)
             level, share = self._bristles(context, dof, law, change)
+            # σ₁ falls where bristles would give energy
             if may_be_nonzero(micro):
                 fast = less(level * 4.0, _magnitude(v) * micro)
                 micro = where(fast, level * 4.0 / where(fast, _magnitude(v), 1.0), micro)

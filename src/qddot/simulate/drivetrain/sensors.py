@@ -171,6 +171,7 @@ class Latency:
         n, begun = len(present), less(0.5, state[0])
         lines = [state[1 + k * n : 1 + (k + 1) * n] for k in range(self.steps)]
         lines = [[where(begun, x, y) for x, y in zip(line, present, strict=True)] for line in lines]
+        # the oldest reading is delivered, the others move on
         oldest, *rest = [*lines, present]
         for k, (dof, iq) in enumerate(places.items()):
             q[iq], v[dof] = oldest[k], oldest[k + n // 2]

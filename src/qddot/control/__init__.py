@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qddot.control.casadi_law import CasadiLaw
-from qddot.control.compiled import CompiledLaw, LawMemory, compile_law
+from qddot.control.compiled import CompiledLaw, compile_law
 from qddot.control.force import PHASES, ContactTask, Hybrid
 from qddot.control.joint_space import (
     LQR,
@@ -22,6 +22,7 @@ from qddot.control.task_space import (
     TaskInertia,
     damped_task_inertia,
 )
+from qddot.robot.law import LawMemory
 
 __all__ = [
     "LQR",

@@ -23,6 +23,7 @@ from qddot.robot.robot import Robot
 __all__ = [
     "ButterworthForce",
     "CollisionObserver",
+    "DisturbanceCompensation",
     "MomentumObserver",
     "Payload",
     "TareForce",
@@ -74,6 +75,37 @@ class MomentumObserver(Wrapper):
         """The torques of the law inside; the estimate is in memory."""
         tau, kept = self.command_inside(robot, state, reference, memory)
         return tau, {**kept, **self.observe(robot, state, memory), "sent": tau}
+
+
+@dataclass(frozen=True, eq=False)
+class DisturbanceCompensation(MomentumObserver):
+    """A law whose joints answer to its torques as those of the model do (disturbance observer).
+
+    External torques that the measured wrenches do not explain are friction of the joints and errors
+    of the model: the residual of a momentum observer less Jᵀ F is taken away from the command, up
+    to ± `limit` (N m). Memory has it as "disturbance".
+    """
+
+    bandwidth: ArrayLike = gain("nv", default=60.0)
+    limit: ArrayLike = gain("nv", default=5.0)
+
+    def memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
+        """That of the observer, and the disturbance."""
+        return {**MomentumObserver.memory(self, robot), "disturbance": np.zeros(robot.nv)}
+
+    def command(
+        self, robot: Robot, state: State, reference: Reference, memory: Memory
+    ) -> tuple[Any, Memory]:
+        """The torques of the law inside less the disturbance."""
+        tau, kept = self.command_inside(robot, state, reference, memory)
+        found = self.observe(robot, state, memory)
+        rest = found["residual"]
+        for frame in self.senses(robot):
+            J = robot.frame_jacobian(state.q, frame, "local_world_aligned")
+            rest = rest - J.T @ state.wrenches[frame]
+        rest = np.clip(rest, -self.limit, self.limit)
+        tau = tau - rest
+        return tau, {**kept, **found, "sent": tau, "disturbance": rest}
 
 
 def torque_uncertainty(robot: Robot, q: ArrayLike, v: ArrayLike, a: ArrayLike, share: Any) -> Any:

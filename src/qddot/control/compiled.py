@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -32,30 +31,38 @@ class _Command(NamedTuple):
     """The results of a law with memory."""
 
     tau: Any
-    memory: Any
+    memory_out: Any
 
 
-@dataclass(frozen=True, eq=False)
 class LawMemory(Mapping[str, Any]):
-    """Memory of a compiled law: one vector, with the names and shapes of its parts."""
+    """Memory of a compiled law: one vector, with the names and shapes of its parts.
 
-    shapes: Mapping[str, Shape]
-    vector: np.ndarray
+    One is made at every sample, so it is no dataclass, whose frozen fields take as long as a law.
+    """
 
-    @cached_property
-    def _slices(self) -> dict[str, slice]:
-        return _slices(self.shapes)
+    __slots__ = ("shapes", "vector")
+
+    def __init__(self, shapes: Mapping[str, Shape], vector: Any) -> None:
+        self.shapes, self.vector = shapes, vector
 
     def __getitem__(self, name: str) -> Any:
-        part = self.vector[..., self._slices[name]]
-        value = part.reshape(self.vector.shape[:-1] + self.shapes[name])
-        return value if value.ndim else value[()]
+        start = 0
+        for key, shape in self.shapes.items():
+            stop = start + math.prod(shape)
+            if key == name:
+                part = self.vector[..., start:stop]
+                return part.reshape(self.vector.shape[:-1] + shape)[()]
+            start = stop
+        raise UnknownName("memory", name, self.shapes)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.shapes)
 
     def __len__(self) -> int:
         return len(self.shapes)
+
+    def __repr__(self) -> str:
+        return f"LawMemory({dict(self)})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,14 +106,20 @@ class CompiledLaw:
         given = [state.q, state.v]
         if self.reads_clock:
             given.append(_clock(state))
-        given += [state.wrenches[frame] for frame in self.frames]
-        given += [reference[name] for name in self.names]
-        given += self.gains.values()
+        for frame in self.frames:
+            given.append(state.wrenches[frame])
+        for name in self.names:
+            given.append(reference[name])
+        given += self._gain_arrays
         if not self.shapes:
             return self.function(*given), {}
         given.append(memory.vector if type(memory) is LawMemory else self._pack(memory))
         tau, kept = self.function(*given)
         return tau, LawMemory(self.shapes, kept)
+
+    @cached_property
+    def _gain_arrays(self) -> list[np.ndarray]:
+        return list(self.gains.values())
 
     def evaluate(
         self, robot: Robot, law: Law, state: State, reference: Reference, memory: Memory
@@ -241,12 +254,6 @@ def _clock(state: State) -> np.ndarray:
     if isinstance(state.dt, float) and isinstance(state.time, float):
         return np.array((state.dt, state.time))
     return np.stack(np.broadcast_arrays(state.dt, state.time), axis=-1)
-
-
-def _slices(shapes: Mapping[str, Shape]) -> dict[str, slice]:
-    """The place of each part in the vector of all of them."""
-    ends = list(accumulate(map(math.prod, shapes.values()), initial=0))
-    return {name: slice(a, b) for name, (a, b) in zip(shapes, pairwise(ends), strict=True)}
 
 
 class _Gain(NamedTuple):

@@ -22,6 +22,7 @@ from qddot.algorithms.catalogue import Argument, Function, function, sizes
 from qddot.compile.kernel import KernelSource
 from qddot.errors import CannotWrite, InvalidArgument, Unsupported, WrongType, count_text
 from qddot.export import c_source as c
+from qddot.export.c_memory import MemoryStruct
 from qddot.export.c_tests import Vectors, program_text, vectors_text
 from qddot.export.conventions import argument_text, convention_lines, joint_lines, option_lines
 from qddot.export.precision import evaluate_tape, output_sizes, relative_errors
@@ -97,7 +98,7 @@ def export_c(
     _check_folder(Path(folder), names, overwrite)
     # the functions as C, their test vectors and their accuracy
     exported = _export_functions(robot, name, functions)
-    vectors = [e.test_vectors(dtype) for e in exported]
+    vectors = [v for e in exported for v in e.test_vectors(dtype)]
     accuracy = [row for e in exported for row in e.float32_accuracy(dtype)]
     result = ExportC(
         robot=robot.name,
@@ -107,7 +108,6 @@ def export_c(
         states=_STATES,
         accuracy=tuple(accuracy),
     )
-    routines = [e.routine for e in exported]
     # the texts of the files, in the order of their names
     joints = ",\n".join(f"    {c.string_literal(joint)}" for joint in robot.joint_names)
     source = [
@@ -119,8 +119,8 @@ def export_c(
         "",
     ]
     texts = [
-        _header_text(robot, name, routines, scalar),
-        "\n".join([*source, *(c.function_definition(r, scalar) for r in routines)]),
+        _header_text(robot, name, exported, scalar),
+        "\n".join([*source, *(e.definition_text(scalar) for e in exported)]),
         vectors_text(name, vectors, scalar),
         program_text(name, vectors, scalar),
         _report_text(robot, result),
@@ -140,6 +140,12 @@ class _ExportedFunction:
     routine: c.Routine
     robot: Robot
     definition: Callable[[Sequence[np.ndarray]], Any]
+    memory: MemoryStruct | None = None
+
+    def definition_text(self, scalar: str) -> str:
+        """The definition in C, that of its step with a memory too."""
+        step = self.memory.definitions(scalar) if self.memory else ""
+        return "\n".join(filter(None, (c.function_definition(self.routine, scalar), step)))
 
     def random_inputs(self, n: int) -> list[np.ndarray]:
         """Random arguments, rounded to float32 so that both precisions start from the same."""
@@ -166,8 +172,8 @@ class _ExportedFunction:
         )
         return [relative_errors(x, y) for x, y in zip(low, high, strict=True)]
 
-    def test_vectors(self, dtype: str) -> Vectors:
-        """A few random states with the values of the interpreted text, the definition."""
+    def test_vectors(self, dtype: str) -> list[Vectors]:
+        """A few random states with the values of the definition, and samples in a row."""
         n = max(2, min(_VECTORS, _NUMBERS // len(self.routine.tape.outputs)))
         # states at which the results are numbers
         inputs = self.random_inputs(4 * n)
@@ -178,13 +184,18 @@ class _ExportedFunction:
         if not sound.size:
             raise Unsupported("export_c", self.row.name, "its results are NaN at random states")
         inputs, values, n = [x[sound] for x in inputs], [x[sound] for x in values], sound.size
-        return Vectors(
+        tolerances = tuple(_float_tolerance(float(e.max()), dtype) for e in self.float32_errors)
+        single = Vectors(
             self.routine,
             inputs=tuple(x.reshape(n, -1) for x in inputs),
             outputs=tuple(values),
             sizes=tuple(map(output_sizes, values)),
-            tolerances=tuple(_float_tolerance(float(e.max()), dtype) for e in self.float32_errors),
+            tolerances=tolerances,
         )
+        if self.memory is None:
+            return [single]
+        more = self.random_inputs(4 * n)
+        return [single, self.memory.test_vectors(more, self.definition, tolerances)]
 
     def float32_accuracy(self, dtype: str) -> list[Accuracy]:
         """The errors of float32, by output."""
@@ -224,8 +235,10 @@ def _export_functions(
             routine_name = _routine_name(name, request.row, {}, names)
             names.add(routine_name)
             routine = _make_routine(robot, name, routine_name, request.row, {}, request.source)
-            exported = _ExportedFunction(request.row, {}, routine, robot, request.interpret)
-            found[(id(request),)] = exported
+            memory = MemoryStruct(routine, request.memory) if request.memory else None
+            found[(id(request),)] = _ExportedFunction(
+                request.row, {}, routine, robot, request.interpret, memory
+            )
             continue
         # the catalogue row and its options; those at their default are left out
         if not isinstance(request, str) and not _has_options(request):
@@ -310,7 +323,9 @@ def _make_routine(
     )
 
 
-def _header_text(robot: Robot, name: str, routines: Sequence[c.Routine], scalar: str) -> str:
+def _header_text(
+    robot: Robot, name: str, exported: Sequence[_ExportedFunction], scalar: str
+) -> str:
     model, dims = robot.model, sizes(robot.model, {})
     bodies = count_text(model.nb, "moving body", "moving bodies")
     lines = [
@@ -341,12 +356,13 @@ def _header_text(robot: Robot, name: str, routines: Sequence[c.Routine], scalar:
         "/* Names of the joints, in the order of q and v. */",
         f"extern const char *const {name}_joint_names[{name.upper()}_NJ];",
     ]
+    declared += [line for e in exported if e.memory for line in e.memory.declarations(scalar)]
     return c.header_text(
         name,
         conventions=lines,
         constants=constants,
         declarations=declared,
-        routines=routines,
+        routines=[e.routine for e in exported],
         scalar=scalar,
     )
 

@@ -115,12 +115,17 @@ class CompiledFunction:
         """The function of arrays, in the order of its arguments or by name."""
         if out is None and not named and (SETTING.single or SETTING.threads == 1):
             try:
-                if self.robot.native:
-                    result = self.kernel.call(*arrays)
-                    return (result,) if self.several and type(result) is not tuple else result
+                return self._quick_call(*arrays)
             except Exception:
                 pass  # arguments that the general way takes, or refuses in words
         return self._call_general(self._in_order(arrays, named), out)
+
+    @cached_property
+    def _quick_call(self) -> Callable[..., Any]:
+        """The way past all checks, where results come as the function returns them."""
+        if not self.robot.native or (self.several and len(self.source.outputs) == 1):
+            raise Unsupported(self.name, "a call without checks", "the general way is taken")
+        return self.kernel.call
 
     def _in_order(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
         """Arguments by position and name, in order."""

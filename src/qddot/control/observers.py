@@ -160,19 +160,27 @@ class CollisionObserver(Wrapper):
 
 
 def wrench_at_frame(
-    robot: Robot, q: ArrayLike, residual: ArrayLike, frame: str, forces_only: bool = False
+    robot: Robot,
+    q: ArrayLike,
+    residual: ArrayLike,
+    frame: str,
+    forces_only: bool = False,
+    uncertainty: ArrayLike | None = None,
 ) -> np.ndarray:
     """Wrench (6) on the robot at a frame that explains external torques best (least squares).
 
     For single states or batches; [f; n], "local_world_aligned". With `forces_only` the moment is
-    taken as zero: a push at the frame.
+    taken as zero: a push at the frame. `uncertainty` (N m) of each joint's residual makes those of
+    heavy links count less, as the `threshold` of a CollisionObserver.
     """
     J = robot.frame_jacobian(q, frame, "local_world_aligned")
-    rows = J[..., :3, :] if forces_only else J
-    found = np.linalg.pinv(np.swapaxes(rows, -1, -2)) @ np.asarray(residual, float)[..., None]
-    result = np.zeros((*found.shape[:-2], 6))
-    result[..., : rows.shape[-2]] = found[..., 0]
-    return result
+    rows = np.swapaxes(J[..., :3, :] if forces_only else J, -1, -2)
+    torque = np.asarray(residual, float)[..., None]
+    if uncertainty is not None:
+        spread = np.asarray(uncertainty, float)[..., None]
+        rows, torque = rows / spread, torque / spread
+    found = (np.linalg.pinv(rows) @ torque)[..., 0]
+    return np.concatenate([found, np.zeros((*found.shape[:-1], 6 - found.shape[-1]))], axis=-1)
 
 
 def tare_residual(residual: ArrayLike, before: int) -> np.ndarray:

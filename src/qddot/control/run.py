@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from qddot.control.compiled import compile_law
 from qddot.control.law import Law, State, evaluate_law, validate_law
-from qddot.control.native import native_evaluator
 from qddot.control.plants import Plant, require_same_joints
 from qddot.errors import DescriptionError, InvalidArgument, ShapeMismatch, UnknownArgument
 from qddot.files import fill_whole
@@ -167,7 +167,7 @@ def run(
     follow = _reference_function(law, model, reference)
     frames, batch = law.senses(model), plant.q.shape[:-1]
     native = bool(batch) if compiled is None else compiled
-    compute = native_evaluator(model, law) if native else _evaluator(model, law, batch)
+    compute = compile_law(model, law).evaluate if native else _evaluator(model, law, batch)
     periods = _control_periods(rate, plant.dt)
     delays = np.round(np.asarray(sensing.latency, float) / plant.dt).astype(int)
     lockstep = not periods.ndim and not delays.ndim

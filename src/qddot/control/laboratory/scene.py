@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.control.plants import MujocoAdapter, RolloutPlant
-from qddot.control.rotations import pose_error
+from qddot.control.task_space import pose_error
 from qddot.errors import InvalidArgument
 from qddot.robot.robot import Robot, load
 from qddot.simulate.contact.complementarity import ComplementarityContact

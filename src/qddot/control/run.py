@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from qddot.control.compiled import compile_law
 from qddot.control.law import Law, State, evaluate_law, validate_law
 from qddot.control.plants import Plant, require_same_joints
 from qddot.errors import DescriptionError, InvalidArgument, ShapeMismatch, UnknownArgument
@@ -20,6 +21,7 @@ from qddot.robot.robot import Robot, Wrench
 __all__ = ["Event", "Sensing", "Trace", "load_trace", "run"]
 
 References = Mapping[str, ArrayLike] | Callable[[float], Mapping[str, ArrayLike]]
+_FINITE = "a law returns finite torques; a SafetyShell around it goes on without them"
 Pushes = Sequence[Wrench] | Callable[[float], Sequence[Wrench]]
 
 
@@ -146,7 +148,7 @@ def run(
     rate: ArrayLike | None = None,
     sensing: Sensing | None = None,
     pushes: Pushes = (),
-    evaluate: Callable[..., Any] | None = None,
+    compiled: bool | None = None,
     on_step: Callable[[str, int, int], None] | None = None,
 ) -> Trace:
     """Run a law on a plant from the plant's present state, for `duration` seconds.
@@ -155,8 +157,8 @@ def run(
     the model that the law uses, that of the plant unless given. `rate` (Hz) is that of the law,
     one a step of the plant unless given; between samples torques are held. Rates and latencies may
     be arrays over a batch. `pushes` are external wrenches, or a function of time; sensors feel
-    those at their own frame. `evaluate` takes
-    the place of the law's own text, with the same arguments and results (a compiled law).
+    those at their own frame. With `compiled` the law runs as one kernel instead of
+    as text; batches do unless it is False.
     """
     model = robot or plant.robot
     require_same_joints(model, plant.robot, "the plant")
@@ -164,7 +166,8 @@ def run(
     sensing, steps = sensing or Sensing(), _step_count(duration, plant.dt)
     follow = _reference_function(law, model, reference)
     frames, batch = law.senses(model), plant.q.shape[:-1]
-    compute = evaluate or _evaluator(model, law, batch)
+    native = bool(batch) if compiled is None else compiled
+    compute = compile_law(model, law).evaluate if native else _evaluator(model, law, batch)
     periods = _control_periods(rate, plant.dt)
     delays = np.round(np.asarray(sensing.latency, float) / plant.dt).astype(int)
     lockstep = not periods.ndim and not delays.ndim
@@ -191,6 +194,9 @@ def run(
             q, v, wrenches, seen = _arrived(line, delays)
             state = State(q, v, dt if dt.ndim else float(dt), seen, wrenches)
             command, new = compute(model, law, state, follow(time), memory)
+            if not batch and not np.isfinite(command).all():
+                where = f"at {time:g} s, q = {np.array2string(q, precision=4)}"
+                raise InvalidArgument(f"torque of {type(law).__name__} {where}", command, _FINITE)
             if lockstep:
                 tau, memory = command, new
             else:
@@ -274,11 +280,7 @@ def _evaluator(robot: Robot, law: Law, batch: tuple[int, ...]) -> Callable[..., 
     """The text of a law on one state, or on the states of a batch one after another."""
 
     def single(_: Robot, law: Law, state: State, reference: Any, memory: Any) -> tuple[Any, Any]:
-        tau, kept = evaluate_law(robot, law, state, reference, memory)
-        if not np.isfinite(tau).all():
-            accepted = f"{type(law).__name__} returns finite torques; q = {state.q}, v = {state.v}"
-            raise InvalidArgument("torque", tau, accepted)
-        return tau, kept
+        return evaluate_law(robot, law, state, reference, memory)
 
     def each(_: Robot, law: Law, state: State, reference: Any, memory: Any) -> tuple[Any, Any]:
         shapes = law.references(robot)

@@ -45,7 +45,7 @@ def _deflection(
     still = {"X_ref": X, "V_ref": np.zeros(6), "A_ref": np.zeros(6)}
     law = _spring(robot, q0, stiffness, ki)
     duration = 4.0 if ki is None else 6.0
-    trace = run(plant, law, still, duration=duration, pushes=[push], on_step=on_step)
+    trace = run(plant, law, still, duration=duration, pushes=[push], compiled=True, on_step=on_step)
     return float(robot.frame_pose(plant.q, FRAME)[1, 3] - X[1, 3]), trace
 
 

@@ -101,14 +101,14 @@ def gravity(
     # hold by gravity compensation alone
     plant = make_plant(kind, robot, free)
     plant.reset(q0)
-    hold = run(plant, GravityCompensation(), duration=duration, on_step=on_step)
+    hold = run(plant, GravityCompensation(), duration=duration, compiled=True, on_step=on_step)
     drift = float(np.abs(hold.q - q0).max())
     name = f"hold for {duration:g} s, largest error"
     measures.append(Measure(name, drift, "rad", 1e-9, published="8.91e-6"))
     # a kick dies out: damping 2 ζ ω M_ii at ζ = 1
     kd = joint_gains(robot, 4.0, 1.0, q=q0).kd
     plant.reset(q0, 0.3 * np.ones(robot.nv))
-    kick = run(plant, GravityCompensation(kd), duration=2.0, on_step=on_step)
+    kick = run(plant, GravityCompensation(kd), duration=2.0, compiled=True, on_step=on_step)
     speed = float(np.abs(plant.v).max())
     measures.append(Measure("speed 2 s after a kick", speed, "rad/s", 1e-3, published="0.0134"))
     # all masses 5 % off, both ways: drift of compensation as predicted, integral takes it out
@@ -117,7 +117,7 @@ def gravity(
         heavy = Surroundings(table=False, inertia=robot.inertial_parameters * (1.0 + share))
         plant = make_plant(kind, robot, heavy)
         plant.reset(q0)
-        run(plant, GravityCompensation(kd), duration=0.5, on_step=on_step)
+        run(plant, GravityCompensation(kd), duration=0.5, compiled=True, on_step=on_step)
         # v' = M⁻¹ (δg − D v) about the pose
         A, n = robot.with_parameters(robot.inertial_parameters * (1.0 + share)), robot.nv
         M = A.mass_matrix(q0)
@@ -133,7 +133,9 @@ def gravity(
         gains = joint_gains(robot, 20.0, 1.0, q=q0, rate=1.0 / plant.dt)
         law = PD(gains.kp, gains.kd, ki=gains.kp * 6.0, gravity=True, limit=robot.limits.effort)
         plant.reset(q0)
-        trace = run(plant, law, {"q_ref": q0, "v_ref": still}, duration=4.0, on_step=on_step)
+        trace = run(
+            plant, law, {"q_ref": q0, "v_ref": still}, duration=4.0, compiled=True, on_step=on_step
+        )
         last = float(np.abs(plant.q - q0).max())
         name = f"PD + g with integral after 4 s, masses {share:+.0%}"
         measures.append(Measure(name, last, "rad", 1e-4))

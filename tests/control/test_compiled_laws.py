@@ -163,7 +163,7 @@ class Broken:
     """A law that fails in a chosen way."""
 
     way: str
-    k: Any = gain("nv", default=1.0)  # noqa: RUF009
+    k: Any = gain("nv", default=1.0)
 
     def references(self, robot):
         return {}

@@ -303,8 +303,10 @@ def _list_gains(robot: Robot, law: Any, prefix: str = "") -> Iterator[tuple[str,
     if not dataclasses.is_dataclass(law):
         return
     for name, shape in gain_shapes(robot, law).items():
+        # a number is an array of one
         value = np.asarray(getattr(law, name), float)
-        full = value if value.ndim > len(shape) else np.broadcast_to(value, shape or (1,))
+        value = value if shape else value[..., None]
+        full = value if value.ndim > len(shape) else np.broadcast_to(value, shape)
         yield prefix + name, _Gain(shape, np.array(full))
     for f in dataclasses.fields(law):
         inside = getattr(law, f.name)
@@ -318,7 +320,7 @@ def _choose_gains(known: Mapping[str, _Gain], given: Any, law: Law) -> tuple[str
     for name in names if names != "all" else ():
         if name not in known:
             raise UnknownName("gain", name, known, type(law).__name__)
-    batched = {n for n, x in known.items() if x.value.ndim > max(1, len(x.shape))}
+    batched = {n for n, x in known.items() if x.value.ndim > len(x.shape or (1,))}
     return tuple(n for n in known if names == "all" or n in names or n in batched)
 
 

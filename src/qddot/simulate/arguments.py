@@ -113,9 +113,10 @@ def loop_arguments(
     parameters of effects, sensors and contact; `states` are their states, initial ones if None.
     """
     model, shapes, (references, gains) = step.model, step.shapes, step.law_shapes
-    for name in (*references, *gains):
-        if name not in law_inputs:
-            raise InvalidArgument("feedback", step.feedback, f"it needs {name}=…")
+    missing = [name for name in (*references, *gains) if name not in law_inputs]
+    if missing and step.feedback:
+        needed = ", ".join(f"{name}=…" for name in missing)
+        raise InvalidArgument("feedback", step.feedback.recorded.law, f"it needs {needed}")
     for name in law_inputs:
         if name not in references and name not in gains:
             raise UnknownName("argument", name, (*references, *gains), "rollout")

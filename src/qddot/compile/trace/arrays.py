@@ -147,9 +147,13 @@ class NumpyOperand:
 
 
 class SymbolArray(NumpyOperand, np.ndarray):  # type: ignore[misc]
-    """An array of symbols and floats."""
+    """An array of symbols and floats.
+
+    `definite` says that it is a symmetric positive definite matrix; what is made from it is not.
+    """
 
     __array_priority__ = 100.0
+    definite = False
 
     def astype(self, dtype: Any, *_: Any, **__: Any) -> Any:
         """The same array; conditions become 0 and 1."""
@@ -213,7 +217,8 @@ def _matrix(function: str, A: Any) -> list[list[Any]]:
 def _solve(A: Any, b: Any) -> Any:
     right = np.asarray(b)
     rows = right.reshape(right.shape[0], -1)
-    found = dense.solve(_matrix("solve", A), rows.tolist())
+    solve = dense.solve_definite if getattr(A, "definite", False) else dense.solve
+    found = solve(_matrix("solve", A), rows.tolist())
     return np.array(found, object).reshape(right.shape)
 
 
@@ -233,7 +238,7 @@ _FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.select: _select,
     np.linalg.norm: _norm,
     np.linalg.solve: _solve,
-    np.linalg.inv: lambda A: np.array(dense.inverse(_matrix("inv", A)), object),
+    np.linalg.inv: lambda A: _solve(A, np.eye(len(A))),
     np.linalg.det: lambda A: dense.determinant(_matrix("det", A)),
     np.linalg.cholesky: lambda A: np.array(dense.cholesky(_matrix("cholesky", A)), object),
 }

@@ -245,7 +245,7 @@ def test_dask_arrays_take_no_results():
 
 def test_terms_at_states_that_are_not_finite_are_nan():
     robot = qddot.load("planar_2r")
-    q = np.array([[0.1, 0.2], [np.nan, 0.0], [0.0, np.inf]])
+    q = np.array([[0.1, 0.2], [0.0, np.nan], [0.0, np.inf]])
     terms = robot.terms(q, np.zeros(2))
     assert np.isfinite(terms.smallest_eigenvalue[0])
     assert np.isnan(terms.smallest_eigenvalue[1:]).all()

@@ -6,6 +6,7 @@ the comparison comes before the allocation.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib
 import math
@@ -52,19 +53,24 @@ def require_batch(purpose: str, batch: tuple[int, ...], bytes_a_state: int) -> N
 def available_memory() -> int | None:
     """Bytes that can be taken without swapping, by the tightest limit; None where unknown."""
     if sys.platform == "win32":
-        return _windows_memory()
+        # physical memory that is free, by GlobalMemoryStatusEx
+        status = _MemoryStatus(length=ctypes.sizeof(_MemoryStatus))
+        try:
+            ask = getattr(ctypes, "windll").kernel32.GlobalMemoryStatusEx  # noqa: B009
+        except (AttributeError, OSError):
+            return None
+        return int(status.available_physical) if ask(ctypes.byref(status)) else None
     limits = (_system_memory(), *_group_memory(), _address_space())
     return min((max(0, x) for x in limits if x is not None), default=None)
 
 
 def _system_memory() -> int | None:
     """Memory of the machine: MemAvailable on Linux, else its free or all pages."""
-    try:
+    # only Linux has the file, and not every kernel the line
+    with contextlib.suppress(OSError, ValueError, IndexError):
         for line in (_PROC / "meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):
                 return 1024 * int(line.split()[1])
-    except (OSError, ValueError, IndexError):
-        pass
     for pages in ("SC_AVPHYS_PAGES", "SC_PHYS_PAGES"):
         try:
             found = os.sysconf(pages) * os.sysconf("SC_PAGE_SIZE")
@@ -107,11 +113,10 @@ def _left_in_group(group: Path, limit: str, usage: str, reclaimable: str) -> lis
     except (OSError, ValueError):
         # the root has no files, and a group without a limit says "max"
         return []
-    try:
+    # without statistics, none of what is used counts as reclaimable
+    with contextlib.suppress(OSError, ValueError, IndexError):
         rows = (line.split() for line in (group / "memory.stat").read_text().splitlines())
         used -= next((int(row[1]) for row in rows if row[0] == reclaimable), 0)
-    except (OSError, ValueError, IndexError):
-        pass
     return [most - used]
 
 
@@ -140,13 +145,3 @@ class _MemoryStatus(ctypes.Structure):
         ("available_virtual", ctypes.c_uint64),
         ("available_extended_virtual", ctypes.c_uint64),
     )
-
-
-def _windows_memory() -> int | None:
-    """Physical memory that is free, by GlobalMemoryStatusEx."""
-    status = _MemoryStatus(length=ctypes.sizeof(_MemoryStatus))
-    try:
-        ask = getattr(ctypes, "windll").kernel32.GlobalMemoryStatusEx  # noqa: B009
-    except (AttributeError, OSError):
-        return None
-    return int(status.available_physical) if ask(ctypes.byref(status)) else None

@@ -1,4 +1,4 @@
-"""The benchmark's figures are consistent and its guard trips; nothing here depends on speed."""
+"""The benchmark's numbers are consistent and its guard trips; nothing here depends on speed."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ def test_figures_are_consistent(data):
 
 def test_json_page_and_plot(data, tmp_path):
     file = tmp_path / "bench.json"
-    bench.write_figures(data, file)
-    assert bench.read_figures(file) == json.loads(json.dumps(data))
-    text = bench.page(bench.read_figures(file))
+    bench.write_measurements(data, file)
+    assert bench.read_measurements(file) == json.loads(json.dumps(data))
+    text = bench.page(bench.read_measurements(file))
     for sheet in bench.sheets(data):
         assert f"## {sheet.title}" in text
         assert all(len(row) == len(sheet.columns) for row in sheet.rows)
@@ -198,12 +198,12 @@ def test_batch_and_single_call_give_the_same():
 
 
 def test_goals_are_judged_by_the_worst_figure(data):
-    figures = json.loads(json.dumps(data))
-    for row in figures["rows"]:
+    measurements = json.loads(json.dumps(data))
+    for row in measurements["rows"]:
         row["compile"]["warm_s"] = 0.01
-    figures["rows"][3]["compile"]["warm_s"] = 1.0
-    (warm,) = (v for v in judge_goals(figures) if v.goal.claim == "warm start")
-    label = f"{figures['rows'][3]['robot']} {figures['rows'][3]['function']}"
+    measurements["rows"][3]["compile"]["warm_s"] = 1.0
+    (warm,) = (v for v in judge_goals(measurements) if v.goal.claim == "warm start")
+    label = f"{measurements['rows'][3]['robot']} {measurements['rows'][3]['function']}"
     assert warm.worst == (label, 1.0)
     assert warm.missed == ((label, 1.0),)
 

@@ -272,6 +272,8 @@ def test_streams_of_a_shell():
 def test_interrupts_are_one_line():
     code = (
         "import os, signal, qddot.cli, qddot.cli.info\n"
+        # a background job of a shell ignores interrupts, and so would its children
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "qddot.cli.info.load_robot = lambda *_: os.kill(os.getpid(), signal.SIGINT)\n"
         "import sys; sys.argv = ['qddot', 'info']; qddot.cli.main()"
     )

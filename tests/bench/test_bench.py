@@ -22,9 +22,9 @@ from qddot.cli import app
 ENGINES = {"Pinocchio", "MuJoCo", "Drake", "CasADi"}
 
 
-def measured(*robots: str, functions=bench.FUNCTIONS):
+def measured(*robots: str, functions=bench.FUNCTIONS, settings=TINY):
     heard = []
-    plan = bench.Plan(robots, functions, TINY)
+    plan = bench.Plan(robots, functions, settings)
     data = bench.benchmark(plan, lambda name, done, of: heard.append((done, of)))
     assert heard == [(k, len(heard)) for k in range(len(heard))]
     return data
@@ -88,6 +88,16 @@ def test_json_page_and_plot(data, tmp_path):
     picture = tmp_path / "bench.png"
     bench.plot(data, picture)
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_second_pass_measures_the_same_rows_again():
+    once, twice = (
+        measured("planar_2r", functions=("gravity",), settings=dataclasses.replace(TINY, passes=n))
+        for n in (1, 2)
+    )
+    for table in ("rows", "threads", "scaling"):
+        assert len(once[table]) == len(twice[table])
+    assert [row["function"] for row in twice["rows"]] == ["gravity"]
 
 
 def broken(engine: peers.Engine) -> peers.Engine:

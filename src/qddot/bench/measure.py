@@ -87,11 +87,7 @@ class Clock:
     ) -> list[float]:
         """Seconds a state of each, the best of turns of `seconds` in all for each."""
         lasting = self.settings.seconds if seconds is None else seconds
-        # how long a run of each takes, after one to warm up
-        once = []
-        for c in contenders:
-            c.run()
-            once.append(_seconds_per_state(c, 1) * c.states)
+        once = [_time_once(c) for c in contenders]
         repeats = [max(1, round(self.settings.sample / max(s, 1e-9))) for s in once]
         keys = [(row, c.engine, c.call) for c in contenders]
         # whose turn it is: contenders with few rounds have them far apart
@@ -123,6 +119,12 @@ class Clock:
         if row not in self._first:
             self._first[row] = measure()
         return self._first[row]
+
+
+def _time_once(c: Contender) -> float:
+    """Seconds of one run, after one to warm up."""
+    c.run()
+    return _seconds_per_state(c, 1) * c.states
 
 
 def _seconds_per_state(c: Contender, repeats: int) -> float:

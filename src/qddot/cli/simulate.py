@@ -1,4 +1,4 @@
-"""`qddot simulate`: a robot let go, or driven, and what became of it."""
+"""`qddot simulate`: the motion of a robot, with its status and energy ledger."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ from qddot.simulate.contact.stops import RigidStops
 from qddot.simulate.drivetrain.friction import ModelLosses
 from qddot.simulate.energy import EnergyLedger, draw_energy, draw_residual, energy_ledger
 from qddot.simulate.integrators import INTEGRATORS
-from qddot.simulate.rollout import Rollout, rollout
+from qddot.simulate.rollout import Rollout
+from qddot.simulate.simulator import rollout
 from qddot.simulate.status import Verdict
 from qddot.simulate.store import save_trajectory
 
@@ -75,7 +76,7 @@ StateOption = Annotated[
     str, typer.Option(help="Where it starts, at rest: random, neutral, or a name of the file.")
 ]
 FrictionOption = Annotated[
-    bool, typer.Option("--friction", help="With the friction and springs of its joints.")
+    bool, typer.Option("--friction", help="With the losses and springs of its joints.")
 ]
 StopsOption = Annotated[
     bool, typer.Option("--stops/--no-stops", help="Whether joints stop at their limits.")
@@ -86,8 +87,8 @@ GroundOption = Annotated[
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """The options of a simulation."""
+class _Request:
+    """The options of the command."""
 
     source: str
     time: float
@@ -102,8 +103,8 @@ class _Asked:
     ground: bool
 
     @property
-    def words(self) -> str:
-        """Where it starts and what drives it."""
+    def description(self) -> str:
+        """Start and torques, in words."""
         random = self.state == "random"
         place = f"a random state (seed {self.seed})" if random else f"state {self.state!r}"
         if self.torque is None:
@@ -135,14 +136,25 @@ def simulate(
 ) -> None:
     """Step a robot in time and give an account of it; exit code 1 if something went wrong."""
     length = dt if dt is not None else _GROUND_STEP if ground else _STEP
-    what = (time, length, integrator, torque, state, seed, every, friction, stops, ground)
-    asked = _Asked(robot, *what)
+    request = _Request(
+        source=robot,
+        time=time,
+        dt=length,
+        integrator=integrator,
+        torque=torque,
+        state=state,
+        seed=seed,
+        every=every,
+        friction=friction,
+        stops=stops,
+        ground=ground,
+    )
     with errors_as_messages(), progress_bar() as on_step:
         check_outputs(force, plot, save)
         on_step("load", 0, 1)
         loaded = load_robot(robot, base, couplings, strict, trust)
         on_step("steps", 0, 1)
-        found = _run_motion(loaded, asked, on_step)
+        found = _run_motion(loaded, request, on_step)
         on_step("energy", 0, 1)
         ledger, verdict = energy_ledger(found), found.status.of()
         on_step("files", 0, 1)
@@ -153,43 +165,37 @@ def simulate(
     # say that loops of a robot are not part of the motion
     if loaded.model.loops:
         loops = len(loaded.model.loops)
-        subject = "its loop is" if loops == 1 else f"its {loops} loops are"
-        words = f"{subject} left open: this is the motion of the tree"
+        what = "its loop is" if loops == 1 else f"its {loops} loops are"
+        words = f"{what} left open: this is the motion of the tree"
         hint = "qddot.simulate.MujocoPlant closes them"
         err.print(style_text(("warning:", "yellow"), f" {words}; {hint}"), soft_wrap=True)
     if as_json:
         print_json(_summary_json(loaded, found, ledger, verdict))
     else:
-        _print_motion(loaded, found, ledger, verdict, asked)
+        _print_motion(loaded, found, ledger, verdict, request)
     print_written(as_json, plot, save)
     raise typer.Exit(0 if verdict.step is None and ledger.drift().acceptable else 1)
 
 
-def _run_motion(robot: Robot, asked: _Asked, on_step: OnStep) -> Rollout:
-    """The motion."""
-    # how many steps, and of how many one is kept: all, unless they are very many
-    for name, x in (("--time", asked.time), ("--dt", asked.dt)):
-        if not 0.0 < x < np.inf:
-            raise InvalidArgument(name, x, "it is a time in seconds, above zero")
-    if asked.time < asked.dt or asked.time / asked.dt > 1e9:
-        reason = f"it is from one step to 10⁹ steps of {asked.dt:g} s"
-        raise InvalidArgument("--time", asked.time, reason)
-    steps = round(asked.time / asked.dt)
-    keep = asked.every or max(1, -(-steps // _SAMPLES))
-    steps = max(1, round(steps / keep)) * keep
+def _run_motion(robot: Robot, request: _Request, on_step: OnStep) -> Rollout:
+    """The rollout of a request."""
+    steps, keep = _count_steps(request.time, request.dt, request.every)
     # the configuration to start from
     named = {"neutral": robot.neutral(), **robot.configurations}
-    if asked.state != "random" and asked.state not in named:
-        raise UnknownName("state", asked.state, ("random", *named), robot.name)
-    start = robot.random(asked.seed) if asked.state == "random" else named[asked.state]
-    integrator = asked.integrator or ("semi_implicit" if asked.ground else "rk4")
+    if request.state == "random":
+        start = robot.random(request.seed)
+    else:
+        if request.state not in named:
+            raise UnknownName("state", request.state, ("random", *named), robot.name)
+        start = named[request.state]
+    integrator = request.integrator or ("semi_implicit" if request.ground else "rk4")
     effects: list[Any] = []
-    if asked.stops and stopped_bodies(robot.model):
+    if request.stops and stopped_bodies(robot.model):
         effects.append(RigidStops())
-    if asked.friction:
+    if request.friction:
         effects.append(ModelLosses(damping=integrator != "implicit_damping"))
-    if asked.ground:
-        scene = _ground_scene(robot, asked.source)
+    if request.ground:
+        scene = _ground_scene(robot, request.source)
         # soft contact that gives no more than it is meant to where one point carries the robot
         soft = PRESETS["soft"]
         weight = float(robot.model.mass) * float(np.linalg.norm([*robot.model.gravity]))
@@ -207,8 +213,8 @@ def _run_motion(robot: Robot, asked: _Asked, on_step: OnStep) -> Rollout:
         robot,
         start,
         np.zeros(robot.nv),
-        _joint_torques(robot, start, asked.torque),
-        dt=asked.dt,
+        _joint_torques(robot, start, request.torque),
+        dt=request.dt,
         steps=steps,
         integrator=integrator,
         every=keep,
@@ -218,8 +224,20 @@ def _run_motion(robot: Robot, asked: _Asked, on_step: OnStep) -> Rollout:
     )
 
 
+def _count_steps(time: float, dt: float, every: int | None) -> tuple[int, int]:
+    """The number of steps, and the steps of a sample: 1, unless there are very many."""
+    for name, x in (("--time", time), ("--dt", dt)):
+        if not 0.0 < x < np.inf:
+            raise InvalidArgument(name, x, "it is a time in seconds, above zero")
+    if time < dt or time / dt > 1e9:
+        raise InvalidArgument("--time", time, f"it is from one step to 10⁹ steps of {dt:g} s")
+    steps = round(time / dt)
+    keep = every or max(1, -(-steps // _SAMPLES))
+    return max(1, round(steps / keep)) * keep, keep
+
+
 def _ground_scene(robot: Robot, source: str) -> Scene:
-    """The collision shapes of a robot on level ground; those of a base that is fixed stay out."""
+    """The collision shapes of a robot on level ground, without shapes of a fixed base."""
     scene = Scene.from_file(source)
     moving = [x for x in scene.solids if x.frame and robot.model.frame(x.frame).body != WORLD]
     if not moving:
@@ -232,27 +250,27 @@ def _ground_scene(robot: Robot, source: str) -> Scene:
 
 
 def _joint_torques(robot: Robot, q: np.ndarray, text: str | None) -> np.ndarray | None:
-    """Joint torques; a base that floats has none where only those of the joints are given."""
+    """Joint torques; a floating base has zeros where only torques of the joints are given."""
     if text is None:
         return None
-    # velocities of joints that a motor could drive: all but those of a base that floats
+    # velocities of joints that a motor could drive: all but a floating base
     bodies = (b for b in robot.model.independent if not b.joint.kind.floats)
-    driven = [dof for body in bodies for dof in body.dofs]
+    values_by_dof = [dof for body in bodies for dof in body.dofs]
     if text == "gravity":
         tau = np.zeros(robot.nv)
-        tau[driven] = robot.gravity(q)[driven]
+        tau[values_by_dof] = robot.gravity(q)[values_by_dof]
         return tau
-    accepted = f"it needs one number, {len(driven)} with commas between, or gravity"
+    accepted = f"it needs one number, {len(values_by_dof)} with commas between, or gravity"
     try:
         values = np.array([float(x) for x in text.split(",")])
     except ValueError:
         raise InvalidArgument("--torque", text, accepted) from None
-    if len(values) not in (1, len(driven), robot.nv):
+    if len(values) not in (1, len(values_by_dof), robot.nv):
         raise InvalidArgument("--torque", text, accepted)
     if len(values) == robot.nv:
         return values
     tau = np.zeros(robot.nv)
-    tau[driven] = values
+    tau[values_by_dof] = values
     return tau
 
 
@@ -292,12 +310,12 @@ def _summary_json(
 
 
 def _print_motion(
-    robot: Robot, found: Rollout, ledger: EnergyLedger, verdict: Verdict, asked: _Asked
+    robot: Robot, found: Rollout, ledger: EnergyLedger, verdict: Verdict, request: _Request
 ) -> None:
     steps = round(float(found.time[-1]) / found.dt)
     text = (
-        f" {asked.words}: {count_text(steps, 'step')} of {found.dt:g} s ({found.time[-1]:g} s) "
-        f"with {found.integrator}; {len(found.time)} samples kept"
+        f" {request.description}: {count_text(steps, 'step')} of {found.dt:g} s "
+        f"({found.time[-1]:g} s) with {found.integrator}; {len(found.time)} samples kept"
     )
     out.print(style_text((robot.name, "bold"), text))
     out.print(_motion_table(robot, found))
@@ -323,10 +341,10 @@ def _print_motion(
     out.print(style_text("energy: ", (str(drift), colour)), soft_wrap=True)
     colour = "green" if verdict.step is None else "red"
     out.print(style_text("status: ", (str(verdict), colour)), soft_wrap=True)
-    # what to do about a verdict with the options of this command
+    # the remedy for a verdict with the options of this command
     if verdict.label == "limit_violated":
-        outside = "it starts beyond its limit: another --state is within"
-        hint = outside if not verdict.step else "" if asked.stops else "leave --no-stops away"
+        beyond = "it starts beyond its limit: another --state is within"
+        hint = beyond if not verdict.step else "" if request.stops else "leave --no-stops away"
     elif verdict.label == "penetration" and not verdict.step:
         hint = "it starts below the ground: --base free lets it stand on it"
     else:
@@ -349,14 +367,20 @@ def _velocity_names(robot: Robot) -> list[tuple[str, int, int | None]]:
 
 
 def _count_finite(found: Rollout) -> int:
-    """Number of samples that are finite; at least the first."""
+    """How many samples are numbers; at least the first."""
     return max(1, int(found.finite.sum()))
 
 
 def _motion_table(robot: Robot, found: Rollout) -> Table:
     """Where each joint began and ended, and how fast it was."""
     table = Table(
-        *("joint", "start", "end", "least", "most", "largest speed", "torque"),
+        "joint",
+        "start",
+        "end",
+        "least",
+        "most",
+        "largest speed",
+        "torque",
         title="motion (m, rad, s, N, N m)",
     )
     rows, sound = _velocity_names(robot), _count_finite(found)

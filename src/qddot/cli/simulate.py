@@ -76,7 +76,7 @@ StateOption = Annotated[
     str, typer.Option(help="Where it starts, at rest: random, neutral, or a name of the file.")
 ]
 FrictionOption = Annotated[
-    bool, typer.Option("--friction", help="With the losses and springs of its joints.")
+    bool, typer.Option("--friction", help="With the friction and springs of its joints.")
 ]
 StopsOption = Annotated[
     bool, typer.Option("--stops/--no-stops", help="Whether joints stop at their limits.")
@@ -182,12 +182,9 @@ def _run_motion(robot: Robot, request: _Request, on_step: OnStep) -> Rollout:
     steps, keep = _count_steps(request.time, request.dt, request.every)
     # the configuration to start from
     named = {"neutral": robot.neutral(), **robot.configurations}
-    if request.state == "random":
-        start = robot.random(request.seed)
-    else:
-        if request.state not in named:
-            raise UnknownName("state", request.state, ("random", *named), robot.name)
-        start = named[request.state]
+    if request.state != "random" and request.state not in named:
+        raise UnknownName("state", request.state, ("random", *named), robot.name)
+    start = robot.random(request.seed) if request.state == "random" else named[request.state]
     integrator = request.integrator or ("semi_implicit" if request.ground else "rk4")
     effects: list[Any] = []
     if request.stops and stopped_bodies(robot.model):
@@ -255,22 +252,22 @@ def _joint_torques(robot: Robot, q: np.ndarray, text: str | None) -> np.ndarray 
         return None
     # velocities of joints that a motor could drive: all but a floating base
     bodies = (b for b in robot.model.independent if not b.joint.kind.floats)
-    values_by_dof = [dof for body in bodies for dof in body.dofs]
+    driven = [dof for body in bodies for dof in body.dofs]
     if text == "gravity":
         tau = np.zeros(robot.nv)
-        tau[values_by_dof] = robot.gravity(q)[values_by_dof]
+        tau[driven] = robot.gravity(q)[driven]
         return tau
-    accepted = f"it needs one number, {len(values_by_dof)} with commas between, or gravity"
+    accepted = f"it needs one number, {len(driven)} with commas between, or gravity"
     try:
         values = np.array([float(x) for x in text.split(",")])
     except ValueError:
         raise InvalidArgument("--torque", text, accepted) from None
-    if len(values) not in (1, len(values_by_dof), robot.nv):
+    if len(values) not in (1, len(driven), robot.nv):
         raise InvalidArgument("--torque", text, accepted)
     if len(values) == robot.nv:
         return values
     tau = np.zeros(robot.nv)
-    tau[values_by_dof] = values
+    tau[driven] = values
     return tau
 
 
@@ -343,8 +340,8 @@ def _print_motion(
     out.print(style_text("status: ", (str(verdict), colour)), soft_wrap=True)
     # the remedy for a verdict with the options of this command
     if verdict.label == "limit_violated":
-        beyond = "it starts beyond its limit: another --state is within"
-        hint = beyond if not verdict.step else "" if request.stops else "leave --no-stops away"
+        outside = "it starts beyond its limit: another --state is within"
+        hint = outside if not verdict.step else "" if request.stops else "leave --no-stops away"
     elif verdict.label == "penetration" and not verdict.step:
         hint = "it starts below the ground: --base free lets it stand on it"
     else:

@@ -15,7 +15,6 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from fuzz import cases, mutate, run  # noqa: E402
-
 from qddot.loaders.xml import parse_xml  # noqa: E402
 
 

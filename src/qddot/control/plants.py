@@ -19,7 +19,8 @@ from qddot.robot.robot import Robot, Wrench
 from qddot.simulate.contact.complementarity import ComplementarityContact
 from qddot.simulate.contact.scene import Sphere
 from qddot.simulate.mujoco_plant import MujocoPlant
-from qddot.simulate.rollout import Rollout, rollout
+from qddot.simulate.rollout import Rollout
+from qddot.simulate.simulator import rollout
 
 __all__ = [
     "MujocoAdapter",
@@ -185,7 +186,7 @@ class RolloutPlant:
         if self._rollout is None:
             found = rollout(self.world, self._q, self._v, rows, steps=1, **self._choices)
         else:
-            found = self._rollout.continued(rows, steps=1)
+            found = self._rollout.resume(rows, steps=1)
         self._rollout = found
         self._q, self._v = found.q[..., -1, :], found.v[..., -1, :]
 
@@ -195,7 +196,7 @@ class RolloutPlant:
         result = np.zeros((*self._v.shape[:-1], 6))
         if self._rollout is None or self.tip is None:
             return result
-        result[..., :3] = self._rollout.memories[-1][..., :3] / self.dt
+        result[..., :3] = self._rollout.effect_states[-1][..., :3] / self.dt
         # the point of the sphere that is lowest, seen from the frame
         R = self.robot.frame_pose(self.q, frame)[..., :3, :3]
         arm = R @ np.asarray([*self.tip.offset]) - self.tip.radius * UP

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from qddot.control.compiled import compile_law
+from qddot.control.compiled import CompiledLaw, compile_law
 from qddot.control.law import Law, State, evaluate_law, validate_law
 from qddot.control.plants import Plant, require_same_joints
 from qddot.errors import DescriptionError, InvalidArgument, ShapeMismatch, UnknownArgument
@@ -166,8 +166,7 @@ def run(
     sensing, steps = sensing or Sensing(), _step_count(duration, plant.dt)
     follow = _reference_function(law, model, reference)
     frames, batch = law.senses(model), plant.q.shape[:-1]
-    native = bool(batch) if compiled is None else compiled
-    compute = compile_law(model, law).evaluate if native else _evaluator(model, law, batch)
+    compute = _evaluator(model, law, batch, bool(batch) if compiled is None else compiled)
     periods = _control_periods(rate, plant.dt)
     delays = np.round(np.asarray(sensing.latency, float) / plant.dt).astype(int)
     lockstep = not periods.ndim and not delays.ndim
@@ -219,7 +218,7 @@ def run(
         time=times,
         **over_time,
         dt=float(np.min(periods)) * plant.dt,
-        law=type(law).__name__,
+        law=type(law.law if isinstance(law, CompiledLaw) else law).__name__,
         plant=plant.name,
         joints=model.joint_names,
         wrenches={name: np.stack(x, axis=len(batch)) for name, x in felt.items()},
@@ -276,8 +275,12 @@ def _reference_function(
     return lambda t: constant
 
 
-def _evaluator(robot: Robot, law: Law, batch: tuple[int, ...]) -> Callable[..., Any]:
-    """The text of a law on one state, or on the states of a batch one after another."""
+def _evaluator(
+    robot: Robot, law: Law, batch: tuple[int, ...], compiled: bool
+) -> Callable[..., Any]:
+    """A law as code, or its text on one state, or on those of a batch one after another."""
+    if compiled or isinstance(law, CompiledLaw):
+        return (law if isinstance(law, CompiledLaw) else compile_law(robot, law)).evaluate
 
     def single(_: Robot, law: Law, state: State, reference: Any, memory: Any) -> tuple[Any, Any]:
         return evaluate_law(robot, law, state, reference, memory)

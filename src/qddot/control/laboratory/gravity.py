@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,10 @@ from qddot.control.laboratory.scene import (
     start_configuration,
     write_mjcf,
 )
-from qddot.control.plants import RolloutPlant
+from qddot.control.plants import MujocoAdapter, RolloutPlant
 from qddot.control.run import run
-from qddot.robot.robot import Robot
+from qddot.robot.robot import Robot, load
+from qddot.simulate.mujoco_plant import MujocoPlant
 
 __all__ = ["gravity", "model_label", "parity", "with_fingers"]
 
@@ -84,20 +86,23 @@ def model_label(robot: Robot, plant: RolloutPlant) -> str:
 
 
 def gravity(
-    kind: str = "own", duration: float = 10.0, source: str = "ur5e", on_step: OnStep = None
+    kind: str = "own",
+    duration: float = 10.0,
+    mjcf: str | Path | None = None,
+    on_step: OnStep = None,
 ) -> Result:
-    """Gravity compensation on a plant: how still it holds, what a model error does, rest."""
-    robot = laboratory_robot(source)
+    """Gravity compensation on a plant: how still it holds, what a model error does, rest.
+
+    With `mjcf` it is the robot of a MuJoCo file, in its first keyframe, instead of the UR5e.
+    """
+    if mjcf is not None:
+        return _gravity_of_file(kind, duration, Path(mjcf), on_step)
+    robot = laboratory_robot()
     q0, free = start_configuration(robot, 0.3), Surroundings(table=False)
     still = np.zeros(robot.nv)
     # parity with the other engine, fingers locked and moving
-    locked, moving = parity(robot), parity(with_fingers(robot))
-    measures = [
-        Measure("g against MuJoCo, fingers locked", locked[0], "N m", 1e-11, published="8.0e-6"),
-        Measure("M against MuJoCo, fingers locked", locked[1], "kg m²", 1e-11, published="3.3e-5"),
-        Measure("g against MuJoCo, fingers moving", moving[0], "N m", 1e-11),
-        Measure("M against MuJoCo, fingers moving", moving[1], "kg m²", 1e-11),
-    ]
+    measures = _parity_measures(robot, "fingers locked", "8.0e-6", "3.3e-5")
+    measures += _parity_measures(with_fingers(robot), "fingers moving")
     # hold by gravity compensation alone
     plant = make_plant(kind, robot, free)
     plant.reset(q0)
@@ -145,6 +150,34 @@ def gravity(
     notes = (_finger_note(robot, tilted),)
     label = "ok" if all(m.passed for m in measures) else "control"
     return Result("gravity", kind, tuple(measures), label, notes, traces)
+
+
+def _parity_measures(
+    robot: Robot, words: str, *published: str, source: Any = None
+) -> list[Measure]:
+    """Parity with MuJoCo as measures."""
+    found = parity(robot, source=source)
+    names = (("g", "N m"), ("M", "kg m²"))
+    printed = published or ("", "")
+    return [
+        Measure(f"{name} against MuJoCo, {words}", x, unit, 1e-11, published=text)
+        for (name, unit), x, text in zip(names, found, printed, strict=True)
+    ]
+
+
+def _gravity_of_file(kind: str, duration: float, mjcf: Path, on_step: OnStep) -> Result:
+    """Parity and a hold for the robot of a MuJoCo file."""
+    robot = load(mjcf)
+    other = MujocoPlant(mjcf, dt=1e-3)
+    measures = _parity_measures(robot, mjcf.name, source=other.model)
+    q0 = next(iter(robot.configurations.values()), robot.neutral())
+    plant: Any = MujocoAdapter(robot, other.model) if kind == "mujoco" else RolloutPlant(robot)
+    plant.reset(q0)
+    hold = run(plant, GravityCompensation(), duration=duration, compiled=True, on_step=on_step)
+    drift = float(np.abs(robot.difference(q0, plant.q)).max())
+    measures.append(Measure(f"hold for {duration:g} s, error at the end", drift, "rad", 1e-9))
+    label = "ok" if all(m.passed for m in measures) else "control"
+    return Result("gravity", kind, tuple(measures), label, (), {"hold": hold})
 
 
 def _finger_note(robot: Robot, q0: np.ndarray) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from qddot.control.compiled import compile_law
 from qddot.control.force import PHASES
 from qddot.control.laboratory.contact import FORCE, contact_law
 from qddot.control.laboratory.result import LABELS, Measure, Result
@@ -119,7 +120,7 @@ def panel(kind: str = "own", n: int = 100, seed: int = 0, on_step: OnStep = None
     """Run the contact task on `n` perturbed laboratories; on our plant in batches."""
     robot = laboratory_robot()
     members = draw_members(robot, n, seed)
-    law = contact_law(settle=1.0, robust=True)
+    law = compile_law(robot, contact_law(settle=1.0, robust=True))
     start = {"X_start": start_pose(_ABOVE)}
     labels, figures = [], []
     size = _CHUNK if kind == "own" else 1
@@ -136,7 +137,6 @@ def panel(kind: str = "own", n: int = 100, seed: int = 0, on_step: OnStep = None
             duration=_DURATION,
             rate=one.rate,
             sensing=one.sensing(seed + k),
-            compiled=True,
         )
         label, values = judge_members(robot, found)
         labels.append(np.atleast_1d(label))

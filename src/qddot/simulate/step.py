@@ -149,7 +149,9 @@ class Step:
             gains = constants[len(self.parameters) : len(constants) - self.array_count]
             law, given = self.feedback, sampled[rows:]
             pairs = [*zip(effects, states, strict=False), (contact, states[-1])]
-            parts = [(x, state) for x, state in pairs if isinstance(x, ContactLoads)]
+            parts: list[tuple[ContactLoads, Vector]] = [
+                (x, state) for x, state in pairs if isinstance(x, ContactLoads)
+            ]
             context = StepContext(model, q, v, tau_start, dt)
             frames = law.recorded.frames if law.feels_contact else ()
             wrenches = [felt_wrench(context, frame, parts) for frame in frames]

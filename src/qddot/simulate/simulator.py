@@ -39,6 +39,7 @@ from qddot.simulate.step import Hold, Step
 __all__ = ["Simulator", "make_simulator", "rollout"]
 
 _WITH_CONTACT = ("semi_implicit", "implicit_damping")
+_LAW_METHODS = ("references", "senses", "memory", "command")
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,8 +238,7 @@ def make_simulator(
         _require_methods("sensor", sensor, ("read", "state_size", "initial_state"), accepted)
     if feedback is not None:
         accepted = "it is a law such as control.PD(kp, kd), with its references by name: q_ref=…"
-        methods = ("references", "senses", "memory", "command")
-        _require_methods("feedback", feedback, methods, accepted)
+        _require_methods("feedback", feedback, _LAW_METHODS, accepted)
     if contact is not None:
         accepted = "it is a ComplementarityContact; a PenaltyContact is one of the effects"
         _require_methods("contact", contact, ("step",), accepted)

@@ -45,10 +45,6 @@ def _choose(condition: Any, a: Scalar, b: Scalar) -> Scalar:
     return scalar.where(_truth(condition), a, b)
 
 
-def _scaled(function: Callable[[Scalar], Scalar], factor: float) -> Callable[[Scalar], Scalar]:
-    return lambda x: function(x) * factor
-
-
 _ELEMENTWISE: dict[str, Callable[..., Any]] = {
     # functions of one number
     "sin": scalar.sin,
@@ -57,8 +53,8 @@ _ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "sqrt": scalar.sqrt,
     "exp": scalar.exp,
     "log": scalar.log,
-    "log10": _scaled(scalar.log, 1.0 / math.log(10.0)),
-    "log2": _scaled(scalar.log, 1.0 / math.log(2.0)),
+    "log10": lambda x: scalar.log(x) * (1.0 / math.log(10.0)),
+    "log2": lambda x: scalar.log(x) * (1.0 / math.log(2.0)),
     "tanh": scalar.tanh,
     "sinh": lambda x: 0.5 * (scalar.exp(x) - scalar.exp(-x)),
     "cosh": lambda x: 0.5 * (scalar.exp(x) + scalar.exp(-x)),

@@ -17,7 +17,6 @@ from qddot.identify.design import Block, Design, Form, OnStep, choose_filters, r
 from qddot.identify.estimators import (
     Estimate,
     Residuals,
-    correlation_length,
     gather_moments,
     gather_residuals,
     huber_weights,
@@ -120,7 +119,7 @@ class Fit:
     residuals: Residuals
     speeds: np.ndarray
     moving: np.ndarray
-    window: int
+    correlation: float
     parameters: np.ndarray | None = None
     selection: Selection | None = None
     notes: tuple[str, ...] = ()
@@ -389,7 +388,7 @@ def _estimate(
         notes.append(f"{100 * outliers:.2g} % of rows lie far off and count less")
     values, parameters = estimate.values, None
     residuals = gather_residuals(passes(), values, estimate.weights)
-    covariance, window, freedom = robust_covariance(estimate, residuals)
+    covariance, length, freedom = robust_covariance(estimate, residuals, passes())
     if method == "feasible":
         p = len(values)
         normal = np.einsum("j,jab->ab", estimate.weights, products)[:p, :p]
@@ -397,7 +396,7 @@ def _estimate(
         made = fit_feasible(
             design.model,
             design.base,
-            normal / correlation_length(residuals.errors),
+            normal / length,
             values,
             start,
             mass_bounds,
@@ -423,7 +422,7 @@ def _estimate(
         residuals=residuals,
         speeds=speeds,
         moving=moving,
-        window=window,
+        correlation=length,
         parameters=parameters,
         selection=selection,
         notes=tuple(notes),

@@ -175,7 +175,7 @@ def choose_filters(log: Log, bandwidth: float | None = None) -> tuple[Filter, Fi
         velocity = np.asarray(
             log.v[part] if log.v is not None else np.gradient(log.q[part], dt, axis=0)
         )
-        bandwidth = 5.0 * max(motion_bandwidth(velocity, dt), _ROWS / log.duration)
+        bandwidth = max(5.0 * motion_bandwidth(velocity, dt), _ROWS / log.duration)
     elif not bandwidth > 0.0:
         raise InvalidArgument("bandwidth", bandwidth, "it is a positive number of Hz")
     return Filter(2.0 * bandwidth, dt, attenuation=70.0), Filter(bandwidth, dt)

@@ -111,7 +111,8 @@ class Filter:
 
 def motion_bandwidth(v: np.ndarray, dt: float) -> float:
     """Frequency in Hz below which 99 % of the power of every joint's velocity lies."""
-    moving = v[:, np.std(v, axis=0) > 0.0]
+    spread = np.std(v, axis=0)
+    moving = v[:, spread > 1e-3 * spread.max(initial=0.0)]
     if len(v) < 8 or not moving.size:
         return 0.1 / dt
     frequency, power = periodogram(moving, 1.0 / dt, axis=0)

@@ -36,6 +36,8 @@ __all__ = [
 _NOT_FRICTION = ("armature", "offset", "spring")
 _STEADY = 0.03
 """Change of speed, relative, within which a stretch counts as constant."""
+_WHILE = 0.1
+"""Seconds over which the speed changes by no more than that."""
 _LEAST_LEVELS = 3
 
 
@@ -155,7 +157,7 @@ def plan_sweep(
         rise, even = np.minimum(t, ramp), np.clip(t - ramp, 0.0, flat)
         fall = np.clip(t - ramp - flat, 0.0, ramp)
         s = v * (0.5 * rise**2 / ramp + even + fall - 0.5 * fall**2 / ramp)
-        pieces += [middle - half + s, middle + half - s]
+        pieces += [middle - most + s, middle - most + 2.0 * half - s]
     path = np.concatenate(pieces)
     motion = np.tile(rest, (len(path), 1))
     motion[:, j] = path
@@ -191,13 +193,17 @@ def fit_sweep(robot: Robot, log: Log, joint: str, bandwidth: float | None = None
         raise UnknownName("joint", joint, names, robot.name)
     j = names.index(joint)
     motion = choose_filters(log, bandwidth)[0]
-    q, v, tau = [], [], []
+    q, v, a, tau = [], [], [], []
     for segment in log.segments:
         raw = np.asarray(log.q[segment, j])[:, None]
         q.append(motion.apply(raw)[:, 0])
         v.append(motion.apply(raw, 1)[:, 0])
+        a.append(motion.apply(raw, 2)[:, 0])
         tau.append(motion.apply(np.asarray(log.tau[segment, j])[:, None])[:, 0])
-    x, speed, torque = (np.concatenate(part) for part in (q, v, tau))
+    x, speed, change, torque = (np.concatenate(part) for part in (q, v, a, tau))
+    # ramps are left out: there inertia takes part of the torque
+    even = np.abs(change) * _WHILE < _STEADY * np.abs(speed)
+    x, speed, torque = x[even], speed[even], torque[even]
     levels = _steady_levels(speed)
     rows = [_both_ways(x, speed, torque, level) for level in levels]
     rows = [r for r in rows if r is not None]
@@ -218,7 +224,7 @@ def _steady_levels(v: np.ndarray) -> list[float]:
     top = float(size.max(initial=0.0))
     if top <= 0.0:
         return []
-    edges = np.geomspace(1e-3 * top, 1.02 * top, 240)
+    edges = np.geomspace(1e-3 * top, 1.2 * top, 240)
     counts = np.histogram(size, edges)[0]
     peaks = [
         k

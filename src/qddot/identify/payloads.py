@@ -78,6 +78,19 @@ class TorqueGains:
     half_widths: np.ndarray
     refused: tuple[str, ...]
 
+    def summary(self) -> dict[str, Any]:
+        """The gains as plain data; joints that are refused have none."""
+        rows = zip(self.joints, self.gains, self.half_widths, strict=True)
+        known = {
+            n: {"gain": float(g), "half_width": float(h)} for n, g, h in rows if np.isfinite(g)
+        }
+        return {"gains": known, "refused": list(self.refused)}
+
+    def __str__(self) -> str:
+        rows = zip(self.joints, self.gains, self.half_widths, strict=True)
+        lines = [f"{n}: torques times {g:.3f} ± {h:.2g}" for n, g, h in rows if np.isfinite(g)]
+        return "\n".join((*lines, *(f"no number for {text}" for text in self.refused)))
+
 
 def payload(
     robot: Robot,

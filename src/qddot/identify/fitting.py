@@ -333,6 +333,8 @@ def fit(
         raise InvalidArgument("form", form, 'it is "torque" or "momentum"')
     if tuple(log.joints) != robot.model.velocity_names:
         raise InvalidArgument("log", log.joints, f"the robot has {robot.model.velocity_names}")
+    if isinstance(friction, str) and friction != "auto":
+        raise InvalidArgument("friction", friction, '"auto", names of terms, or a TorqueModel')
     validate_bounds(mass_bounds, robot.body_names)
     motion, torque = choose_filters(log, bandwidth)
     rest = rest_speeds(log, motion)
@@ -348,8 +350,6 @@ def fit(
         bends = _ONE_SPEED * speeds if v0 is None else v0
         model = torque_model(robot, names, bends, shafts)
     if isinstance(friction, str):
-        if friction != "auto":
-            raise InvalidArgument("friction", friction, '"auto", names of terms, or a TorqueModel')
         start = Design(model, base_parameters(model), log, motion, torque, rest, form)
         selection = select_terms(start, speeds, on_step=on_step)
         model = model.with_drives(selection.drives)

@@ -19,7 +19,7 @@ from qddot.identify.torque_model import DriveTerm
 
 __all__ = ["Selection", "select_terms"]
 
-_BENDS = (0.002, 0.01, 0.04, 0.1)
+_BENDS = (0.002, 0.01, 0.04)
 """Candidates for v₀ as shares of the peak speed of a joint."""
 _STRIBECK = 0.04
 _FOLDS = 8

@@ -20,6 +20,8 @@ from qddot.errors import InvalidArgument
 
 __all__ = ["Filter", "motion_bandwidth"]
 
+_DIFFERENCE = np.array([1.0, -8.0, 0.0, 8.0, -1.0]) / 12.0
+"""Derivative by five points, for correlation."""
 _CUT = 3.0
 """Samples after decimation in a period of the bandwidth: what folds back is below 0.003."""
 
@@ -50,7 +52,7 @@ class Filter:
         """Samples on each side that an output depends on."""
         # Kaiser's rule for the number of taps, the transition as wide as the band
         width = (self.attenuation - 8.0) / (2.285 * 2.0 * np.pi)
-        return 1 if self.passes_all else max(int(np.ceil(0.5 * width / self._relative)), 1)
+        return 1 if self.passes_all else max(int(np.ceil(0.5 * width / self._relative)), 4)
 
     @property
     def _relative(self) -> float:
@@ -66,25 +68,29 @@ class Filter:
 
         Exact on constants, lines and parabolas respectively.
         """
-        n = np.arange(-self.half, self.half + 1)
         if self.passes_all:
             kernels = ([0.0, 1.0, 0.0], [-0.5, 0.0, 0.5], [1.0, -2.0, 1.0])
             return np.array(kernels[order]) / self.dt**order
-        # a fine grid turns the derivatives of the windowed sinc into differences
-        h = 1e-3
-        value = [self._kernel(n + k * h) for k in (-1, 0, 1)]
-        if order == 0:
-            return value[1] / value[1].sum()
+        if order == 2:
+            # differences of the slope: the kernel's own second derivative has jumps at its ends
+            slope = self._slope(self.half - len(_DIFFERENCE) // 2)
+            return np.convolve(slope, _DIFFERENCE / self.dt)
         if order == 1:
-            slope = (value[0] - value[2]) / (2 * h)
-            return slope / (slope @ n) / self.dt
-        curve = (value[0] - 2 * value[1] + value[2]) / h**2
-        curve = curve - value[1] / value[1].sum() * curve.sum()
-        return curve / (curve @ n**2) * 2 / self.dt**2
+            return self._slope(self.half)
+        value = self._kernel(np.arange(-self.half, self.half + 1.0), self.half)
+        return value / value.sum()
 
-    def _kernel(self, n: np.ndarray) -> np.ndarray:
-        inside = np.clip(1.0 - (n / (self.half + 1)) ** 2, 0.0, None)
-        return np.sinc(2 * self._relative * n) * i0(kaiser_beta(self.attenuation) * np.sqrt(inside))
+    def _slope(self, half: int) -> np.ndarray:
+        """Kernel of the first derivative, so many samples to each side."""
+        n, h = np.arange(-half, half + 1.0), 1e-3
+        slope = (self._kernel(n - h, half) - self._kernel(n + h, half)) / (2 * h)
+        return slope / (slope @ n) / self.dt
+
+    def _kernel(self, n: np.ndarray, half: int) -> np.ndarray:
+        inside = np.clip(1.0 - (n / (half + 1)) ** 2, 0.0, None)
+        # Kaiser's window without its pedestal, whose jumps a derivative would feel
+        window = i0(kaiser_beta(self.attenuation) * np.sqrt(inside)) - 1.0
+        return np.asarray(np.sinc(2 * self._relative * n) * window)
 
     def apply(self, x: np.ndarray, order: int = 0) -> np.ndarray:
         """Filtered samples along the first axis; `half` fewer at both ends."""

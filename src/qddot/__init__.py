@@ -35,6 +35,7 @@ _FUNCTIONS = {"export_c": "export.export_c"}
 _MODULES = {
     "adapt": "engines",
     "engines": "engines",
+    "identify": "identify",
     "simulate": "simulate",
     "verify": "verify",
     "writers": "writers",

@@ -32,6 +32,7 @@ _COMMANDS = {
     "size": "size",
     "integrators": "integrators",
     "simulate": "simulate",
+    "identify": "identify",
     "bench": "bench",
     "cache": "cache",
 }

@@ -20,7 +20,7 @@ LAYERS = [
     {"export", "analysis"},
     {"engines", "writers"},
     {"simulate"},
-    {"control"},
+    {"control", "identify"},
     {"verify", "bench"},
     {"cli"},
     {"__main__"},

@@ -36,6 +36,7 @@ _MODULES = {
     "adapt": "engines",
     "control": "control",
     "engines": "engines",
+    "identify": "identify",
     "simulate": "simulate",
     "so3": "spatial.so3",
     "verify": "verify",

@@ -222,7 +222,7 @@ def test_a_sound_law_of_the_same_text(pendulum):
 def test_the_page_runs(capsys):
     page = Path(__file__).resolve().parents[2] / "docs" / "compile-your-own.md"
     code = "\n".join(re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.S))
-    exec(compile(code, str(page), "exec"), {"__name__": "page"})
+    exec(compile(code, str(page), "exec", dont_inherit=True), {"__name__": "page"})
     shown = capsys.readouterr().out
     assert "np.where(condition, a, b)" in shown
     assert "(3, 11, 6)" in shown

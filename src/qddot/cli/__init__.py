@@ -32,6 +32,7 @@ _COMMANDS = {
     "size": "size",
     "integrators": "integrators",
     "simulate": "simulate",
+    "identify": "identify",
     "lab": "lab",
     "bench": "bench",
     "cache": "cache",

@@ -71,9 +71,13 @@ def numbers(name: str, dtype) -> list[np.ndarray]:
             ]
     else:
         base = np.exp(rng.uniform(-20.0, 20.0, n))
+        near = 1.0 + rng.uniform(-1e-3, 1e-3, n)
+        # exponents up to the bounds of overflow
+        wide = 0.97 * math.log(info.max) * rng.uniform(-1.0, 1.0, 2 * n)
+        reach = wide / np.log(np.concatenate([base, near]))
         x = [
-            np.concatenate([base, base]),
-            np.concatenate([rng.uniform(-4, 4, n), rng.integers(-9, 9, n)]),
+            np.concatenate([base, base, base, near]),
+            np.concatenate([rng.uniform(-4, 4, n), rng.integers(-9, 9, n), reach]),
         ]
     with np.errstate(over="ignore", under="ignore"):
         return [part.astype(dtype) for part in x]

@@ -282,7 +282,8 @@ def _read_arguments(
         inspect.Parameter.KEYWORD_ONLY,
     ):
         raise InvalidArgument("compile", function, "it is a function f(robot, q, v, …)")
-    dims = sizes(robot.model, {})
+    # sizes of the robot, not those that options give
+    dims = {n: k for n, k in sizes(robot.model, {}).items() if n not in ("nw", "nt", "nc")}
     arguments, shapes = [], {**_KNOWN, **given}
     for p in parameters[1:]:
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):

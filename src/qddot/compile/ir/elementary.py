@@ -1,4 +1,4 @@
-"""Elementary functions on vectors, as LLVM IR: exp, log, tanh, asin, acos and atan2.
+"""Elementary functions on vectors, as LLVM IR: exp, log, tanh, asin, acos, atan2 and powers.
 
 All lanes take the same way, and the one that holds is chosen at the end. Infinities, NaN and
 numbers outside of the domain give what the C library gives, and raise the same flags; numbers that
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from qddot.compile.ir.types import VectorType
 
@@ -18,6 +19,7 @@ __all__ = ["ELEMENTARY", "elementary_ir"]
 _SHIFT = 1.5 * 2.0**52
 """A sum with this number has no bits for fractions, and its last bits are a whole number."""
 _LN2 = (6.93147180369123816490e-01, 1.90821492927058770002e-10)
+_TWO_THIRDS_REST = 3.700743415417188e-17
 _HALF_PI = (1.57079632679489655800e00, 6.12323399573676603587e-17)
 _LOG = (
     6.666666666666735130e-01, 3.999999999940941908e-01, 2.857142874366239149e-01,
@@ -96,6 +98,16 @@ class _Writer:
         name = f"@llvm.fmuladd.{self.v.intrinsic_suffix}"
         return self.value(f"call {t} {name}({t} {a}, {t} {b}, {t} {c})")
 
+    def fma(self, a: str, b: str, c: str) -> str:
+        """a · b + c with one rounding."""
+        t = self.v.type
+        name = f"@llvm.fma.{self.v.intrinsic_suffix}"
+        return self.value(f"call {t} {name}({t} {a}, {t} {b}, {t} {c})")
+
+    def negative(self, a: str) -> str:
+        """−a."""
+        return self.value(f"fneg {self.v.type} {a}")
+
     def intrinsic(self, name: str, a: str) -> str:
         """A function of LLVM's: fabs or sqrt."""
         t = self.v.type
@@ -141,6 +153,10 @@ class _Writer:
         """Truth of a < bound, for a that has no sign; false for NaN."""
         return self.compare("slt", self.bits(a), self.bits(self.constant(bound)))
 
+    def above(self, a: str, bound: float) -> str:
+        """Truth of a ≥ bound > 0; true for NaN without a sign."""
+        return self.compare("sge", self.bits(a), self.bits(self.constant(bound)))
+
     def copy_sign(self, a: str, sign: str) -> str:
         """A number with the sign of another."""
         top = self.whole(-(2**63))
@@ -148,18 +164,13 @@ class _Writer:
         return self.number(self.integer("or", rest, self.integer("and", self.bits(sign), top)))
 
 
-def _exp(w: _Writer, x: str) -> str:
-    """e^x = 2^n e^r with |r| ≤ ½ ln 2."""
-    finite = w.below(w.intrinsic("fabs", x), math.inf)
-    safe = w.select(finite, x, w.constant(0.0))
-    # beyond these bounds it overflows or vanishes anyway
-    high = w.value(f"fcmp ogt {w.v.type} {safe}, {w.constant(710.0)}")
-    low = w.value(f"fcmp olt {w.v.type} {safe}, {w.constant(-746.0)}")
-    safe = w.select(high, w.constant(710.0), w.select(low, w.constant(-746.0), safe))
-    shifted = w.muladd(safe, w.constant(1.0 / math.log(2.0)), w.constant(_SHIFT))
+def _scaled_exponential(w: _Writer, x: str, rest: str | None = None) -> str:
+    """e^(x + rest) = 2^n e^r with |r| ≤ ½ ln 2, for finite x; the rest is tiny."""
+    shifted = w.muladd(x, w.constant(1.0 / math.log(2.0)), w.constant(_SHIFT))
     n = w.sub(shifted, w.constant(_SHIFT))
-    r = w.muladd(n, w.constant(-_LN2[0]), safe)
+    r = w.muladd(n, w.constant(-_LN2[0]), x)
     r = w.muladd(n, w.constant(-_LN2[1]), r)
+    r = r if rest is None else w.add(r, rest)
     # 1 + (r + r² p(r))
     p = w.polynomial(r, [1.0 / math.factorial(k) for k in range(2, 14)])
     e = w.add(w.constant(1.0), w.muladd(w.mul(r, r), p, r))
@@ -169,21 +180,37 @@ def _exp(w: _Writer, x: str) -> str:
     for part in (half, w.integer("sub", whole, half)):
         exponent = w.integer("add", part, w.whole(1023))
         e = w.mul(e, w.number(w.integer("shl", exponent, w.whole(52))))
+    return e
+
+
+def _exp(w: _Writer, x: str) -> str:
+    """The exponential function; beyond its bounds it is infinite or zero."""
+    finite = w.below(w.intrinsic("fabs", x), math.inf)
+    safe = w.select(finite, x, w.constant(0.0))
+    # beyond these bounds it overflows or vanishes anyway
+    high = w.value(f"fcmp ogt {w.v.type} {safe}, {w.constant(710.0)}")
+    low = w.value(f"fcmp olt {w.v.type} {safe}, {w.constant(-746.0)}")
+    safe = w.select(high, w.constant(710.0), w.select(low, w.constant(-746.0), safe))
+    e = _scaled_exponential(w, safe)
     minus_infinity = w.compare("eq", w.bits(x), w.bits(w.constant(-math.inf)))
     return w.select(finite, e, w.select(minus_infinity, w.constant(0.0), x))
+
+
+def _split_exponent(w: _Writer, x: str) -> tuple[str, str]:
+    """k and m with x = 2^k m and √½ ≤ m < √2, for a positive number with its leading bit."""
+    root = 0x3FE6A09E00000000
+    k = w.integer("ashr", w.integer("sub", w.bits(x), w.whole(root)), w.whole(52))
+    m = w.number(w.integer("sub", w.bits(x), w.integer("shl", k, w.whole(52))))
+    whole = w.number(w.integer("add", k, w.bits(w.constant(_SHIFT))))
+    return w.sub(whole, w.constant(_SHIFT)), m
 
 
 def _log(w: _Writer, x: str) -> str:
     """log x = k ln 2 + log m with √½ ≤ m < √2, and log m by s = (m − 1) / (m + 1)."""
     # numbers without a leading bit are made larger
     tiny = w.below(x, 2.0**-1022)
-    scaled = w.select(tiny, w.mul(x, w.constant(2.0**54)), x)
-    root = 0x3FE6A09E00000000
-    k = w.integer("ashr", w.integer("sub", w.bits(scaled), w.whole(root)), w.whole(52))
-    m = w.number(w.integer("sub", w.bits(scaled), w.integer("shl", k, w.whole(52))))
-    whole = w.number(w.integer("add", k, w.bits(w.constant(_SHIFT))))
-    offset = w.select(tiny, w.constant(_SHIFT + 54.0), w.constant(_SHIFT))
-    n = w.sub(whole, offset)
+    k, m = _split_exponent(w, w.select(tiny, w.mul(x, w.constant(2.0**54)), x))
+    n = w.sub(k, w.select(tiny, w.constant(54.0), w.constant(0.0)))
     f = w.sub(m, w.constant(1.0))
     s = w.div(f, w.add(f, w.constant(2.0)))
     z = w.mul(s, s)
@@ -289,13 +316,91 @@ def _atan2(w: _Writer, y: str, x: str) -> str:
     return w.select(unknown, w.add(y, x), angle)
 
 
-ELEMENTARY: dict[str, Callable[..., str]] = {
+def _pow(w: _Writer, x: str, y: str) -> tuple[str, str]:
+    """x^y = e^(y log x) with log x in two numbers, and where that holds: x > 0, no overflow.
+
+    log m = 2 s + ⅔ s³ + ⅖ s⁵ + …, s = (m − 1) / (m + 1): the first two terms in two numbers each.
+    """
+    ordinary = w.value(f"and {w.mask} {w.above(x, 2.0**-1022)}, {w.below(x, math.inf)}")
+    k, m = _split_exponent(w, w.select(ordinary, x, w.constant(1.0)))
+    f, bottom = w.sub(m, w.constant(1.0)), w.add(m, w.constant(1.0))
+    lost = w.sub(m, w.sub(bottom, w.constant(1.0)))
+    s = w.div(f, bottom)
+    s_rest = w.div(w.sub(w.fma(w.negative(s), bottom, f), w.mul(s, lost)), bottom)
+    z = w.mul(s, s)
+    z_rest = w.fma(w.add(s, s), s_rest, w.fma(s, s, w.negative(z)))
+    # a = ⅔ z + ⅖ z² + …
+    two_thirds = w.constant(2.0 / 3.0)
+    u = w.mul(two_thirds, z)
+    u_rest = w.fma(two_thirds, z_rest, w.fma(two_thirds, z, w.negative(u)))
+    u_rest = w.fma(w.constant(_TWO_THIRDS_REST), z, u_rest)
+    tail = w.mul(w.mul(z, z), w.polynomial(z, [2.0 / (2 * n + 5) for n in range(10)]))
+    a = w.add(u, tail)
+    a_rest = w.add(w.add(w.sub(u, a), tail), u_rest)
+    # log m = 2 s + s a
+    p = w.mul(s, a)
+    p_rest = w.fma(s, a, w.negative(p))
+    p_rest = w.fma(s_rest, a, w.fma(s, a_rest, p_rest))
+    twice = w.add(s, s)
+    log_m = w.add(twice, p)
+    log_m_rest = w.add(w.add(w.sub(twice, log_m), p), w.fma(w.constant(2.0), s_rest, p_rest))
+    # log x = k ln 2 + log m
+    whole = w.mul(k, w.constant(_LN2[0]))
+    log_x = w.add(whole, log_m)
+    rest = w.add(w.add(w.sub(whole, log_x), log_m), log_m_rest)
+    rest = w.fma(k, w.constant(_LN2[1]), rest)
+    # y log x; beyond these bounds, and for all else, the C library
+    small = w.below(w.intrinsic("fabs", y), 2.0**200)
+    power = w.select(small, y, w.constant(0.0))
+    top = w.mul(power, log_x)
+    top_rest = w.fma(power, rest, w.fma(power, log_x, w.negative(top)))
+    bounded = w.below(w.intrinsic("fabs", top), 700.0)
+    sound = w.value(f"and {w.mask} {ordinary}, {small}")
+    sound = w.value(f"and {w.mask} {sound}, {bounded}")
+    top, top_rest = (w.select(sound, part, w.constant(0.0)) for part in (top, top_rest))
+    return _scaled_exponential(w, top, top_rest), sound
+
+
+def _pow_ir(lanes: int) -> list[str]:
+    """The function @pow.8: a vector that has other lanes goes to the C library, lane by lane."""
+    w = _Writer(lanes)
+    t, mask = w.v.type, w.mask
+    value, sound = _pow(w, "%x", "%y")
+    slow, result = [], "undef"
+    for k in range(lanes):
+        slow += [
+            f"  %x{k} = extractelement {t} %x, i32 {k}",
+            f"  %y{k} = extractelement {t} %y, i32 {k}",
+            f"  %p{k} = call double @pow(double %x{k}, double %y{k})",
+            f"  %f{k} = extractelement {t} {value}, i32 {k}",
+            f"  %s{k} = extractelement {mask} {sound}, i32 {k}",
+            f"  %c{k} = select i1 %s{k}, double %f{k}, double %p{k}",
+            f"  %v{k} = insertelement {t} {result}, double %c{k}, i32 {k}",
+        ]
+        result = f"%v{k}"
+    return [
+        f"define internal {t} @pow.{lanes}({t} %x, {t} %y) noinline {{",
+        *w.lines,
+        f"  %all = bitcast {mask} {sound} to i{lanes}",
+        f"  %fast = icmp eq i{lanes} %all, -1",
+        "  br i1 %fast, label %done, label %slow",
+        "done:",
+        f"  ret {t} {value}",
+        "slow:",
+        *slow,
+        f"  ret {t} {result}",
+        "}",
+    ]
+
+
+ELEMENTARY: dict[str, Callable[..., Any]] = {
     "exp": _exp,
     "log": _log,
     "tanh": _tanh,
     "asin": _asin,
     "acos": _acos,
     "atan2": _atan2,
+    "pow": _pow,
 }
 """Functions of vectors, by the name that the tape has for them."""
 
@@ -306,12 +411,15 @@ def elementary_ir(v: VectorType, names: Sequence[str]) -> str:
     needed = [*(["exp"] if "tanh" in names else []), *names]
     lines = []
     for name in dict.fromkeys(needed):
-        writer = _Writer(v.lanes)
-        arguments = ["%y", "%x"] if name == "atan2" else ["%x"]
-        result = ELEMENTARY[name](writer, *arguments)
-        given = ", ".join(f"{wide.type} {a}" for a in arguments)
-        head = f"define internal {wide.type} @{name}.{v.lanes}({given}) noinline {{"
-        lines += [head, *writer.lines, f"  ret {wide.type} {result}", "}"]
+        arguments = {"atan2": ["%y", "%x"], "pow": ["%x", "%y"]}.get(name, ["%x"])
+        if name == "pow":
+            lines += _pow_ir(v.lanes)
+        else:
+            writer = _Writer(v.lanes)
+            result = ELEMENTARY[name](writer, *arguments)
+            given = ", ".join(f"{wide.type} {a}" for a in arguments)
+            head = f"define internal {wide.type} @{name}.{v.lanes}({given}) noinline {{"
+            lines += [head, *writer.lines, f"  ret {wide.type} {result}", "}"]
         if v.scalar == "float":
             given = ", ".join(f"{v.type} {a}" for a in arguments)
             lines += [f"define internal {v.type} @{name}.{v.lanes}f({given}) noinline {{"]
@@ -328,4 +436,7 @@ def elementary_ir(v: VectorType, names: Sequence[str]) -> str:
         lines.append(f"declare {t} @llvm.fmuladd.{suffix}({t}, {t}, {t})")
         if v.scalar == "float":
             lines += [f"declare {t} @llvm.{f}.{suffix}({t})" for f in ("fabs", "sqrt")]
+            lines.append(f"declare {t} @llvm.fma.{suffix}({t}, {t}, {t})")
+        if "pow" in needed:
+            lines.append("declare double @pow(double, double)")
     return "\n".join(lines)

@@ -40,7 +40,6 @@ def lower_tape(tape: Tape, plan: Schedule, v: VectorType, loop: str, places: Pla
         ),
         f"declare {v.type} @llvm.fma.{v.intrinsic_suffix}({v.type}, {v.type}, {v.type})",
         *(f"declare {v.scalar} @{f}{letter}({v.scalar})" for f in ("sin", "cos")),
-        f"declare {v.scalar} @pow{letter}({v.scalar}, {v.scalar})",
         "declare i64 @llvm.umin.i64(i64, i64)",
         "declare i64 @llvm.smin.i64(i64, i64)",
         "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)",
@@ -146,8 +145,6 @@ class _Piece:
             given = ", ".join(f"{t} {x}" for x in v)
             suffix = f"{self.v.lanes}{'f' if self.v.scalar == 'float' else ''}"
             return self._new_value(f"call {t} @{name}.{suffix}({given})")
-        if name == "pow":
-            return self._lane_by_lane(name, v)
         self._sines_and_cosines()
         return self.values[self.now]
 
@@ -182,17 +179,3 @@ class _Piece:
     def _is_known(self, x: int) -> bool:
         """Whether an entry has its value before the one that is written now."""
         return x < self.now or bool(self.tape.code[x][0] == "input")
-
-    def _lane_by_lane(self, name: str, operands: Sequence[str]) -> str:
-        """A function of the C library on each lane."""
-        letter = "f" if self.v.scalar == "float" else ""
-        result = "undef"
-        for k in range(self.v.lanes):
-            parts = [
-                self._new_value(f"extractelement {self.v.type} {x}, i32 {k}") for x in operands
-            ]
-            given = ", ".join(f"{self.v.scalar} {p}" for p in parts)
-            one = self._new_value(f"call {self.v.scalar} @{name}{letter}({given})")
-            text = f"insertelement {self.v.type} {result}, {self.v.scalar} {one}, i32 {k}"
-            result = self._new_value(text)
-        return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -216,3 +217,12 @@ def test_a_sound_law_of_the_same_text(pendulum):
         tau, memory = compiled.command(pendulum, state, {}, memory)
         assert tau.tolist() == [-2.0, 3.0]
         assert dict(memory) == {"x": 0.25 * k}
+
+
+def test_the_page_runs(capsys):
+    page = Path(__file__).resolve().parents[2] / "docs" / "compile-your-own.md"
+    code = "\n".join(re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.S))
+    exec(compile(code, str(page), "exec"), {"__name__": "page"})
+    shown = capsys.readouterr().out
+    assert "np.where(condition, a, b)" in shown
+    assert "(3, 11, 6)" in shown

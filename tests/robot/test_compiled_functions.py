@@ -173,6 +173,8 @@ def algebra(robot, q, A, b):
         z.reshape(3, 1),
         np.any(b > 0.0),
         np.cumsum(b),
+        np.linalg.solve(robot.mass_matrix(q), q),
+        np.linalg.inv(robot.mass_matrix(q)),
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from qddot.control.compiled import CompiledLaw, LawMemory, compile_law
+from qddot.control.casadi_law import CasadiLaw
+from qddot.control.compiled import CompiledLaw, compile_law
 from qddot.control.force import PHASES, ContactTask, Hybrid
 from qddot.control.gains import (
     Gains,
@@ -49,6 +50,7 @@ from qddot.control.task_space import (
 )
 from qddot.control.trace import Event, Trace, load_trace
 from qddot.control.wrappers import FrictionCompensation, Saturation
+from qddot.robot.law import LawMemory
 
 __all__ = [
     "LQR",
@@ -59,6 +61,7 @@ __all__ = [
     "Admittance",
     "ButterworthForce",
     "CartesianImpedance",
+    "CasadiLaw",
     "CollisionObserver",
     "CompiledLaw",
     "ComputedTorque",

@@ -38,6 +38,8 @@ __all__ = ["CompiledFunction", "compile_function", "record_arguments", "record_c
 
 _KNOWN = {"q": ("nq",), "v": ("nv",), "a": ("nv",), "tau": ("nv",)}
 """Arguments whose shapes need not be given."""
+_DEFINITE = ("M", "Minv", "Lambda")
+"""Outputs of the catalogue that are symmetric positive definite."""
 
 
 def record_call(
@@ -59,6 +61,9 @@ def record_call(
         symbol_array([next(leaves) for _ in range(math.prod(shape))], shape)
         for shape in source.outputs
     )
+    for argument, array in zip(row.outputs, results, strict=True):
+        if argument.name in _DEFINITE:
+            array.definite = True
     return results if len(results) > 1 else results[0]
 
 

@@ -457,15 +457,15 @@ _MOST_PRODUCTS = 8
 
 def fmin(a: Any, b: Any) -> Any:
     """Record the smaller of two numbers."""
-    return _bound("min", a, b, math.inf)
+    return _emit_bound("min", a, b, math.inf)
 
 
 def fmax(a: Any, b: Any) -> Any:
     """Record the larger of two numbers."""
-    return _bound("max", a, b, -math.inf)
+    return _emit_bound("max", a, b, -math.inf)
 
 
-def _bound(name: str, a: Any, b: Any, none: float) -> Any:
+def _emit_bound(name: str, a: Any, b: Any, none: float) -> Any:
     """Record a bound; a constant comes second, and one that bounds nothing leaves the number."""
     if type(a) is not Symbol:
         a, b = b, a

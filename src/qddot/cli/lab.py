@@ -26,7 +26,7 @@ from qddot.control.laboratory import EXPERIMENTS, LABELS, Result, panel, plot_re
 from qddot.control.laboratory.gravity import gravity
 from qddot.errors import CannotWrite, InvalidArgument
 
-__all__ = ["lab"]
+__all__ = ["ExperimentChoice", "PlantChoice", "lab"]
 
 
 class ExperimentChoice(str, Enum):

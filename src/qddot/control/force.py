@@ -26,8 +26,8 @@ class Hybrid:
     """Force along some axes, motion along the others (Raibert & Craig 1981, Khatib 1987).
 
     `selection` (6) is 1 where force is controlled, along and about the columns of `axes` (3 × 3),
-    a frame of any orientation in the world. Motion: Λ (A_ref + kp e + kd ė + ki ∫e − J̇ v), and a
-    share `feedforward` of the force measured along its axes is answered at once, so that friction
+    a frame of any orientation in the world. Motion: Λ (A_ref + kp e + kd ė − J̇ v), and a share
+    `feedforward` of the force measured along its axes is answered at once, so that friction
     at the tool is not an error first (below 1: where the tool sticks, all of it would integrate).
     Force: F_ref (wrench on the robot) is commanded outright, the error is closed by `force_kp` and
     `force_ki` (1/s), and `force_damping` (N s/m, N m s/rad) damps motion along those axes. The
@@ -38,7 +38,6 @@ class Hybrid:
     selection: ArrayLike = gain(6)
     kp: ArrayLike = gain(6)
     kd: ArrayLike = gain(6)
-    ki: ArrayLike = gain(6, default=0.0)
     force_kp: ArrayLike = gain(default=0.2)
     force_ki: ArrayLike = gain(default=10.0)
     force_damping: ArrayLike = gain(default=300.0)
@@ -55,8 +54,8 @@ class Hybrid:
         return (self.frame,)
 
     def memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
-        """The integrals of force error (in axes of the task) and of motion error (world)."""
-        return {"force_integral": np.zeros(6), "motion_integral": np.zeros(6)}
+        """The integral of the force error, in axes of the task."""
+        return {"force_integral": np.zeros(6)}
 
     def command(
         self, robot: Robot, state: State, reference: Reference, memory: Memory
@@ -70,8 +69,7 @@ class Hybrid:
         # motion along the axes that are free
         e = pose_error(reference["X_ref"], robot.frame_pose(q, self.frame))
         speed = reference["V_ref"] - at.J @ v
-        summed = memory["motion_integral"] + T @ ((1.0 - S) * (T.T @ e)) * state.dt
-        a = reference["A_ref"] + self.kp * e + self.kd * speed + self.ki * summed
+        a = reference["A_ref"] + self.kp * e + self.kd * speed
         motion = T @ ((1.0 - S) * (T.T @ a)) - at.drift
         # force along the others
         wrench = T.T @ state.wrenches[self.frame]
@@ -82,7 +80,7 @@ class Hybrid:
         drag = self.force_damping * S * (T.T @ speed)
         along = drag - push - self.feedforward * (1.0 - S) * wrench
         tau = at.J.T @ (at.Lambda @ motion + T @ along) + at.bias
-        return tau, {"force_integral": integral, "motion_integral": summed}
+        return tau, {"force_integral": integral}
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,4 +158,4 @@ class ContactTask:
         tau, kept = hybrid.command(robot, state, task, memory)
         integral = np.where(pressed, kept["force_integral"], 0.0)
         own = {"phase": phase, "clock": clock, "depth": depth, "target": p}
-        return tau, {**kept, **own, "force_integral": integral}
+        return tau, {**own, "force_integral": integral}

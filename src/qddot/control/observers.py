@@ -211,7 +211,7 @@ class TareForce(Wrapper):
     ) -> tuple[Any, Memory]:
         """The torques of the law inside at the tared wrenches."""
         time = memory["tared"] + state.dt
-        takes = time <= self.time
+        takes = time <= self.time + 0.5 * state.dt
         wrenches, means = {}, {}
         for frame in self.senses(robot):
             mean, x = memory[f"tare {frame}"], state.wrenches[frame]

@@ -12,7 +12,8 @@ from qddot.control.joint_space import ComputedTorque
 from qddot.control.laboratory.result import Measure, Result
 from qddot.control.laboratory.scene import FRAME, Surroundings, laboratory_robot, make_plant
 from qddot.control.observers import CollisionObserver, MomentumObserver, wrench_at_frame
-from qddot.control.run import Trace, run
+from qddot.control.run import run
+from qddot.control.trace import Trace
 from qddot.robot.robot import Robot, Wrench
 
 __all__ = ["collision"]

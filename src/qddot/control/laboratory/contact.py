@@ -20,7 +20,8 @@ from qddot.control.laboratory.scene import (
     start_pose,
 )
 from qddot.control.observers import DisturbanceCompensation, TareForce
-from qddot.control.run import Sensing, Trace, run
+from qddot.control.run import Sensing, run
+from qddot.control.trace import Trace
 from qddot.robot.robot import Robot
 
 __all__ = [

@@ -144,7 +144,7 @@ def gravity(
         last = float(np.abs(plant.q - q0).max())
         name = f"PD + g with integral after 4 s, masses {share:+.0%}"
         measures.append(Measure(name, last, "rad", 1e-4))
-        traces[f"integral {share:+.0%}"] = trace
+        traces["integral, heavy" if share > 0.0 else "integral, light"] = trace
     # the wrist is turned, so that the load has an arm about its joints
     tilted = q0 + np.array([0.0, 0.0, 0.0, 0.5, 0.3, 0.0])
     notes = (_finger_note(robot, tilted),)

@@ -20,7 +20,8 @@ from qddot.control.laboratory.scene import (
     start_configuration,
     start_pose,
 )
-from qddot.control.run import Sensing, Trace, run
+from qddot.control.run import Sensing, run
+from qddot.control.trace import Trace
 from qddot.robot.robot import Robot
 
 __all__ = ["Draws", "draw_members", "judge_members", "panel"]
@@ -137,6 +138,7 @@ def panel(kind: str = "own", n: int = 100, seed: int = 0, on_step: OnStep = None
             duration=_DURATION,
             rate=one.rate,
             sensing=one.sensing(seed + k),
+            record=("phase", "target"),
         )
         label, values = judge_members(robot, found)
         labels.append(np.atleast_1d(label))

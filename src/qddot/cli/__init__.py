@@ -33,6 +33,7 @@ _COMMANDS = {
     "integrators": "integrators",
     "simulate": "simulate",
     "identify": "identify",
+    "lab": "lab",
     "bench": "bench",
     "cache": "cache",
 }

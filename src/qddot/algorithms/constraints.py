@@ -39,12 +39,17 @@ from qddot.spatial.dual import Dual, partials_of
 from qddot.spatial.scalar import Scalar, less, where
 
 __all__ = [
+    "ConstraintMobility",
+    "Constraints",
+    "add_constraint_forces",
     "constrained_dynamics",
     "constraint_bias",
     "constraint_jacobian",
     "constraint_jacobian_rate",
     "constraint_residual",
+    "factorise_definite",
     "impact",
+    "independent_rows",
 ]
 
 Constraint = Loop | Contact
@@ -268,31 +273,63 @@ def _dual_along_velocity(model: Model, q: Vector, v: Vector) -> list[Scalar]:
     return moving
 
 
-def _factorise_mobility(factor: Factor, J: Matrix) -> Factor:
-    """The factors of J M⁻¹ Jᵀ; those of a row that others make up are zero, never rounding.
+def independent_rows(model: Model, constraints: Constraints = None) -> list[int]:
+    """Indices of the rows of constraints that are not marked as redundant."""
+    given = _constraints_or_loops(model, constraints)
+    marks = [row in c.redundant for c in given for row in c.rows]
+    return [k for k, redundant in enumerate(marks) if not redundant]
+
+
+def factorise_definite(A: Matrix) -> Factor:
+    """The factors of a symmetric matrix; the pivot of a row that others make up is zero.
 
     Where a row is a combination of those after it, nothing but rounding is left of its pivot.
     """
-    A = mobility(factor, J)
     L, d = factorise(A)
     whole = [less(A[k][k] * _SINGULAR, d[k]) for k in range(len(d))]
     return L, [where(sound, x, 0.0) for sound, x in zip(whole, d, strict=True)]
 
 
+@dataclasses.dataclass(frozen=True)
+class ConstraintMobility:
+    """Rows J of constraints, with the factors of M (or another metric) and of J M⁻¹ Jᵀ."""
+
+    J: Matrix
+    mass: Factor
+    mobility: Factor
+
+    @staticmethod
+    def of(J: Matrix, mass: Factor) -> ConstraintMobility:
+        """Of independent rows and the factors of M."""
+        return ConstraintMobility(J, mass, factorise_definite(mobility(mass, J)))
+
+    def multipliers(self, right: Vector) -> list[Scalar]:
+        """λ of (J M⁻¹ Jᵀ) λ = right."""
+        return solve(self.mobility, right)
+
+    def least_motion(self, right: Vector) -> list[Scalar]:
+        """The motion x = M⁻¹ Jᵀ λ with J x = right, the least in the metric of M."""
+        zero = zeros(len(self.mass[1]))
+        return solve(self.mass, add_constraint_forces(self.J, self.multipliers(right), zero))
+
+    def remove_motion(self, x: Vector) -> list[Scalar]:
+        """The motion nearest to x, in the metric of M, that the constraints admit: J x = 0."""
+        change = self.least_motion([-dot(row, x) for row in self.J])
+        return [a + b for a, b in zip(x, change, strict=True)]
+
+
 def _solve_multipliers(
-    factor: Factor, J: Matrix, right: Vector, constraints: Sequence[Constraint]
+    factor: Factor, J: Matrix, right: Vector, kept: Sequence[int]
 ) -> list[Scalar]:
     """λ of (J M⁻¹ Jᵀ) λ = right by the independent rows; that of a redundant row is zero."""
-    flags = [row in c.redundant for c in constraints for row in c.rows]
-    kept = [k for k, idle in enumerate(flags) if not idle]
-    solved = solve(_factorise_mobility(factor, [J[k] for k in kept]), [right[k] for k in kept])
+    held = ConstraintMobility.of([J[k] for k in kept], factor)
     found: list[Scalar] = zeros(len(J))
-    for k, x in zip(kept, solved, strict=True):
+    for k, x in zip(kept, held.multipliers([right[k] for k in kept]), strict=True):
         found[k] = x
     return found
 
 
-def _add_constraint_forces(J: Matrix, multipliers: Vector, onto: Vector) -> list[Scalar]:
+def add_constraint_forces(J: Matrix, multipliers: Vector, onto: Vector) -> list[Scalar]:
     """Generalised forces with those of multipliers, Jᵀ λ, added."""
     total = list(onto)
     for row, force in zip(J, multipliers, strict=True):
@@ -337,8 +374,8 @@ def constrained_dynamics(
     free = solve(factor, push)
     # multipliers that cancel the acceleration of the constraints
     opening = [-(dot(row, free) + d) for row, d in zip(J, drift, strict=True)]
-    multipliers = _solve_multipliers(factor, J, opening, _constraints_or_loops(model, constraints))
-    return solve(factor, _add_constraint_forces(J, multipliers, push)), multipliers
+    multipliers = _solve_multipliers(factor, J, opening, independent_rows(model, constraints))
+    return solve(factor, add_constraint_forces(J, multipliers, push)), multipliers
 
 
 def impact(
@@ -353,6 +390,6 @@ def impact(
     J = constraint_jacobian(model, q, constraints=constraints)
     factor = factorise(mass_matrix(model, q))
     closing = [-(dot(row, v) * (e + 1.0)) for row, e in zip(J, restitution, strict=True)]
-    impulses = _solve_multipliers(factor, J, closing, _constraints_or_loops(model, constraints))
-    change = solve(factor, _add_constraint_forces(J, impulses, zeros(model.nv)))
+    impulses = _solve_multipliers(factor, J, closing, independent_rows(model, constraints))
+    change = solve(factor, add_constraint_forces(J, impulses, zeros(model.nv)))
     return [x + dx for x, dx in zip(v, change, strict=True)], impulses

@@ -22,7 +22,8 @@ from qddot.loaders.named_robots import locate_robot
 from qddot.robot.robot import Robot, load
 from qddot.simulate.contact import ComplementarityContact, PenaltyContact, Plane, Scene, Sphere
 from qddot.simulate.feedback import PD
-from qddot.simulate.rollout import Rollout, rollout
+from qddot.simulate.rollout import Rollout
+from qddot.simulate.simulator import rollout
 
 __all__ = ["CONTACTS", "ROLLOUTS", "measure_contact", "measure_rollout"]
 

@@ -1,4 +1,4 @@
-"""`qddot simulate`: a robot let go, or driven, and what became of it."""
+"""`qddot simulate`: the motion of a robot, with its status and energy ledger."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ from qddot.simulate.contact.stops import RigidStops
 from qddot.simulate.drivetrain.friction import ModelLosses
 from qddot.simulate.energy import EnergyLedger, draw_energy, draw_residual, energy_ledger
 from qddot.simulate.integrators import INTEGRATORS
-from qddot.simulate.rollout import Rollout, rollout
+from qddot.simulate.rollout import Rollout
+from qddot.simulate.simulator import rollout
 from qddot.simulate.status import Verdict
 from qddot.simulate.store import save_trajectory
 
@@ -86,8 +87,8 @@ GroundOption = Annotated[
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """What is to be simulated."""
+class _Request:
+    """The options of the command."""
 
     source: str
     time: float
@@ -102,8 +103,8 @@ class _Asked:
     ground: bool
 
     @property
-    def words(self) -> str:
-        """Where it starts and what drives it."""
+    def description(self) -> str:
+        """Start and torques, in words."""
         random = self.state == "random"
         place = f"a random state (seed {self.seed})" if random else f"state {self.state!r}"
         if self.torque is None:
@@ -135,14 +136,25 @@ def simulate(
 ) -> None:
     """Step a robot in time and give an account of it; exit code 1 if something went wrong."""
     length = dt if dt is not None else _GROUND_STEP if ground else _STEP
-    what = (time, length, integrator, torque, state, seed, every, friction, stops, ground)
-    asked = _Asked(robot, *what)
+    request = _Request(
+        source=robot,
+        time=time,
+        dt=length,
+        integrator=integrator,
+        torque=torque,
+        state=state,
+        seed=seed,
+        every=every,
+        friction=friction,
+        stops=stops,
+        ground=ground,
+    )
     with errors_as_messages(), progress_bar() as on_step:
         check_outputs(force, plot, save)
         on_step("load", 0, 1)
         loaded = load_robot(robot, base, couplings, strict, trust)
         on_step("steps", 0, 1)
-        found = _run_motion(loaded, asked, on_step)
+        found = _run_motion(loaded, request, on_step)
         on_step("energy", 0, 1)
         ledger, verdict = energy_ledger(found), found.status.of()
         on_step("files", 0, 1)
@@ -154,31 +166,31 @@ def simulate(
     if as_json:
         print_json(_summary_json(loaded, found, ledger, verdict))
     else:
-        _print_motion(loaded, found, ledger, verdict, asked)
+        _print_motion(loaded, found, ledger, verdict, request)
     print_written(as_json, plot, save)
     raise typer.Exit(0 if verdict.step is None and ledger.drift().acceptable else 1)
 
 
-def _run_motion(robot: Robot, asked: _Asked, on_step: OnStep) -> Rollout:
-    """The motion."""
-    steps, keep = _count_steps(asked.time, asked.dt, asked.every)
-    start = _start_configuration(robot, asked.state, asked.seed)
-    integrator = asked.integrator or ("semi_implicit" if asked.ground else "rk4")
+def _run_motion(robot: Robot, request: _Request, on_step: OnStep) -> Rollout:
+    """The rollout of a request."""
+    steps, keep = _count_steps(request.time, request.dt, request.every)
+    start = _start_configuration(robot, request.state, request.seed)
+    integrator = request.integrator or ("semi_implicit" if request.ground else "rk4")
     effects: list[Any] = []
-    if asked.stops and stopped_bodies(robot.model):
+    if request.stops and stopped_bodies(robot.model):
         effects.append(RigidStops())
-    if asked.friction:
+    if request.friction:
         effects.append(ModelLosses(damping=integrator != "implicit_damping"))
-    if asked.ground:
-        scene = _ground_scene(robot, asked.source)
+    if request.ground:
+        scene = _ground_scene(robot, request.source)
         effects.append(_make_contact(robot, scene))
         start = _raise_above_ground(robot, scene, start)
     return rollout(
         robot,
         start,
         np.zeros(robot.nv),
-        _joint_torques(robot, start, asked.torque),
-        dt=asked.dt,
+        _joint_torques(robot, start, request.torque),
+        dt=request.dt,
         steps=steps,
         integrator=integrator,
         every=keep,
@@ -199,7 +211,7 @@ def _warn_of_loops(robot: Robot) -> None:
 
 
 def _count_steps(time: float, dt: float, every: int | None) -> tuple[int, int]:
-    """How many steps, and of how many one is kept: all, unless they are very many."""
+    """The number of steps, and the steps of a sample: 1, unless there are very many."""
     for name, x in (("--time", time), ("--dt", dt)):
         if not 0.0 < x < np.inf:
             raise InvalidArgument(name, x, "it is a time in seconds, above zero")
@@ -211,7 +223,7 @@ def _count_steps(time: float, dt: float, every: int | None) -> tuple[int, int]:
 
 
 def _ground_scene(robot: Robot, source: str) -> Scene:
-    """The collision shapes of a robot on level ground; those of a base that is fixed stay out."""
+    """The collision shapes of a robot on level ground, without shapes of a fixed base."""
     scene = Scene.from_file(source)
     moving = [x for x in scene.solids if x.frame and robot.model.frame(x.frame).body != WORLD]
     if not moving:
@@ -254,30 +266,30 @@ def _start_configuration(robot: Robot, state: str, seed: int) -> np.ndarray:
 
 
 def _joint_torques(robot: Robot, q: np.ndarray, text: str | None) -> np.ndarray | None:
-    """Joint torques; a base that floats has none where only those of the joints are given."""
+    """Joint torques; a floating base has zeros where only torques of the joints are given."""
     if text is None:
         return None
-    driven = _driven_joints(robot)
+    values_by_dof = _driven_joints(robot)
     if text == "gravity":
         tau = np.zeros(robot.nv)
-        tau[driven] = robot.gravity(q)[driven]
+        tau[values_by_dof] = robot.gravity(q)[values_by_dof]
         return tau
-    accepted = f"it needs one number, {len(driven)} with commas between, or gravity"
+    accepted = f"it needs one number, {len(values_by_dof)} with commas between, or gravity"
     try:
         values = np.array([float(x) for x in text.split(",")])
     except ValueError:
         raise InvalidArgument("--torque", text, accepted) from None
-    if len(values) not in (1, len(driven), robot.nv):
+    if len(values) not in (1, len(values_by_dof), robot.nv):
         raise InvalidArgument("--torque", text, accepted)
     if len(values) == robot.nv:
         return values
     tau = np.zeros(robot.nv)
-    tau[driven] = values
+    tau[values_by_dof] = values
     return tau
 
 
 def _driven_joints(robot: Robot) -> list[int]:
-    """Velocities of joints that a motor could drive: all but those of a base that floats."""
+    """Velocities of joints that a motor could drive: all but a floating base."""
     bodies = (b for b in robot.model.independent if b.joint.kind.name != "free")
     return [dof for body in bodies for dof in body.dofs]
 
@@ -318,12 +330,12 @@ def _summary_json(
 
 
 def _print_motion(
-    robot: Robot, found: Rollout, ledger: EnergyLedger, verdict: Verdict, asked: _Asked
+    robot: Robot, found: Rollout, ledger: EnergyLedger, verdict: Verdict, request: _Request
 ) -> None:
     steps = round(float(found.time[-1]) / found.dt)
     text = (
-        f" {asked.words}: {count_text(steps, 'step')} of {found.dt:g} s ({found.time[-1]:g} s) "
-        f"with {found.integrator}; {len(found.time)} samples kept"
+        f" {request.description}: {count_text(steps, 'step')} of {found.dt:g} s "
+        f"({found.time[-1]:g} s) with {found.integrator}; {len(found.time)} samples kept"
     )
     out.print(style_text((robot.name, "bold"), text))
     out.print(_motion_table(robot, found))
@@ -333,16 +345,16 @@ def _print_motion(
     out.print(style_text("energy: ", (str(drift), colour)), soft_wrap=True)
     colour = "green" if verdict.step is None else "red"
     out.print(style_text("status: ", (str(verdict), colour)), soft_wrap=True)
-    hint = _remedy_text(verdict, asked)
+    hint = _remedy_text(verdict, request)
     if hint:
         out.print(f"here: {hint}")
 
 
-def _remedy_text(verdict: Verdict, asked: _Asked) -> str:
-    """What to do about a verdict with the options of this command."""
+def _remedy_text(verdict: Verdict, request: _Request) -> str:
+    """The remedy for a verdict with the options of this command."""
     if verdict.label == "limit_violated":
         beyond = "it starts beyond its limit: another --state is within"
-        return beyond if not verdict.step else "" if asked.stops else "leave --no-stops away"
+        return beyond if not verdict.step else "" if request.stops else "leave --no-stops away"
     if verdict.label == "penetration" and not verdict.step:
         return "it starts below the ground: --base free lets it stand on it"
     return ""
@@ -369,7 +381,13 @@ def _count_finite(found: Rollout) -> int:
 def _motion_table(robot: Robot, found: Rollout) -> Table:
     """Where each joint began and ended, and how fast it was."""
     table = Table(
-        *("joint", "start", "end", "least", "most", "largest speed", "torque"),
+        "joint",
+        "start",
+        "end",
+        "least",
+        "most",
+        "largest speed",
+        "torque",
         title="motion (m, rad, s, N, N m)",
     )
     rows, sound = _velocity_names(robot), _count_finite(found)

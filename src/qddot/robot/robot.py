@@ -449,9 +449,15 @@ class Robot(CatalogueMethods, _OtherNames):
 
     def rollout(self, q0: ArrayLike, v0: ArrayLike, tau: Any = None, **choices: Any) -> Any:
         """The robot stepped in time; see `qddot.simulate.rollout`."""
-        from qddot.simulate.rollout import rollout
+        from qddot.simulate.simulator import rollout
 
         return rollout(self, q0, v0, tau, **choices)
+
+    def simulator(self, *, dt: float, **choices: Any) -> Any:
+        """A simulator with steps of dt (s); see `qddot.simulate.make_simulator`."""
+        from qddot.simulate.simulator import make_simulator
+
+        return make_simulator(self, dt=dt, **choices)
 
     def with_payload(
         self,

@@ -160,6 +160,7 @@ def test_an_impossible_payload_is_an_error_of_health(load):
         ("tool", None),
         ("tool", [1.0]),
         ("tool", object()),
+        ("tool", float),
         ("tool", 10**400),
         ("tool", 10**5000),
         ("tool", 1.0, (0, 0)),

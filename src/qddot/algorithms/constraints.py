@@ -312,6 +312,12 @@ class ConstraintMobility:
         zero = zeros(len(self.mass[1]))
         return solve(self.mass, add_constraint_forces(self.J, self.multipliers(right), zero))
 
+    def remove_force(self, force: Vector) -> list[Scalar]:
+        """A generalised force without what the constraints carry of it: f − Jᵀ λ, J M⁻¹ of it 0."""
+        free = solve(self.mass, force)
+        multipliers = self.multipliers([-dot(row, free) for row in self.J])
+        return add_constraint_forces(self.J, multipliers, force)
+
     def remove_motion(self, x: Vector) -> list[Scalar]:
         """The motion nearest to x, in the metric of M, that the constraints admit: J x = 0."""
         change = self.least_motion([-dot(row, x) for row in self.J])

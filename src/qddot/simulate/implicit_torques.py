@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from qddot.algorithms.constraints import ConstraintMobility
 from qddot.algorithms.linear import (
     Factor,
     dot,
@@ -35,6 +36,8 @@ __all__ = [
 ]
 
 _SWEEPS = (4, 2, 1)
+_DEPENDENT = 1e-8
+"""Share that is added to mobilities of joints that depend on each other, so that one λ is least."""
 
 
 @dataclass(frozen=True)
@@ -88,10 +91,12 @@ def solve_implicit_torques(
     dt: Scalar,
     laws: Sequence[ImplicitLaw],
     damping: Vector,
+    loops: tuple[Matrix, Vector] | None = None,
 ) -> ImplicitTorques:
     """The torques of all laws during a step from v under the torques `drive` = τ − h.
 
     `damping` acts on the velocity at the end of the step too, but is not part of the torques.
+    `loops` are independent rows J of loop closures and J̇ v: accelerations keep them closed.
     """
     n = range(len(v))
     # linear torques: a term of M, (M + Δt K) a = τ − h − offset − K v
@@ -104,11 +109,15 @@ def solve_implicit_torques(
     damped = [[M[i][j] + loss[i] * dt if i == j else M[i][j] for j in n] for i in n]
     factor = factorise(damped)
     a = solve(factor, [drive[k] - offset[k] - loss[k] * v[k] for k in n])
+    held = ConstraintMobility.of(loops[0], factor) if loops else None
+    if held and loops:
+        opening = [-(dot(row, a) + b) for row, b in zip(*loops, strict=True)]
+        a = [x + y for x, y in zip(a, held.least_motion(opening), strict=True)]
     # torques between bounds
     constraints = _merge_constraints(laws)
     sticking: dict[int, Scalar] = {}
     residual: Scalar = 0.0
-    if constraints and all(c.rigid for c in constraints):
+    if constraints and not held and all(c.rigid for c in constraints):
         free = [x + y * dt for x, y in zip(v, a, strict=True)]
         bounds = {c.dof: (c.lower * dt, c.upper * dt) for c in constraints}
         solution = solve_joint_impulses(damped, factor, free, bounds)
@@ -117,9 +126,11 @@ def solve_implicit_torques(
         sticking, residual = solution.inside, solution.residual
     elif constraints:
         rows = [[1.0 if k == c.dof else 0.0 for k in n] for c in constraints]
+        # loops take away mobility, and more joints may have friction than are free to move
+        rows = [held.remove_force(row) for row in rows] if held else rows
         A = [[x * dt for x in row] for row in mobility(factor, rows)]
         for k, c in enumerate(constraints):
-            A[k][k] = A[k][k] + c.compliance
+            A[k][k] = A[k][k] * (1.0 + _DEPENDENT if held else 1.0) + c.compliance
         b = [v[c.dof] + a[c.dof] * dt + c.speed for c in constraints]
         box = [(c.lower, c.upper) for c in constraints]
         torques, residual = _minimise_in_box(A, b, box)
@@ -127,7 +138,8 @@ def solve_implicit_torques(
         for c, x in zip(constraints, torques, strict=True):
             push[c.dof] = push[c.dof] + x
         sticking = {c.dof: flag for c, flag in zip(constraints, inside, strict=True) if c.rigid}
-        a = [x + y for x, y in zip(a, solve(factor, push), strict=True)]
+        carried = held.remove_force(push) if held else push
+        a = [x + y for x, y in zip(a, solve(factor, carried), strict=True)]
     torque = [push[k] - offset[k] - slope[k] * (v[k] + a[k] * dt) for k in n]
     return ImplicitTorques(torque, sticking, residual)
 

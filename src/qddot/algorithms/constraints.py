@@ -149,15 +149,23 @@ def _end_pose(path: Path, frame: Frame) -> Transform:
     return X @ frame.placement
 
 
-def _relative_velocity(pair: _Pair, v: Vector) -> Motion:
-    """Velocity of frame 2 relative to frame 1, in coordinates of frame 2."""
+def _relative_velocity(pair: _Pair, v: Vector) -> tuple[Motion, Motion]:
+    """Velocity of frame 2 relative to frame 1, in coordinates of frame 2, and its rate at q̈ = 0.
+
+    Rates are those of the numbers: with V and A of a body, A = X A_parent + V × vJ.
+    """
     ends = []
     for path, placement in ((pair.path1, pair.placement1), (pair.path2, pair.placement2)):
-        V = Motion.zero()
+        V, A = Motion.zero(), Motion.zero()
         for body, X, S in path:
-            V = X.to_child(V) + S * v[body.iv]
-        ends.append(placement.to_child(V))
-    return ends[1] - pair.X.to_child(ends[0])
+            vJ = S * v[body.iv]
+            V = X.to_child(V) + vJ
+            A = X.to_child(A) + V.cross(vJ)
+        ends.append((placement.to_child(V), placement.to_child(A)))
+    (V1, A1), (V2, A2) = ends
+    carried = pair.X.to_child(V1)
+    V = V2 - carried
+    return V, A2 - pair.X.to_child(A1) + V.cross(carried)
 
 
 def _relative_velocity_columns(pair: _Pair) -> list[tuple[int, Motion]]:
@@ -248,7 +256,6 @@ def constraint_bias(
     model: Model, q: Vector, v: Vector, *, constraints: Constraints = None
 ) -> list[Scalar]:
     """Bias J̇ v (nc): the acceleration of the constraints while that of the joints is zero."""
-    moving = _dual_along_velocity(model, q, v)
     found: list[Scalar] = []
     for constraint in _constraints_or_loops(model, constraints):
         if _holds_anywhere(constraint):
@@ -256,11 +263,20 @@ def constraint_bias(
             A = frame_classical_acceleration(model, q, v, still, **_frame_options(constraint))
             found += _select_rows(constraint, [*A])
             continue
-        pair = _frame_pair(model, moving, constraint)
-        V = _relative_velocity(pair, v)
-        rates = [V.dot(force) for _, force in _constraint_equations(constraint, pair.X)]
-        found += [partials_of(rate, 1)[0] for rate in rates]
+        # power of the forces of all equations, and its rate as pose and velocity move on
+        pair = _frame_pair(model, q, constraint)
+        V, A = _relative_velocity(pair, v)
+        R = Mat3(*(_dual_vector(row, row.cross(V.ang)) for row in pair.X.R))
+        X = Transform(R, _dual_vector(pair.X.p, pair.X.R.apply(V.lin)))
+        moving = Motion(_dual_vector(V.lin, A.lin), _dual_vector(V.ang, A.ang))
+        forces = [force for _, force in _constraint_equations(constraint, X)]
+        found += [partials_of(moving.dot(force), 1)[0] for force in forces]
     return found
+
+
+def _dual_vector(x: Vec3, rate: Vec3) -> Vec3:
+    """A vector with its rate, as dual numbers."""
+    return Vec3(*(Dual(a, {0: b}) for a, b in zip(x, rate, strict=True)))
 
 
 def _dual_along_velocity(model: Model, q: Vector, v: Vector) -> list[Scalar]:

@@ -43,7 +43,7 @@ class ClosedLoops:
 
     Accelerations are those with multipliers, M q̈ + h = τ + Jᵀ λ with J q̈ + J̇ v = 0. At the end
     of the step q and v are projected on closure in the metric of M: so many `iterations` of
-    Newton's method with the Jacobian of their start, then J v = 0.
+    Newton's method, with J of the first and of the last one, then J v = 0.
     """
 
     loops: tuple[Loop, ...]
@@ -81,14 +81,15 @@ class ClosedLoops:
     ) -> tuple[list[Scalar], list[Scalar], Scalar]:
         """The nearest closed state, and by how much (m, rad) its loops are still open."""
         mass: Factor = factorise(mass_matrix(model, q))
-        held = ConstraintMobility.of(self.rows(model, q), mass)
         kept, q1 = independent_rows(model, self.loops), list(q)
-        # Newton's method with the Jacobian of the start: openings are small
-        for _ in range(self.iterations):
+        held = ConstraintMobility.of(self.rows(model, q1), mass)
+        for k in range(self.iterations):
+            # openings are small: the Jacobian of the start is good enough, but for the last step
+            if k and k == self.iterations - 1:
+                held = ConstraintMobility.of(self.rows(model, q1), mass)
             phi = constraint_residual(model, q1, constraints=self.loops)
             q1 = integrate(model, q1, held.least_motion([-phi[k] for k in kept]))
-        # velocities that leave the loops closed there
-        v1 = ConstraintMobility.of(self.rows(model, q1), mass).remove_motion(v)
+        v1 = held.remove_motion(v)
         violation: Scalar = 0.0
         for x in constraint_residual(model, q1, constraints=self.loops):
             size = where(less(x, 0.0), -x, x)

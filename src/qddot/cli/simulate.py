@@ -13,6 +13,7 @@ from rich.table import Table
 
 from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.recursion import joint_kinematics
+from qddot.analysis import constraints
 from qddot.cli.terminal import (
     BaseOption,
     CouplingsChoice,
@@ -48,6 +49,7 @@ from qddot.simulate.integrators import INTEGRATORS
 from qddot.simulate.rollout import Rollout
 from qddot.simulate.simulator import rollout
 from qddot.simulate.status import Verdict
+from qddot.simulate.step import LOOPS
 from qddot.simulate.store import save_trajectory
 
 __all__ = ["simulate"]
@@ -56,6 +58,8 @@ _MOST_ROWS = 40
 _FREE = ("x", "y", "z", "about x", "about y", "about z")
 _MOST_LINES = len(PALETTE)
 _STEP, _GROUND_STEP = 1e-3, 2.5e-4
+_GUESSES = 32
+"""Random configurations from which one is sought that closes the loops of a robot."""
 _SAMPLES = 20_000
 """Steps up to which all are kept: then the account of energy is that of the steps."""
 
@@ -162,7 +166,6 @@ def simulate(
             write_output(plot, lambda draft: _plot_motion(loaded, found, ledger, draft), force)
         if save:
             write_output(save, lambda draft: save_trajectory(loaded, found, draft), force)
-    _warn_of_loops(loaded)
     if as_json:
         print_json(_summary_json(loaded, found, ledger, verdict))
     else:
@@ -198,16 +201,6 @@ def _run_motion(robot: Robot, request: _Request, on_step: OnStep) -> Rollout:
         record=True,
         on_step=on_step,
     )
-
-
-def _warn_of_loops(robot: Robot) -> None:
-    """Say that loops of a robot are not part of the motion."""
-    if robot.model.loops:
-        loops = len(robot.model.loops)
-        what = "its loop is" if loops == 1 else f"its {loops} loops are"
-        words = f"{what} left open: this is the motion of the tree"
-        hint = "qddot.simulate.MujocoPlant closes them"
-        err.print(style_text(("warning:", "yellow"), f" {words}; {hint}"), soft_wrap=True)
 
 
 def _count_steps(time: float, dt: float, every: int | None) -> tuple[int, int]:
@@ -258,11 +251,23 @@ def _raise_above_ground(robot: Robot, scene: Scene, q: np.ndarray) -> np.ndarray
 def _start_configuration(robot: Robot, state: str, seed: int) -> np.ndarray:
     """The configuration to start from."""
     named = {"neutral": robot.neutral(), **robot.configurations}
-    if state == "random":
-        return robot.random(seed)
-    if state not in named:
+    if state not in ("random", *named):
         raise UnknownName("state", state, ("random", *named), robot.name)
-    return named[state]
+    if not robot.model.loops:
+        return robot.random(seed) if state == "random" else named[state]
+    # loops: the nearest configuration that closes them
+    if state != "random":
+        return constraints.assemble(robot, named[state])
+    guesses = robot.random(seed, _GUESSES)
+    closed = constraints.assemble(robot, guesses, strict=False)
+    closed = closed[np.isfinite(closed).all(axis=-1)]
+    if not len(closed):
+        accepted = f"none of {_GUESSES} random configurations closes its loops: name a state"
+        raise InvalidArgument("--state", state, accepted)
+    # the one that is least beyond the limits of its joints
+    limits = robot.limits
+    beyond = np.maximum(limits.lower - closed, closed - limits.upper).max(axis=-1)
+    return closed[beyond.argmin()]
 
 
 def _joint_torques(robot: Robot, q: np.ndarray, text: str | None) -> np.ndarray | None:
@@ -304,7 +309,8 @@ def _summary_json(
         "dt": found.dt,
         "integrator": found.integrator,
         "samples": len(found.time),
-        "open_loops": len(robot.model.loops),
+        "loops": len(robot.model.loops),
+        "loop_gap": _loop_gap(found),
         "status": {
             "label": verdict.label,
             "step": verdict.step,
@@ -329,6 +335,14 @@ def _summary_json(
     }
 
 
+def _loop_gap(found: Rollout) -> float | None:
+    """The largest opening (m, rad) of a loop in all steps; None without loops."""
+    names = found.step.residual_names if found.step else ()
+    if LOOPS not in names or found.residuals is None:
+        return None
+    return float(found.residuals[..., -1, names.index(LOOPS)])
+
+
 def _print_motion(
     robot: Robot, found: Rollout, ledger: EnergyLedger, verdict: Verdict, request: _Request
 ) -> None:
@@ -340,6 +354,10 @@ def _print_motion(
     out.print(style_text((robot.name, "bold"), text))
     out.print(_motion_table(robot, found))
     out.print(_energy_table(ledger, _count_finite(found) - 1))
+    gap = _loop_gap(found)
+    if gap is not None:
+        loops = count_text(len(robot.model.loops), "loop")
+        out.print(f"{loops} kept closed to {gap:.1e} m or rad")
     drift = ledger.drift()
     colour = "green" if drift.acceptable else "red"
     out.print(style_text("energy: ", (str(drift), colour)), soft_wrap=True)

@@ -117,20 +117,17 @@ def solve_implicit_torques(
     constraints = _merge_constraints(laws)
     sticking: dict[int, Scalar] = {}
     residual: Scalar = 0.0
-    if constraints and not held and all(c.rigid for c in constraints):
+    if constraints and all(c.rigid for c in constraints):
         free = [x + y * dt for x, y in zip(v, a, strict=True)]
         bounds = {c.dof: (c.lower * dt, c.upper * dt) for c in constraints}
-        solution = solve_joint_impulses(damped, factor, free, bounds)
+        solution = solve_joint_impulses(damped, factor, free, bounds, held)
         a = [x + y / dt for x, y in zip(a, solution.change, strict=True)]
         push = [x / dt for x in solution.impulse]
         sticking, residual = solution.inside, solution.residual
     elif constraints:
-        rows = [[1.0 if k == c.dof else 0.0 for k in n] for c in constraints]
-        # loops take away mobility, and more joints may have friction than are free to move
-        rows = [held.remove_force(row) for row in rows] if held else rows
-        A = [[x * dt for x in row] for row in mobility(factor, rows)]
+        A = [[x * dt for x in row] for row in _mobility(factor, [c.dof for c in constraints], held)]
         for k, c in enumerate(constraints):
-            A[k][k] = A[k][k] * (1.0 + _DEPENDENT if held else 1.0) + c.compliance
+            A[k][k] = A[k][k] + c.compliance
         b = [v[c.dof] + a[c.dof] * dt + c.speed for c in constraints]
         box = [(c.lower, c.upper) for c in constraints]
         torques, residual = _minimise_in_box(A, b, box)
@@ -159,7 +156,11 @@ class JointImpulses:
 
 
 def solve_joint_impulses(
-    M: Matrix, factor: Factor, v: Vector, bounds: Mapping[int, tuple[Scalar, Scalar]]
+    M: Matrix,
+    factor: Factor,
+    v: Vector,
+    bounds: Mapping[int, tuple[Scalar, Scalar]],
+    held: ConstraintMobility | None = None,
 ) -> JointImpulses:
     """Impulses between bounds, by velocity, that leave least kinetic energy after velocities v.
 
@@ -167,6 +168,8 @@ def solve_joint_impulses(
     M = Lᵀ D L: sweeps take two products along the way to the root, and the exact minimum between
     bounds comes from M with the joints that come to rest left out, which has the zeros of a tree.
     """
+    if held:
+        return _solve_held_impulses(held, v, bounds)
     L, D = factor
     n = range(len(v))
     Y = {k: solve_upper(L, [1.0 if i == k else 0.0 for i in n]) for k in bounds}
@@ -199,6 +202,37 @@ def solve_joint_impulses(
         inside=dict(zip(bounds, inside, strict=True)),
         residual=residual,
     )
+
+
+def _solve_held_impulses(
+    held: ConstraintMobility, v: Vector, bounds: Mapping[int, tuple[Scalar, Scalar]]
+) -> JointImpulses:
+    """The same where constraints hold, with the dense mobility that they leave."""
+    A, b = _mobility(held.mass, list(bounds), held), [v[k] for k in bounds]
+    box = list(bounds.values())
+    found, residual = _minimise_in_box(A, b, box)
+    impulse = zeros(len(v))
+    for k, x in zip(bounds, found, strict=True):
+        impulse[k] = x
+    return JointImpulses(
+        impulse=impulse,
+        change=solve(held.mass, held.remove_force(impulse)),
+        inside=dict(zip(bounds, _inside(found, box), strict=True)),
+        residual=residual,
+    )
+
+
+def _mobility(factor: Factor, dofs: Sequence[int], held: ConstraintMobility | None) -> Matrix:
+    """Velocities by unit impulses at these velocities, where constraints hold if there are any."""
+    n = range(len(factor[1]))
+    rows = [[1.0 if i == k else 0.0 for i in n] for k in dofs]
+    if not held:
+        return mobility(factor, rows)
+    A = mobility(factor, [held.remove_force(row) for row in rows])
+    # more joints may be held than are free to move: the least of their impulses
+    for k in range(len(A)):
+        A[k][k] = A[k][k] * (1.0 + _DEPENDENT)
+    return A
 
 
 def _subspace_step_in_tree(

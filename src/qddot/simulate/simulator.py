@@ -233,7 +233,7 @@ def make_simulator(
     # components together
     _check_combination(find_integrator(integrator).name, effects, contact)
     if robot.model.loops:
-        _check_loops(robot, find_integrator(integrator), effects)
+        _check_loops(robot, find_integrator(integrator))
     if robot.singular_joints and not {"inertia", "armature"} & set(names):
         refuse_singular(robot.name, robot.singular_joints, {})
     # array parameters are inputs of the step
@@ -294,20 +294,15 @@ def _check_combination(
             raise InvalidArgument("effect", effect, accepted)
 
 
-def _check_loops(robot: Robot, integrator: Integrator, effects: Sequence[Effect]) -> None:
-    """Refuse what cannot be stepped with closed loops."""
-    open_tree = "or step the open tree, constraints.with_loops(robot, [])"
+def _check_loops(robot: Robot, integrator: Integrator) -> None:
+    """Refuse integrators that cannot keep loops closed."""
     if integrator.iterates:
         able = ", ".join(row.name for row in INTEGRATORS.values() if not row.iterates)
-        accepted = f"the loops of {robot.name!r} are kept closed by {able}; {open_tree}"
+        accepted = (
+            f"the loops of {robot.name!r} are kept closed by {able}; or step the open tree, "
+            "constraints.with_loops(robot, [])"
+        )
         raise Unsupported("integrator", integrator.name, accepted)
-    for effect in effects:
-        if isinstance(effect, ImpactEffect):
-            accepted = (
-                f"the loops of {robot.name!r} need stops that are springs, PenaltyStops, or those "
-                f"of a ComplementarityContact; {open_tree}"
-            )
-            raise Unsupported("effect", effect, accepted)
 
 
 @dataclass(frozen=True)

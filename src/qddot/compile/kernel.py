@@ -29,6 +29,7 @@ from qddot.compile.ir.lower import lower_tape
 from qddot.compile.ir.scan import ScanShapes, scan_ir, step_places
 from qddot.compile.ir.schedule import Schedule, schedule_pieces
 from qddot.compile.ir.stores import split_outputs, writes_after
+from qddot.compile.ir.stream import stream_ir, worth_streaming
 from qddot.compile.ir.types import VectorType, vector_type
 from qddot.compile.runtime import native
 from qddot.compile.runtime.cache import Cache, Entry
@@ -42,7 +43,7 @@ from qddot.compile.trace.tape import Symbol, Tape, record
 __all__ = ["Kernel", "KernelSource", "compile_kernel"]
 
 Shape = tuple[int, ...]
-_LOOP = "qddot_loop"
+_LOOP, _NEAR_LOOP = "qddot_loop", "near_loop"
 _FACTS = {"operations", "cost", "lanes", "dtype", "cpu", "pieces", "workspace", "bytes", "seconds"}
 _lock = threading.RLock()
 
@@ -103,7 +104,11 @@ class KernelSource:
         workspace, pieces = plan.workspace, len(plan.pieces)
         if self.scan:
             return scan_ir(tape, places, vector, self.scan, workspace, pieces, _LOOP)
-        return loop_ir(vector, self.inputs, self.outputs, workspace, pieces, _LOOP)
+        shapes = (self.inputs, self.outputs)
+        if not (self.zeros and worth_streaming(self.outputs)):
+            return loop_ir(vector, *shapes, workspace, pieces, _LOOP)
+        near = loop_ir(vector, *shapes, workspace, pieces, _NEAR_LOOP, internal=True)
+        return near + "\n" + stream_ir(vector, *shapes, _NEAR_LOOP, _LOOP)
 
     def record_tape(self) -> Tape:
         """The tape of the function."""

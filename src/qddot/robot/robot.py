@@ -48,6 +48,8 @@ from qddot.spatial.algebra import Transform
 if TYPE_CHECKING:
     import casadi
 
+    from qddot.simulate.simulator import Simulator
+
 __all__ = ["Robot", "RobotLimits", "Terms", "Wrench", "load", "with_marked_rows"]
 
 
@@ -457,7 +459,7 @@ class Robot(CatalogueMethods, _OtherNames):
 
         return rollout(self, q0, v0, tau, **choices)
 
-    def simulator(self, *, dt: float, **choices: Any) -> Any:
+    def simulator(self, *, dt: float, **choices: Any) -> Simulator:
         """A simulator with steps of dt (s); see `qddot.simulate.make_simulator`."""
         from qddot.simulate.simulator import make_simulator
 

@@ -6,6 +6,7 @@ the comparison comes before the allocation.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib
 import math
@@ -70,12 +71,11 @@ def total_memory() -> int | None:
 
 def _system_memory() -> int | None:
     """Memory of the machine: MemAvailable on Linux, else its free or all pages."""
-    try:
+    # only Linux has the file, and not every kernel the line
+    with contextlib.suppress(OSError, ValueError, IndexError):
         for line in (_PROC / "meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):
                 return 1024 * int(line.split()[1])
-    except (OSError, ValueError, IndexError):
-        pass
     return _pages("SC_AVPHYS_PAGES") or _pages("SC_PHYS_PAGES")
 
 
@@ -122,11 +122,10 @@ def _memory_of_group(
     except (OSError, ValueError):
         # the root has no files, and a group without a limit says "max"
         return []
-    try:
+    # without statistics, none of what is used counts as reclaimable
+    with contextlib.suppress(OSError, ValueError, IndexError):
         rows = (line.split() for line in (group / "memory.stat").read_text().splitlines())
         used -= next((int(row[1]) for row in rows if row[0] == reclaimable), 0)
-    except (OSError, ValueError, IndexError):
-        pass
     return [(most, used)]
 
 

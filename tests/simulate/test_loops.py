@@ -101,9 +101,8 @@ def test_the_motion_is_that_of_the_independent_coordinate(four_bar):
 
 def test_energy_and_closure_of_a_batch_over_ten_seconds(four_bar):
     rng = np.random.default_rng(0)
-    q, v = start(
-        four_bar, [2.0, -1.2, 0.0] + 0.3 * rng.uniform(-1, 1, (8, 3)), [3.0, 0.0, 0.0], (8,)
-    )
+    guesses = [2.0, -1.2, 0.0] + 0.3 * rng.uniform(-1, 1, (8, 3))
+    q, v = start(four_bar, guesses, [3.0, 0.0, 0.0], (8,))
     found = rollout(four_bar, q, v, dt=1e-3, steps=10_000, every=20, integrator="rk4")
     assert gap(four_bar, found) <= 1e-9
     assert energy_drift(four_bar, found) <= 1e-6

@@ -131,15 +131,13 @@ def _frame_pair(model: Model, q: Vector, constraint: Constraint) -> _Pair:
     # joints between both frames and the last body that carries both
     chains = [[*model.ancestors(frame.body), WORLD] for frame in (frame1, frame2)]
     top = next(i for i in chains[0] if i in chains[1])
-    path1, path2 = (_joint_path(model, q, chain[: chain.index(top)]) for chain in chains)
+    between = (reversed(chain[: chain.index(top)]) for chain in chains)
+    # each from the root side outward: bodies with their pose in the parent and their subspace
+    path1, path2 = (
+        [(model.bodies[i], *model.bodies[i].kinematics(q)) for i in chain] for chain in between
+    )
     X1, X2 = _end_pose(path1, frame1), _end_pose(path2, frame2)
     return _Pair(path1, path2, frame1.placement, frame2.placement, X1.inverse() @ X2)
-
-
-def _joint_path(model: Model, q: Vector, inward: Sequence[int]) -> Path:
-    """Bodies from the root side outward, with their pose in the parent and their subspace."""
-    bodies = (model.bodies[i] for i in reversed(inward))
-    return [(body, *body.kinematics(q)) for body in bodies]
 
 
 def _end_pose(path: Path, frame: Frame) -> Transform:
@@ -166,17 +164,6 @@ def _relative_velocity(pair: _Pair, v: Vector) -> tuple[Motion, Motion]:
     carried = pair.X.to_child(V1)
     V = V2 - carried
     return V, A2 - pair.X.to_child(A1) + V.cross(carried)
-
-
-def _relative_velocity_columns(pair: _Pair) -> list[tuple[int, Motion]]:
-    """The relative velocity by each joint velocity, with the index of the latter."""
-    found: list[tuple[int, Motion]] = []
-    first = pair.placement1 @ pair.X
-    for path, X, sign in ((pair.path1, first, -1.0), (pair.path2, pair.placement2, 1.0)):
-        for body, X_parent, S in reversed(path):
-            found += [(dof, X.to_child(s) * sign) for dof, s in zip(body.dofs, S, strict=True)]
-            X = X_parent @ X
-    return found
 
 
 def _constraints_or_loops(model: Model, constraints: Constraints) -> Sequence[Constraint]:
@@ -226,7 +213,15 @@ def constraint_jacobian(model: Model, q: Vector, *, constraints: Constraints = N
             J += _select_rows(constraint, frame_jacobian(model, q, **_frame_options(constraint)))
             continue
         pair = _frame_pair(model, q, constraint)
-        columns = _relative_velocity_columns(pair)
+        # the relative velocity by each joint velocity, with the index of the latter
+        columns: list[tuple[int, Motion]] = []
+        first = pair.placement1 @ pair.X
+        for path, X, sign in ((pair.path1, first, -1.0), (pair.path2, pair.placement2, 1.0)):
+            for body, X_parent, S in reversed(path):
+                columns += [
+                    (dof, X.to_child(s) * sign) for dof, s in zip(body.dofs, S, strict=True)
+                ]
+                X = X_parent @ X
         for _, force in _constraint_equations(constraint, pair.X):
             row: list[Scalar] = zeros(model.nv)
             for dof, column in columns:

@@ -80,7 +80,7 @@ StateOption = Annotated[
     str, typer.Option(help="Where it starts, at rest: random, neutral, or a name of the file.")
 ]
 FrictionOption = Annotated[
-    bool, typer.Option("--friction", help="With the losses and springs of its joints.")
+    bool, typer.Option("--friction", help="With the friction and springs of its joints.")
 ]
 StopsOption = Annotated[
     bool, typer.Option("--stops/--no-stops", help="Whether joints stop at their limits.")
@@ -177,7 +177,15 @@ def simulate(
 def _run_motion(robot: Robot, request: _Request, on_step: OnStep) -> Rollout:
     """The rollout of a request."""
     steps, keep = _count_steps(request.time, request.dt, request.every)
-    start = _start_configuration(robot, request.state, request.seed)
+    # the configuration to start from
+    named = {"neutral": robot.neutral(), **robot.configurations}
+    if request.state != "random" and request.state not in named:
+        raise UnknownName("state", request.state, ("random", *named), robot.name)
+    random = request.state == "random"
+    start = robot.random(request.seed) if random else named[request.state]
+    if robot.model.loops:
+        guesses = robot.random(request.seed, _GUESSES) if random else start
+        start = _close_start(robot, guesses)
     integrator = request.integrator or ("semi_implicit" if request.ground else "rk4")
     effects: list[Any] = []
     if request.stops and stopped_bodies(robot.model):
@@ -186,8 +194,19 @@ def _run_motion(robot: Robot, request: _Request, on_step: OnStep) -> Rollout:
         effects.append(ModelLosses(damping=integrator != "implicit_damping"))
     if request.ground:
         scene = _ground_scene(robot, request.source)
-        effects.append(_make_contact(robot, scene))
-        start = _raise_above_ground(robot, scene, start)
+        # soft contact that gives no more than it is meant to where one point carries the robot
+        soft = PRESETS["soft"]
+        weight = float(robot.model.mass) * float(np.linalg.norm([*robot.model.gravity]))
+        times = max(1.0, weight / (soft.tolerance * soft.stiffness))
+        effects.append(PenaltyContact(scene, times * soft.stiffness, np.sqrt(times) * soft.damping))
+        # the configuration with bases that float put higher, so that nothing is below the ground
+        model = robot.model
+        poses = world_poses(model, joint_kinematics(model, start.tolist())[0])
+        depth = max(-float(site.find(poses).gap) for site in find_sites(scene, model))
+        start = start.copy()
+        for body in model.bodies:
+            if body.parent == WORLD and body.joint.kind.floats:
+                start[body.iq.start + 2] += max(depth, 0.0)
     return rollout(
         robot,
         start,
@@ -228,43 +247,15 @@ def _ground_scene(robot: Robot, source: str) -> Scene:
     return dataclasses.replace(scene, pairs=pairs)
 
 
-def _make_contact(robot: Robot, scene: Scene) -> PenaltyContact:
-    """Soft contact that gives no more than it is meant to where one point carries the robot."""
-    soft = PRESETS["soft"]
-    weight = float(robot.model.mass) * float(np.linalg.norm([*robot.model.gravity]))
-    times = max(1.0, weight / (soft.tolerance * soft.stiffness))
-    return PenaltyContact(scene, times * soft.stiffness, np.sqrt(times) * soft.damping)
-
-
-def _raise_above_ground(robot: Robot, scene: Scene, q: np.ndarray) -> np.ndarray:
-    """The configuration with bases that float put higher, so that nothing is below the ground."""
-    model = robot.model
-    poses = world_poses(model, joint_kinematics(model, q.tolist())[0])
-    depth = max(-float(site.find(poses).gap) for site in find_sites(scene, model))
-    raised = q.copy()
-    for body in model.bodies:
-        if body.parent == WORLD and body.joint.kind.name == "free":
-            raised[body.iq.start + 2] += max(depth, 0.0)
-    return raised
-
-
-def _start_configuration(robot: Robot, state: str, seed: int) -> np.ndarray:
-    """The configuration to start from."""
-    named = {"neutral": robot.neutral(), **robot.configurations}
-    if state not in ("random", *named):
-        raise UnknownName("state", state, ("random", *named), robot.name)
-    if not robot.model.loops:
-        return robot.random(seed) if state == "random" else named[state]
-    # loops: the nearest configuration that closes them
-    if state != "random":
-        return constraints.assemble(robot, named[state])
-    guesses = robot.random(seed, _GUESSES)
+def _close_start(robot: Robot, guesses: np.ndarray) -> np.ndarray:
+    """The configuration that closes all loops, of several the one least beyond joint limits."""
+    if guesses.ndim == 1:
+        return constraints.assemble(robot, guesses)
     closed = constraints.assemble(robot, guesses, strict=False)
     closed = closed[np.isfinite(closed).all(axis=-1)]
     if not len(closed):
-        accepted = f"none of {_GUESSES} random configurations closes its loops: name a state"
-        raise InvalidArgument("--state", state, accepted)
-    # the one that is least beyond the limits of its joints
+        accepted = f"none of {len(guesses)} random configurations closes its loops: name a state"
+        raise InvalidArgument("--state", "random", accepted)
     limits = robot.limits
     beyond = np.maximum(limits.lower - closed, closed - limits.upper).max(axis=-1)
     return closed[beyond.argmin()]
@@ -274,29 +265,25 @@ def _joint_torques(robot: Robot, q: np.ndarray, text: str | None) -> np.ndarray 
     """Joint torques; a floating base has zeros where only torques of the joints are given."""
     if text is None:
         return None
-    values_by_dof = _driven_joints(robot)
+    # velocities of joints that a motor could drive: all but a floating base
+    bodies = (b for b in robot.model.independent if not b.joint.kind.floats)
+    driven = [dof for body in bodies for dof in body.dofs]
     if text == "gravity":
         tau = np.zeros(robot.nv)
-        tau[values_by_dof] = robot.gravity(q)[values_by_dof]
+        tau[driven] = robot.gravity(q)[driven]
         return tau
-    accepted = f"it needs one number, {len(values_by_dof)} with commas between, or gravity"
+    accepted = f"it needs one number, {len(driven)} with commas between, or gravity"
     try:
         values = np.array([float(x) for x in text.split(",")])
     except ValueError:
         raise InvalidArgument("--torque", text, accepted) from None
-    if len(values) not in (1, len(values_by_dof), robot.nv):
+    if len(values) not in (1, len(driven), robot.nv):
         raise InvalidArgument("--torque", text, accepted)
     if len(values) == robot.nv:
         return values
     tau = np.zeros(robot.nv)
-    tau[values_by_dof] = values
+    tau[driven] = values
     return tau
-
-
-def _driven_joints(robot: Robot) -> list[int]:
-    """Velocities of joints that a motor could drive: all but a floating base."""
-    bodies = (b for b in robot.model.independent if b.joint.kind.name != "free")
-    return [dof for body in bodies for dof in body.dofs]
 
 
 def _summary_json(
@@ -353,7 +340,23 @@ def _print_motion(
     )
     out.print(style_text((robot.name, "bold"), text))
     out.print(_motion_table(robot, found))
-    out.print(_energy_table(ledger, _count_finite(found) - 1))
+    # the ledger at its last sample, from the start
+    last = _count_finite(found) - 1
+    table = Table("energy, J", "start", "end", "change", title="energy ledger")
+    for name in ("kinetic", "potential", "spring"):
+        x = getattr(ledger, name)
+        if np.any(x):
+            table.add_row(name, *(f"{y:.6g}" for y in (x[0], x[last], x[last] - x[0])))
+    flows = (
+        ("work of motors", ledger.work),
+        ("taken by friction", -ledger.friction),
+        ("taken by contact and stops", -ledger.contact),
+        ("residual: not explained", ledger.residual),
+    )
+    for words, x in flows:
+        if np.abs(x[: last + 1]).max() > ledger.rounding or words.startswith("residual"):
+            table.add_row(words, "", "", f"{x[last]:.3g}")
+    out.print(table)
     gap = _loop_gap(found)
     if gap is not None:
         loops = count_text(len(robot.model.loops), "loop")
@@ -363,19 +366,16 @@ def _print_motion(
     out.print(style_text("energy: ", (str(drift), colour)), soft_wrap=True)
     colour = "green" if verdict.step is None else "red"
     out.print(style_text("status: ", (str(verdict), colour)), soft_wrap=True)
-    hint = _remedy_text(verdict, request)
+    # the remedy for a verdict with the options of this command
+    if verdict.label == "limit_violated":
+        outside = "it starts beyond its limit: another --state is within"
+        hint = outside if not verdict.step else "" if request.stops else "leave --no-stops away"
+    elif verdict.label == "penetration" and not verdict.step:
+        hint = "it starts below the ground: --base free lets it stand on it"
+    else:
+        hint = ""
     if hint:
         out.print(f"here: {hint}")
-
-
-def _remedy_text(verdict: Verdict, request: _Request) -> str:
-    """The remedy for a verdict with the options of this command."""
-    if verdict.label == "limit_violated":
-        beyond = "it starts beyond its limit: another --state is within"
-        return beyond if not verdict.step else "" if request.stops else "leave --no-stops away"
-    if verdict.label == "penetration" and not verdict.step:
-        return "it starts below the ground: --base free lets it stand on it"
-    return ""
 
 
 def _velocity_names(robot: Robot) -> list[tuple[str, int, int | None]]:
@@ -384,9 +384,9 @@ def _velocity_names(robot: Robot) -> list[tuple[str, int, int | None]]:
     for body in robot.model.independent:
         kind = body.joint.kind
         for k, dof in enumerate(body.dofs):
-            part = _FREE[k] if kind.name == "free" else f"[{k}]"
+            part = _FREE[k] if kind.floats else f"[{k}]"
             name = body.joint.name if kind.nv == 1 else f"{body.joint.name} {part}"
-            one = kind.nq == kind.nv or (kind.name == "free" and k < 3)
+            one = kind.nq == kind.nv or (kind.floats and k < 3)
             found.append((name, int(dof), body.iq.start + k if one else None))
     return found
 
@@ -418,25 +418,6 @@ def _motion_table(robot: Robot, found: Rollout) -> Table:
         table.caption = f"and {len(rows) - _MOST_ROWS} more"
     elif sound < len(found.time):
         table.caption = f"up to {found.time[sound - 1]:g} s, the last state that is a number"
-    return table
-
-
-def _energy_table(ledger: EnergyLedger, last: int) -> Table:
-    """The ledger at its last sample, from the start."""
-    table = Table("energy, J", "start", "end", "change", title="energy ledger")
-    for name in ("kinetic", "potential", "spring"):
-        x = getattr(ledger, name)
-        if np.any(x):
-            table.add_row(name, *(f"{y:.6g}" for y in (x[0], x[last], x[last] - x[0])))
-    flows = (
-        ("work of motors", ledger.work),
-        ("taken by friction", -ledger.friction),
-        ("taken by contact and stops", -ledger.contact),
-        ("residual: not explained", ledger.residual),
-    )
-    for words, x in flows:
-        if np.abs(x[: last + 1]).max() > ledger.rounding or words.startswith("residual"):
-            table.add_row(words, "", "", f"{x[last]:.3g}")
     return table
 
 

@@ -263,7 +263,7 @@ class _Swing:
     def of(robot: Robot, rng: np.random.Generator) -> _Swing:
         """Random states about rest; a floating robot moves from random poses."""
         free = Robot(_lossless(robot.model), native=True)
-        floating = any(b.parent == WORLD and b.joint.kind.name == "free" for b in free.model.bodies)
+        floating = any(b.parent == WORLD and b.joint.kind.floats for b in free.model.bodies)
         if floating:
             free = free.with_gravity((0.0, 0.0, 0.0))
         rest = None if floating else _rest(free)
@@ -273,7 +273,7 @@ class _Swing:
         if floating:
             # base velocities with which the centre of mass rests
             bodies = (b for b in free.model.bodies if b.parent == WORLD)
-            base = next(b for b in bodies if b.joint.kind.name == "free")
+            base = next(b for b in bodies if b.joint.kind.floats)
             linear = slice(base.iv.start, base.iv.start + 3)
             J = free.center_of_mass_jacobian(q)
             v[..., linear] -= np.linalg.solve(J[..., linear], J @ v[..., None])[..., 0]

@@ -29,6 +29,7 @@ __all__ = [
     "NoSupport",
     "NotEnoughMemory",
     "NotIdentifiable",
+    "OpenLoops",
     "QddotError",
     "RedundantConstraints",
     "ShapeMismatch",
@@ -318,6 +319,20 @@ class WrongType(InvalidArgument, TypeError):
 
 class Unsupported(InvalidArgument):
     """A choice that is sound by itself, but not for this robot, format or other choice."""
+
+
+class OpenLoops(InvalidArgument):
+    """Start states at which a loop of the robot is open: its worst row, and by how much."""
+
+    def __init__(self, model: str, what: str, row: str, gap: float, unit: str) -> None:
+        QddotError.__init__(
+            self,
+            f"{what}: {row!r} of {model!r} is open by {gap:.3g} {unit}. Close the start by "
+            "q0 = qddot.constraints.assemble(robot, q0) and v0 = qddot.constraints."
+            "consistent_velocity(robot, q0, v0); or step the open tree, "
+            "qddot.constraints.with_loops(robot, [])",
+        )
+        self.model, self.what, self.row, self.gap, self.unit = model, what, row, float(gap), unit
 
 
 def _describe_value(x: object) -> str:

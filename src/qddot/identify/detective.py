@@ -135,8 +135,10 @@ class _Signals:
             order[list(joints)] = joints[::-1]
         motion = kind in ("position sign", "swapped positions", "swapped joints")
         torque = kind in ("torque sign", "swapped torques", "swapped joints")
-        moved = {n: getattr(self, n)[:, order] * sign for n in ("q", "v", "a")} if motion else {}
-        return replace(self, **moved, **({"tau": self.tau[:, order] * sign} if torque else {}))
+        moved: dict[str, Any] = {}
+        for name in (*(("q", "v", "a") if motion else ()), *(("tau",) if torque else ())):
+            moved[name] = getattr(self, name)[:, order] * sign
+        return replace(self, **moved)
 
 
 def inspect(
@@ -385,7 +387,7 @@ def _jackknife(errors: np.ndarray, shifts: np.ndarray) -> float:
         kept = np.delete(errors, b, axis=2).sum(axis=2)
         profile = np.log(kept + 1e-300).sum(axis=1)
         found.append(_refine(shifts, profile, int(np.argmin(profile))))
-    return float(np.sqrt((_BLOCKS - 1) / _BLOCKS * ((found - np.mean(found)) ** 2).sum()))
+    return float(np.sqrt((_BLOCKS - 1) * np.var(found)))
 
 
 def _loads(
@@ -430,9 +432,9 @@ def _loads(
         yield Suspicion("tilt", (), angle, text, float(1.0 - fits["tilt"][1] / base), other)
     for j in off:
         text = f"gravity is {gains[j]:.3g} times the model's"
-        other = ("masses of the model",) if 0.5 < gains[j] < 2.0 else ()
+        doubt = ("masses of the model",) if 0.5 < gains[j] < 2.0 else ()
         sure = min(abs(np.log(max(gains[j], 1e-3))) / np.log(2.0), 0.95)
-        yield Suspicion("gain", (names[j],), float(gains[j]), text, float(sure), other)
+        yield Suspicion("gain", (names[j],), float(gains[j]), text, float(sure), doubt)
     for j in weighable:
         if off:
             break

@@ -37,7 +37,7 @@ from qddot.cli.terminal import (
     progress_bar,
     write_output,
 )
-from qddot.identify import Fit
+from qddot.identify import Fit, Plan
 from qddot.robot.robot import Robot
 
 __all__ = ["budget", "friction", "payload", "plan"]
@@ -98,18 +98,19 @@ def plan(
         if csv is not None:
             found.write(csv, rate, force)
 
-    def show() -> None:
-        out.print(str(found), soft_wrap=True)
-        table = Table("base parameter", "predicted deviation", "of the model's value")
-        prior = found.base.values(identification.torque_model(loaded).prior())
-        for name, x, value in zip(found.base.labels, found.deviations, prior, strict=True):
-            share = f"{100 * x / abs(value):.2g} %" if abs(value) > 1e-9 else ""
-            table.add_row(name, f"{x:.3g}", share)
-        out.print(table)
-        noise = ", ".join(f"{x:.3g}" for x in found.noise)
-        out.print(f"for noise of {noise} N m in {found.samples} independent samples")
+    deliver(found, lambda: _print_plan(loaded, found), as_json, save, force, csv)
 
-    deliver(found, show, as_json, save, force, csv)
+
+def _print_plan(robot: Robot, found: Plan) -> None:
+    out.print(str(found), soft_wrap=True)
+    table = Table("base parameter", "predicted deviation", "of the model's value")
+    prior = found.base.values(identification.torque_model(robot).prior())
+    for name, x, value in zip(found.base.labels, found.deviations, prior, strict=True):
+        share = f"{100 * x / abs(value):.2g} %" if abs(value) > 1e-9 else ""
+        table.add_row(name, f"{x:.3g}", share)
+    out.print(table)
+    noise = ", ".join(f"{x:.3g}" for x in found.noise)
+    out.print(f"for noise of {noise} N m in {found.samples} independent samples")
 
 
 def _plan_sweep(

@@ -98,8 +98,8 @@ def excitation(robot: Robot) -> None:
         )
         ratio = np.exp((plan.log_det + volume) / (2 * plan.base.rank))
         lines.append(
-            f"| {objective} | {plan.condition:.0f} | {lowest:.0f} ({lowest / plan.condition:.2f} ×) | "
-            f"{ratio:.2f} | {took:.0f} |"
+            f"| {objective} | {plan.condition:.0f} | {lowest:.0f} "
+            f"({lowest / plan.condition:.2f} ×) | {ratio:.2f} | {took:.0f} |"
         )
     put("plan", "\n".join(lines))
 
@@ -131,12 +131,15 @@ def coverage(robot: Robot, seeds: int = 50) -> None:
             after.append(result.total)
             feasible += possible.robot is not None
         print(seed, f"{inside[-1]:.2f} {naive[-1]:.2f}", flush=True)
+    cover, plain = (f"{100 * np.mean(x):.3g} %" for x in (inside, naive))
+    first, last = (f"{100 * np.mean(x):.2g} %" for x in (before, after))
     put(
         "coverage",
-        f"UR10e, 60 s at 500 Hz, bodies ± 15 %, friction, torque noise of 1 % of the ratings, encoders of 2e-5 rad, "
-        f"{seeds} seeds: true base parameters lie inside their 95 % intervals in **{100 * np.mean(inside):.1f} %** of cases "
-        f"({100 * np.mean(naive):.0f} % with the textbook covariance). Held-out residual of feasible fits on five seeds: from "
-        f"{100 * np.mean(before):.0f} % before to {100 * np.mean(after):.1f} %; all bodies possible in {feasible} of {len(after)}.",
+        f"UR10e, 60 s at 500 Hz, bodies ± 15 %, friction, torque noise of 1 % of the ratings,\n"
+        f"encoders of 2e-5 rad, {seeds} seeds: true base parameters lie inside their 95 % intervals\n"
+        f"in **{cover}** of cases ({plain} with the textbook covariance). On another motion, feasible\n"
+        f"fits of five seeds leave {last} of the torques, the description {first}; all bodies are\n"
+        f"possible in {feasible} of {len(after)}.",
     )
 
 

@@ -21,6 +21,9 @@ LAYERS = [
     {"engines", "writers"},
     {"simulate"},
     {"verify", "bench"},
+    {"evidence"},
+    {"pipeline"},
+    {"report"},
     {"cli"},
     {"__main__"},
 ]

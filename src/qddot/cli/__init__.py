@@ -32,6 +32,9 @@ _COMMANDS = {
     "size": "size",
     "integrators": "integrators",
     "simulate": "simulate",
+    "pipeline": "pipeline",
+    "evidence": "evidence",
+    "report": "report",
     "bench": "bench",
     "cache": "cache",
 }

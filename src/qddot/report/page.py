@@ -232,7 +232,7 @@ def _picture(record: Record) -> str:
         "At the neutral configuration. A box has the mass and the inertia tensor of its body: one "
         "that is much larger or smaller than the part, or askew, is a mistake in the file."
     )
-    table = f"<table><thead><tr><th>body</th><th>mass</th><th>box</th></tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    table = _rows(rows, "body", "mass", "box of equal inertia").replace(' class="cards"', "")
     return (
         f'<h2>Robot</h2><p class="dim">{words}</p>'
         f'<div class="grid"><div>{robot_picture(trace)}</div><div>{table}</div></div>'

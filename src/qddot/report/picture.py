@@ -63,4 +63,5 @@ def robot_picture(trace: Trace) -> str:
         )
     body = "".join(parts)
     label = "the robot at its neutral configuration with a box of equal inertia for each body"
-    return f'<svg class="robot" viewBox="0 0 {_SIZE:g} {_SIZE:g}" role="img" aria-label="{label}">{body}</svg>'
+    box = f'viewBox="0 0 {_SIZE:g} {_SIZE:g}"'
+    return f'<svg class="robot" {box} role="img" aria-label="{label}">{body}</svg>'

@@ -53,7 +53,7 @@ def _axes(x: str, y: str, **more: Any) -> dict[str, Any]:
     return {"xaxis": {"title": {"text": x}}, "yaxis": {"title": {"text": y}, **more}}
 
 
-def plot_condition_map(record: Record) -> Iterator[Plot]:
+def _plot_condition_map(record: Record) -> Iterator[Plot]:
     """cond(M) over two joints, with the line of 1000."""
     trace = record.traces.get("condition_map")
     if trace is None:
@@ -76,7 +76,7 @@ def plot_condition_map(record: Record) -> Iterator[Plot]:
     yield Plot("Condition number of the mass matrix", words, ("condition_map",), data, layout)
 
 
-def plot_residuals(record: Record) -> Iterator[Plot]:
+def _plot_residuals(record: Record) -> Iterator[Plot]:
     """Residuals of the invariants, worst state each."""
     names = [n for n in record.traces if n.startswith("check/") and not n.endswith("definite")]
     if not names:
@@ -101,7 +101,7 @@ def plot_residuals(record: Record) -> Iterator[Plot]:
     yield Plot("Invariants", words, tuple(names), data, layout)
 
 
-def plot_energy(record: Record) -> Iterator[Plot]:
+def _plot_energy(record: Record) -> Iterator[Plot]:
     """Energy errors of free swings by integrator."""
     names = [n for n in record.traces if n.startswith("integrator/") and n.endswith("/energy")]
     data = []
@@ -120,7 +120,7 @@ def plot_energy(record: Record) -> Iterator[Plot]:
         yield Plot("Energy of a free swing", words, tuple(names), data, layout)
 
 
-def plot_contact(record: Record) -> Iterator[Plot]:
+def _plot_contact(record: Record) -> Iterator[Plot]:
     """Normal force and gap of the contact test."""
     trace = record.traces.get("contact")
     if trace is None:
@@ -136,7 +136,7 @@ def plot_contact(record: Record) -> Iterator[Plot]:
     yield Plot("Contact", words, ("contact",), data, layout)
 
 
-def plot_tracking(record: Record) -> Iterator[Plot]:
+def _plot_tracking(record: Record) -> Iterator[Plot]:
     """RMS tracking errors over time by law."""
     names = [
         n
@@ -156,7 +156,7 @@ def plot_tracking(record: Record) -> Iterator[Plot]:
         yield Plot("Tracking (virtual hardware)", words, tuple(names), data, layout)
 
 
-def plot_torques(record: Record) -> Iterator[Plot]:
+def _plot_torques(record: Record) -> Iterator[Plot]:
     """Measured against predicted torques, joint by joint."""
     trace = record.traces.get("hardware/torques") or record.traces.get("identification/torques")
     if trace is None:
@@ -178,7 +178,7 @@ def plot_torques(record: Record) -> Iterator[Plot]:
         )
 
 
-def plot_identification(record: Record) -> Iterator[Plot]:
+def _plot_identification(record: Record) -> Iterator[Plot]:
     """Residual by joint before and after identification."""
     trace = record.traces.get("identification/residuals")
     if trace is None:
@@ -200,7 +200,7 @@ def plot_identification(record: Record) -> Iterator[Plot]:
     yield Plot("Identification", words, (trace.name,), data, layout)
 
 
-def plot_motion(record: Record) -> Iterator[Plot]:
+def _plot_motion(record: Record) -> Iterator[Plot]:
     """Coordinates and energies of a simulated motion."""
     for name in ("motion", "free_motion"):
         trace = record.traces.get(name)
@@ -222,7 +222,7 @@ def plot_motion(record: Record) -> Iterator[Plot]:
             yield Plot("Energy ledger", words, (energy.name,), data, _axes("time, s", "energy, J"))
 
 
-def plot_sizing(record: Record) -> Iterator[Plot]:
+def _plot_sizing(record: Record) -> Iterator[Plot]:
     """Largest torques against ratings."""
     trace = record.traces.get("torques")
     if trace is None or "dynamic" not in trace.columns:
@@ -238,14 +238,14 @@ def plot_sizing(record: Record) -> Iterator[Plot]:
 
 
 PLOTS: tuple[Callable[[Record], Iterator[Plot]], ...] = (
-    plot_identification,
-    plot_torques,
-    plot_tracking,
-    plot_condition_map,
-    plot_residuals,
-    plot_energy,
-    plot_contact,
-    plot_motion,
-    plot_sizing,
+    _plot_identification,
+    _plot_torques,
+    _plot_tracking,
+    _plot_condition_map,
+    _plot_residuals,
+    _plot_energy,
+    _plot_contact,
+    _plot_motion,
+    _plot_sizing,
 )
 """Makers of plots, in the order of the page."""

@@ -20,6 +20,7 @@ LAYERS = [
     {"export", "analysis"},
     {"engines", "writers"},
     {"simulate"},
+    {"identify"},
     {"verify", "bench"},
     {"evidence"},
     {"pipeline"},

@@ -196,6 +196,7 @@ CATALOGUE: dict[str, Function] = {
         ),
         _catalogue_row(regressors.torque_regressor, "q:nq v:nv a:nv -> Y:nv,np", each_body=True),
         _catalogue_row(regressors.momentum_regressor, "q:nq v:nv -> Y:nv,np", each_body=True),
+        _catalogue_row(regressors.momentum_rate_regressor, "q:nq v:nv -> Y:nv,np"),
         _catalogue_row(regressors.kinetic_energy_regressor, "q:nq v:nv -> Y:np"),
         _catalogue_row(regressors.potential_energy_regressor, "q:nq -> Y:np"),
         _joint_row(

@@ -34,6 +34,7 @@ __version__ = "0.1.0"
 _FUNCTIONS = {"export_c": "export.export_c"}
 _MODULES = {
     "adapt": "engines",
+    "control": "control",
     "engines": "engines",
     "simulate": "simulate",
     "verify": "verify",

@@ -15,6 +15,7 @@ __all__ = [
     "ActuatorsTooFew",
     "BatchMismatch",
     "CannotAssemble",
+    "CannotTrace",
     "CannotWrite",
     "DescriptionError",
     "DoubtfulQuaternion",
@@ -335,6 +336,14 @@ def _describe_value(x: object) -> str:
         return f"an array of shape {shape}"
     text = " ".join(repr(x).split())
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+class CannotTrace(QddotError, TypeError):
+    """A function that cannot be recorded as operations: where, why, and what to write instead."""
+
+    def __init__(self, reason: str, place: str = "") -> None:
+        self.reason, self.place = reason, place
+        super().__init__(f"{place}: {reason}" if place else reason)
 
 
 class NotEnoughMemory(QddotError, MemoryError):

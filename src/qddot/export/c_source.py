@@ -42,7 +42,10 @@ _PART = 1000
 _MANY_ZEROS = 8
 _OPERATORS = {
     "add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "div": "{} / {}", "neg": "-{}",
-    "select": "{} < {} ? {} : {}",
+    "select": "{} < {} ? {} : {}", "select_le": "{} <= {} ? {} : {}",
+    "select_eq": "{} == {} ? {} : {}",
+    # the first operand is no constant, and NaN if it is NaN
+    "min": "{0} < {1} || {0} != {0} ? {0} : {1}", "max": "{0} > {1} || {0} != {0} ? {0} : {1}",
 }  # fmt: skip
 """Operations of a tape that C writes with operators; the others are functions of libm."""
 _OWN_NAMES = re.compile(r"w|k|r\d+")

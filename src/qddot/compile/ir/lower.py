@@ -22,18 +22,25 @@ _POINTERS = "ptr noalias %in, ptr noalias %ws, ptr noalias %rows"
 _KEPT = 16
 """For how many entries a value that is in memory also stays in a register."""
 _NEGATED = {"fma": None, "fms": 2, "fnma": 0}
+_UNARY = ("fabs", "sqrt", "floor")
+_BOUNDS = {"min": "minimum", "max": "maximum"}
+_CHOICES = {"select": "olt", "select_le": "ole", "select_eq": "oeq"}
+_LIBRARY = ("exp", "log", "tanh", "acos", "asin")
 _BINARY = {"add": "fadd contract", "sub": "fsub contract", "mul": "fmul contract", "div": "fdiv"}
 
 
 def lower_tape(tape: Tape, plan: Schedule, v: VectorType, loop: str, places: Places) -> str:
     """The IR of a tape, with the loop that runs it; entries with a place go there in the frame."""
     letter = "f" if v.scalar == "float" else ""
-    unary = ("fabs", "sqrt", "floor")
     declarations = [
-        *(f"declare {v.type} @llvm.{f}.{v.intrinsic_suffix}({v.type})" for f in unary),
+        *(f"declare {v.type} @llvm.{f}.{v.intrinsic_suffix}({v.type})" for f in _UNARY),
+        *(
+            f"declare {v.type} @llvm.{f}.{v.intrinsic_suffix}({v.type}, {v.type})"
+            for f in _BOUNDS.values()
+        ),
         f"declare {v.type} @llvm.fma.{v.intrinsic_suffix}({v.type}, {v.type}, {v.type})",
-        *(f"declare {v.scalar} @{f}{letter}({v.scalar})" for f in ("sin", "cos")),
-        f"declare {v.scalar} @atan2{letter}({v.scalar}, {v.scalar})",
+        *(f"declare {v.scalar} @{f}{letter}({v.scalar})" for f in ("sin", "cos", *_LIBRARY)),
+        *(f"declare {v.scalar} @{f}{letter}({v.scalar}, {v.scalar})" for f in ("atan2", "pow")),
         "declare i64 @llvm.umin.i64(i64, i64)",
         "declare i64 @llvm.smin.i64(i64, i64)",
         "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)",
@@ -126,13 +133,15 @@ class _Piece:
             return self._multiply_add(name, v)
         if name == "neg":
             return self._new_value(f"fneg {t} {v[0]}")
-        if name in ("sqrt", "floor"):
-            return self._new_value(f"call {t} @llvm.{name}.{self.v.intrinsic_suffix}({t} {v[0]})")
-        if name == "select":
-            test = self._new_value(f"fcmp olt {t} {v[0]}, {v[1]}")
+        if name in _UNARY or name in _BOUNDS:
+            given = ", ".join(f"{t} {x}" for x in v)
+            intrinsic = f"{_BOUNDS.get(name, name)}.{self.v.intrinsic_suffix}"
+            return self._new_value(f"call {t} @llvm.{intrinsic}({given})")
+        if name in _CHOICES:
+            test = self._new_value(f"fcmp {_CHOICES[name]} {t} {v[0]}, {v[1]}")
             return self._new_value(f"select <{self.v.lanes} x i1> {test}, {t} {v[2]}, {t} {v[3]}")
-        if name == "atan2":
-            return self._lane_by_lane("atan2", v)
+        if name in ("atan2", "pow", *_LIBRARY):
+            return self._lane_by_lane(name, v)
         self._sines_and_cosines()
         return self.values[self.now]
 

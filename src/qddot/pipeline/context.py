@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from qddot.control.gains import joint_gains
 from qddot.errors import InvalidArgument, Unsupported
 from qddot.evidence.record import Verdict
 from qddot.evidence.recorder import Recorder
+from qddot.identify import Fit, Log, fit, make_log, read
 from qddot.loaders.description import Base
-from qddot.pipeline.virtual import VirtualHardware, build_hardware
+from qddot.pipeline.virtual import VirtualHardware, build_hardware, fourier_motion, rest_pose
 from qddot.robot.robot import Robot, load
 from qddot.verify.invariants import Sample, sample
 
@@ -115,6 +117,54 @@ class Context:
             return build_hardware(self.robot, self.settings.seed)
         except Unsupported as error:
             raise NotApplicable(str(error)) from error
+
+    @property
+    def tag(self) -> str:
+        """The mark of claims that rest on virtual hardware."""
+        return "" if self.settings.log is not None else " (virtual)"
+
+    @cached_property
+    def log(self) -> Log:
+        """The user's log, or that of an exciting motion of the virtual hardware."""
+        if self.settings.log is not None:
+            return read(self.settings.log, self.robot)
+        seconds = self.settings.duration
+        motion = fourier_motion(self.robot, self.settings.seed, period=seconds / 2, speed=1.5)
+        return self._virtual_log(motion, seconds, "virtual hardware, exciting motion", 1)
+
+    @cached_property
+    def verification_log(self) -> Log:
+        """The last third of the user's log, or a slow motion of the virtual hardware."""
+        if self.settings.log is not None:
+            return self.log.split(2 / 3)[1]
+        motion = fourier_motion(self.robot, self.settings.seed + 2, period=8.0, speed=0.4)
+        return self._virtual_log(motion, 8.0, "virtual hardware, slow motion", 2)
+
+    def _virtual_log(self, motion: Any, seconds: float, source: str, stream: int) -> Log:
+        """A motion of the virtual hardware under PD and gravity compensation."""
+        robot, hardware = self.robot, self.hardware
+        gains = joint_gains(robot, 20.0, q=rest_pose(robot))
+
+        def law(t: float, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+            q_ref, v_ref, _ = motion(t)
+            return robot.gravity(q) + gains.kp * (q_ref - q) + gains.kd * (v_ref - v)
+
+        self.on_step(source, 0, 1)
+        q0, v0, _ = motion(0.0)
+        found = hardware.run(law, q0, v0, seconds, every=2, stream=stream)
+        return make_log(robot, found.time, found.q, found.tau, found.v, source)
+
+    @cached_property
+    def fit(self) -> Fit:
+        """Possible bodies and friction from the first two thirds of the log."""
+        train, _ = self.log.split(2 / 3)
+        terms = ("viscous", "coulomb")
+        return fit(self.robot, train, terms, "feasible", on_step=self.on_step)
+
+    @cached_property
+    def identified(self) -> Robot:
+        """The identified robot, with the friction of its drives."""
+        return self.fit.robot
 
     def skip(self, claim: str, compared: str, reason: str, fix: str = "") -> None:
         """A claim that is not evaluated, and why."""

@@ -32,6 +32,7 @@ _COMMANDS = {
     "size": "size",
     "integrators": "integrators",
     "simulate": "simulate",
+    "doctor": "doctor",
     "pipeline": "pipeline",
     "evidence": "evidence",
     "report": "report",

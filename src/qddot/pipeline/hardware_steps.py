@@ -15,6 +15,8 @@ from qddot.control.wrappers import FrictionCompensation
 from qddot.evidence.record import Verdict
 from qddot.identify import validate
 from qddot.pipeline.context import Context
+from qddot.pipeline.diagnosis import case_of_log
+from qddot.pipeline.doctor import diagnose
 from qddot.pipeline.virtual import RATE, VirtualHardware, fourier_motion, rest_pose
 from qddot.robot.robot import Robot
 
@@ -35,10 +37,14 @@ _BASELINE = 0.05
 _SLOW, _SECONDS = 0.4, 5.0
 _LATENCY = 0.003
 _RESIDUAL = 0.05
+_SURE = 0.6
+"""Confidence from which a mistake in a log is a failure."""
 
 
 def identify_parameters(context: Context) -> None:
     """Step 7: excitation, log, base parameters, validation on a part that was held out."""
+    if context.settings.log is not None:
+        _question_log(context)
     recorder, fit = context.recorder, context.fit
     _, held_out = context.log.split(2 / 3)
     found = validate(fit, held_out, context.on_step)
@@ -103,6 +109,23 @@ def identify_parameters(context: Context) -> None:
         detail=f"{100 * found.trained:.3g} % in training",
         fix="a longer log, or fewer friction terms",
         label="model",
+    )
+
+
+def _question_log(context: Context) -> None:
+    """Ask the doctor about the log of a user before a model is fitted to its mistakes."""
+    found = [
+        d
+        for d in diagnose(case_of_log(context.robot, context.log))
+        if d.confidence >= _SURE and not d.cause.startswith(("friction", "inertias", "limits"))
+    ]
+    context.recorder.claim(
+        "the log is of this robot",
+        "signs, order, delay, gravity, payload of the log against the file",
+        verdict=Verdict.FAIL if found else Verdict.PASS,
+        detail="; ".join(f"{d.cause}: {d.evidence}" for d in found[:2]),
+        fix=found[0].fix if found else "",
+        label="evaluation",
     )
 
 

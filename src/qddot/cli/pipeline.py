@@ -54,6 +54,9 @@ IntegratorOption = Annotated[
 ]
 StepOption = Annotated[float | None, typer.Option(help="The step of your simulator, s.")]
 SeedOption = Annotated[int, typer.Option(min=0, help="Seed of states and virtual hardware.")]
+DurationOption = Annotated[
+    float, typer.Option(min=2.0, max=600.0, help="Seconds of the log of virtual hardware.")
+]
 NoGapsOption = Annotated[
     bool, typer.Option("--strict", help="What is not evaluated counts as failed.")
 ]
@@ -74,6 +77,7 @@ def pipeline(
     integrator: IntegratorOption = None,
     dt: StepOption = None,
     seed: SeedOption = 0,
+    duration: DurationOption = 20.0,
     base: BaseOption = None,
     trust: TrustOption = False,
     strict: NoGapsOption = False,
@@ -100,6 +104,7 @@ def pipeline(
             integrator=integrator,
             dt=dt,
             seed=seed,
+            duration=duration,
         )
         before = _earlier_record(record, resume)
         check_outputs(force or before is not None, record)

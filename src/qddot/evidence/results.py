@@ -13,7 +13,7 @@ from qddot.evidence.recorder import Recorder
 from qddot.simulate.energy import EnergyLedger
 from qddot.simulate.rollout import Rollout
 from qddot.verify.audit import Audit
-from qddot.verify.compare import Report
+from qddot.verify.compare import Report, Stage
 from qddot.verify.invariants import Check, Sample
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "record_sizing",
 ]
 
+_DRIVE_TERMS = {"armature", "damping", "friction", "spring"}
 _VERDICTS = {True: Verdict.PASS, False: Verdict.FAIL, None: Verdict.NOT_EVALUATED}
 
 
@@ -100,8 +101,12 @@ def record_audit(recorder: Recorder, result: Audit) -> None:
     )
 
 
-def record_comparison(recorder: Recorder, report: Report) -> None:
-    """Comparisons with other engines or files: sizes of differences, a claim each."""
+def record_comparison(recorder: Recorder, report: Report, unread: bool = False) -> None:
+    """Comparisons with other engines or files: sizes of differences, a claim each.
+
+    With `unread`, drive terms that only one side reads make a comparison not evaluated: the other
+    engine does not know them, which says nothing about the file.
+    """
     for c in report.comparisons:
         name = f"compare/{c.b}".replace(" ", "_")
         if c.stages:
@@ -114,6 +119,8 @@ def record_comparison(recorder: Recorder, report: Report) -> None:
         verdict = Verdict.NOT_EVALUATED
         if c.evaluated:
             verdict = Verdict.PASS if c.agrees else Verdict.FAIL
+            if unread and c.causes and all(map(_is_unread, c.causes)):
+                verdict = Verdict.NOT_EVALUATED
         words = (
             "; ".join(f"{d.subject} {d.message}" for d in cause.differences[:3]) if cause else ""
         )
@@ -126,6 +133,11 @@ def record_comparison(recorder: Recorder, report: Report) -> None:
             fix="`qddot compare FILE` shows every stage and what follows from what",
             label="evaluation" if not c.evaluated else "model",
         )
+
+
+def _is_unread(stage: Stage) -> bool:
+    """Whether a stage differs by drive terms that one side has and the other does not know."""
+    return stage.name in _DRIVE_TERMS and all("only in" in d.message for d in stage.differences)
 
 
 def record_motion(

@@ -21,10 +21,14 @@ from qddot.pipeline.virtual import VirtualHardware, build_hardware, fourier_moti
 from qddot.robot.robot import Robot, load
 from qddot.verify.invariants import Sample, sample
 
-__all__ = ["EXPECTED", "Context", "NotApplicable", "Settings", "parse_expectations"]
+__all__ = ["BANDWIDTH", "EXPECTED", "Context", "NotApplicable", "Settings", "parse_expectations"]
 
 EXPECTED = ("nq", "nv", "base", "joints", "mass")
 """What a user may say about the robot that is meant."""
+
+
+BANDWIDTH = 20.0
+"""Bandwidth of the laws on the virtual hardware, rad/s."""
 
 
 class NotApplicable(Exception):
@@ -129,21 +133,22 @@ class Context:
         if self.settings.log is not None:
             return read(self.settings.log, self.robot)
         seconds = self.settings.duration
-        motion = fourier_motion(self.robot, self.settings.seed, period=seconds / 2, speed=1.5)
-        return self._virtual_log(motion, seconds, "virtual hardware, exciting motion", 1)
+        return self._virtual_log("virtual hardware, exciting motion", 0, seconds, seconds / 2, 1.5)
 
     @cached_property
     def verification_log(self) -> Log:
         """The last third of the user's log, or a slow motion of the virtual hardware."""
         if self.settings.log is not None:
             return self.log.split(2 / 3)[1]
-        motion = fourier_motion(self.robot, self.settings.seed + 2, period=8.0, speed=0.4)
-        return self._virtual_log(motion, 8.0, "virtual hardware, slow motion", 2)
+        return self._virtual_log("virtual hardware, slow motion", 2, 8.0, 8.0, 0.4)
 
-    def _virtual_log(self, motion: Any, seconds: float, source: str, stream: int) -> Log:
-        """A motion of the virtual hardware under PD and gravity compensation."""
+    def _virtual_log(
+        self, source: str, stream: int, seconds: float, period: float, speed: float
+    ) -> Log:
+        """A periodic motion of the virtual hardware under PD and gravity compensation."""
         robot, hardware = self.robot, self.hardware
-        gains = joint_gains(robot, 20.0, q=rest_pose(robot))
+        motion = fourier_motion(robot, self.settings.seed + stream, period, speed=speed)
+        gains = joint_gains(robot, BANDWIDTH, q=rest_pose(robot), inertia="free")
 
         def law(t: float, q: np.ndarray, v: np.ndarray) -> np.ndarray:
             q_ref, v_ref, _ = motion(t)
@@ -152,6 +157,8 @@ class Context:
         self.on_step(source, 0, 1)
         q0, v0, _ = motion(0.0)
         found = hardware.run(law, q0, v0, seconds, every=2, stream=stream)
+        if not np.isfinite(found.q).all() or np.abs(found.v).max() > 100.0 * (1.0 + speed):
+            raise NotApplicable("PD with gravity compensation does not hold the virtual hardware")
         return make_log(robot, found.time, found.q, found.tau, found.v, source)
 
     @cached_property

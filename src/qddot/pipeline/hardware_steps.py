@@ -14,7 +14,7 @@ from qddot.control.law import Law, evaluate_law
 from qddot.control.wrappers import FrictionCompensation
 from qddot.evidence.record import Verdict
 from qddot.identify import validate
-from qddot.pipeline.context import Context
+from qddot.pipeline.context import BANDWIDTH, Context
 from qddot.pipeline.diagnosis import case_of_log
 from qddot.pipeline.doctor import diagnose
 from qddot.pipeline.virtual import RATE, VirtualHardware, fourier_motion, rest_pose
@@ -30,8 +30,6 @@ __all__ = [
 ]
 
 Motion = Callable[[Any], tuple[np.ndarray, np.ndarray, np.ndarray]]
-_OMEGA = 20.0
-"""Bandwidth of the laws, rad/s."""
 _BASELINE = 0.05
 """RMS error (rad or m) up to which the baseline tracks."""
 _SLOW, _SECONDS = 0.4, 5.0
@@ -177,10 +175,10 @@ def _smooth(x: np.ndarray, width: int = 21) -> np.ndarray:
 
 def _laws(robot: Robot, compensated: bool) -> dict[str, Law]:
     """Gravity compensation with PD, and computed torque, with the friction of the robot."""
-    gains = joint_gains(robot, _OMEGA, q=rest_pose(robot))
+    gains = joint_gains(robot, BANDWIDTH, q=rest_pose(robot), inertia="free")
     laws: dict[str, Law] = {
         "baseline": PD(kp=gains.kp, kd=gains.kd, gravity=True),
-        "computed": ComputedTorque(kp=_OMEGA**2, kd=2.0 * _OMEGA),
+        "computed": ComputedTorque(kp=BANDWIDTH**2, kd=2.0 * BANDWIDTH),
     }
     if compensated:
         drives = [b.joint.drivetrain for b in robot.model.independent]
@@ -242,7 +240,7 @@ def _track(
 
 def build_controllers(context: Context) -> None:
     """Step 11: gravity compensation with PD first; computed torque once the baseline tracks."""
-    recorder, robot = context.recorder, context.identified
+    recorder, robot, _ = context.recorder, context.identified, context.hardware
     pose = rest_pose(robot)
 
     def still(t: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -355,7 +353,7 @@ def perturb_plant(context: Context) -> None:
 
 def vary_latency(context: Context) -> None:
     """Step 15: the same law with 3 ms between measurement and torque."""
-    law = _laws(context.identified, compensated=True)["computed"]
+    law, _ = _laws(context.identified, compensated=True)["computed"], context.hardware
     delay = round(_LATENCY * RATE)
     _track(context, "latency", law, _slow_motion(context), delay=delay)
     context.recorder.claim(
@@ -364,7 +362,7 @@ def vary_latency(context: Context) -> None:
         metric="latency",
         relation="<",
         bound=2.0 * _BASELINE,
-        detail=f"bandwidth {_OMEGA:g} rad/s, product with the delay {_OMEGA * _LATENCY:.2g}",
+        detail=f"bandwidth {BANDWIDTH:g} rad/s, product with the delay {BANDWIDTH * _LATENCY:.2g}",
         fix="a lower bandwidth: ω T < 0.3, or less delay",
         label="control",
     )

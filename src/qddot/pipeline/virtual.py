@@ -22,7 +22,10 @@ __all__ = ["VirtualHardware", "VirtualLog", "build_hardware", "fourier_motion", 
 Law = Callable[[float, np.ndarray, np.ndarray], np.ndarray]
 RATE = 1000.0
 """Cycles of control a second."""
-_MASS_SPREAD = 0.15
+_HEAVIER = (-0.05, 0.25)
+"""Share by which bodies are heavier than their files say: motors and harnesses are left out."""
+_FRICTION = 0.06
+"""Coulomb and viscous friction (at 1 rad/s) as shares of the torque that a joint holds."""
 _ENCODER = 2.0 * np.pi / 2**20
 _VELOCITY_NOISE, _TORQUE_NOISE = 1e-3, 0.005
 """Standard deviations: rad/s, and share of the torque that a joint holds."""
@@ -64,38 +67,49 @@ class VirtualHardware:
         stream: int = 0,
     ) -> VirtualLog:
         """A motion under a law of time and measured state; `stream` draws other noise."""
+        import mujoco
+
         plant = MujocoPlant(self.truth, dt=1.0 / RATE)
         plant.reset(q0, v0)
+        data, n = plant.data, self.truth.nv
+        # joints of one freedom each: the maps between both engines are constant matrices
+        origin = plant.adapter.to_q(np.zeros(n))
+        to_q = np.array([plant.adapter.to_q(e) - origin for e in np.eye(n)]).T
+        to_v, to_tau = (
+            np.array([f(np.zeros(n), e) for e in np.eye(n)]).T
+            for f in (plant.adapter.to_v, plant.adapter.to_tau)
+        )
+        from_q, from_v = np.linalg.inv(to_q), np.linalg.inv(to_v)
         rng = np.random.default_rng([self.seed, stream])
         lag = self.delay if delay is None else delay
         waiting: deque[np.ndarray] = deque([self.truth.gravity(q0)] * lag)
         rows: list[tuple[Any, ...]] = []
         for k in range(round(seconds * RATE)):
-            q = np.round(plant.q / self.resolution) * self.resolution
-            v = plant.v + self.noise[0] * rng.normal(size=len(q))
-            waiting.append(np.asarray(law(plant.time, q, v), float))
+            place = from_q @ (data.qpos - origin)
+            if not np.isfinite(place).all():
+                break
+            q = np.round(place / self.resolution) * self.resolution
+            v = from_v @ data.qvel + self.noise[0] * rng.normal(size=n)
+            waiting.append(np.asarray(law(data.time, q, v), float))
             tau = waiting.popleft()
             if k % every == 0:
-                sensed = tau + self.noise[1] * rng.normal(size=len(q))
-                rows.append((plant.time, q, v, sensed))
-            plant.step(tau)
-            if not np.isfinite(plant.q).all():
-                break
+                rows.append((data.time, q, v, tau + self.noise[1] * rng.normal(size=n)))
+            data.qfrc_applied[:] = to_tau @ tau
+            mujoco.mj_step(plant.model, data)
         return VirtualLog(*(np.array(column) for column in zip(*rows, strict=True)))
 
 
 def build_hardware(robot: Robot, seed: int) -> VirtualHardware:
-    """Virtual hardware of a robot: masses ± 15 %, friction of geared drives, senses with noise."""
+    """Virtual hardware of a robot: other masses, friction of geared drives, senses with noise."""
     rng = np.random.default_rng([seed, 1])
     parameters = robot.inertial_parameters.copy()
-    # each body is heavier or lighter as a whole, its mass a little out of place
+    # each body is heavier or lighter as a whole
     for k, row in enumerate(parameters):
         if row[0] > 0.0:
-            parameters[k] = row * (1.0 + _MASS_SPREAD * rng.uniform(-1.0, 1.0))
+            parameters[k] = row * (1.0 + rng.uniform(*_HEAVIER))
     # Coulomb and viscous friction as shares of the largest torque that gravity asks for
     holds = _holding_torques(robot)
-    coulomb = 0.04 * holds * rng.uniform(0.5, 1.5, robot.nv)
-    viscous = 0.04 * holds * rng.uniform(0.5, 1.5, robot.nv)
+    coulomb, viscous = _FRICTION * holds * rng.uniform(0.5, 1.5, (2, robot.nv))
     heavier = robot.with_parameters(parameters).model
     bodies = []
     for body in heavier.bodies:
@@ -129,10 +143,10 @@ def _holding_torques(robot: Robot) -> np.ndarray:
 def rest_pose(robot: Robot) -> np.ndarray:
     """The middle of the limits where joints have both, bent a little."""
     low, high = robot.limits.lower, robot.limits.upper
-    middle = np.where(np.isfinite(low) & np.isfinite(high), 0.5 * (low + high), 0.0)
-    middle = np.where(np.isfinite(middle), middle, 0.0)
+    both = np.isfinite(low) & np.isfinite(high)
+    middle = 0.5 * (np.where(both, low, 0.0) + np.where(both, high, 0.0))
     bend = 0.3 * (-1.0) ** np.arange(robot.nq)
-    reach = np.where(np.isfinite(high - low), 0.1 * (high - low), np.inf)
+    reach = np.where(both, 0.1 * np.where(both, high - low, 0.0), np.inf)
     return middle + np.clip(bend, -reach, reach)
 
 

@@ -27,6 +27,9 @@ UPSIDE_DOWN = """<mujoco><option gravity="0 0 9.81"/><worldbody><body name="rod"
   </body></worldbody></mujoco>"""
 
 
+WHOLE = ("planar_2r", "--duration", "4", "--skip", "engines")
+
+
 def run(*words: str):
     return CliRunner().invoke(app, ["pipeline", *words])
 
@@ -41,7 +44,7 @@ def verdicts(output: str) -> dict[int, set[str]]:
 def whole(tmp_path_factory):
     """A run of all steps on a small robot: the file, the output."""
     file = tmp_path_factory.mktemp("pipeline") / "run.mcap"
-    result = run("planar_2r", "--duration", "6", "--record", str(file), "--json")
+    result = run(*WHOLE, "--record", str(file), "--json")
     assert result.exit_code in (0, 1), result.output
     return file, result
 
@@ -49,7 +52,7 @@ def whole(tmp_path_factory):
 def test_every_step_ends_with_a_verdict(whole):
     _, result = whole
     found = verdicts(result.stdout)
-    assert set(found) == {s.number for s in STEPS}
+    assert set(found) == {s.number for s in STEPS} - {13}
     assert all(found.values())
     failed = [n for n, v in found.items() if "FAIL" in v]
     assert not failed
@@ -83,14 +86,14 @@ def test_the_record_holds_and_says_all(whole):
 
 def test_a_run_that_was_cut_goes_on_and_comes_to_the_same_end(whole, tmp_path):
     record, file = read_record(whole[0]), tmp_path / "run.mcap"
-    # cut after step 10: the costly part is taken from the record
+    # cut before the end: the costly part is taken from the record
     data = whole[0].read_bytes()
     low, high = 0, len(data)
     while high - low > 500:
         middle = (low + high) // 2
         file.write_bytes(data[:middle])
         try:
-            done = "12" in read_record(file).finished_steps
+            done = "14" in read_record(file).finished_steps
         except Exception:
             done = False
         low, high = (low, middle) if done else (middle, high)
@@ -98,16 +101,16 @@ def test_a_run_that_was_cut_goes_on_and_comes_to_the_same_end(whole, tmp_path):
     cut = read_record(file)
     assert not cut.complete
     assert 10 <= len(cut.finished_steps) < len(STEPS)
-    result = run("planar_2r", "--duration", "6", "--record", str(file), "--resume")
+    result = run(*WHOLE, "--record", str(file), "--resume")
     assert result.exit_code == 0, result.output
     again = read_record(file)
     assert again.complete
     assert again.digest == record.digest
     # a record of something else is not gone on with
-    other = run("planar_3r", "--duration", "6", "--record", str(file), "--resume")
+    other = run("planar_3r", *WHOLE[1:], "--record", str(file), "--resume")
     assert other.exit_code == 2
     assert "another file" in other.output
-    other = run("planar_2r", "--duration", "6", "--seed", "1", "--record", str(file), "--resume")
+    other = run(*WHOLE, "--seed", "1", "--record", str(file), "--resume")
     assert other.exit_code == 2
 
 
@@ -172,7 +175,6 @@ def test_an_explicit_integrator_fails():
     found = verdicts(result.stdout)
     assert "FAIL" in found[9]
     assert "FAIL" in found[10]
-    assert run("planar_2r", "--steps", "9", "--integrator", "eulr").exit_code in (0, 2)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +182,6 @@ def test_an_explicit_integrator_fails():
     [
         ("delta", 9, "loops"),
         ("quadrotor", 7, "floating base"),
-        ("quadrotor", 10, "collision shape"),
     ],
 )
 def test_what_does_not_apply_says_why(robot, step, words):

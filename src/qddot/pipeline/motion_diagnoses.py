@@ -69,7 +69,7 @@ def diagnose_energy(case: Case) -> Diagnosis | None:
     gained = energy - energy[0] - work
     size = max(float(np.ptp(case.robot.potential_energy(q))), 1e-6)
     blown = not case.sound.all()
-    if not (gained[-1] > 0.3 * size and gained[-1] > 0.9 * np.nanmax(gained)) and not (
+    if not (gained[-1] > 0.1 * size and gained[-1] > 0.9 * np.nanmax(gained)) and not (
         blown and np.nanmax(gained) > 10 * size
     ):
         return None
@@ -129,7 +129,7 @@ def diagnose_base(case: Case) -> Diagnosis | None:
     if rows.sum() < 10:
         return None
     rate = np.polyfit(case.time[rows], z[rows], 2)[0] * 2.0
-    gravity = float(case.robot.model.gravity[2])
+    gravity = float(tuple(case.robot.model.gravity)[2])
     if rate > 4.0:
         return Diagnosis(
             cause="gravity sign",

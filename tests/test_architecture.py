@@ -30,7 +30,7 @@ LAYERS = [
 ]
 # methods of Robot that call what is built on robots, imported when they are called
 UPWARD = {
-    ("qddot.robot.robot", "qddot.simulate.rollout"),
+    ("qddot.robot.robot", "qddot.simulate.simulator"),
     ("qddot.robot.robot", "qddot.export.export_c"),
 }
 RANK = {name: i for i, layer in enumerate(LAYERS) for name in layer}

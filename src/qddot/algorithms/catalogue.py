@@ -101,7 +101,7 @@ class Function:
         return "->".join(",".join(f"({','.join(a.shape)})" for a in side) for side in sides)
 
     def numbers(self, dims: Mapping[str, int]) -> int:
-        """How many numbers the outputs have at one state."""
+        """The number of entries of all outputs at one state."""
         return sum(math.prod(output.shape_in(dims)) for output in self.outputs)
 
     def flat(self, value: Any, dims: Mapping[str, int]) -> list[list[Any]]:
@@ -259,7 +259,7 @@ _ELSEWHERE = {
     "integrate": "mj_integratePos",
     "difference": "mj_differentiatePos",
 }
-"""What functions are called elsewhere: in Pinocchio, MuJoCo, Drake, robotics toolboxes, books."""
+"""Names of functions elsewhere: in Pinocchio, MuJoCo, Drake, robotics toolboxes, books."""
 
 
 def _fold_name(name: str) -> str:

@@ -32,6 +32,7 @@ _COMMANDS = {
     "size": "size",
     "integrators": "integrators",
     "simulate": "simulate",
+    "identify": "identify",
     "doctor": "doctor",
     "pipeline": "pipeline",
     "evidence": "evidence",
@@ -54,7 +55,16 @@ class _Commands(TyperGroup):
             return None
         if self.commands[cmd_name] is None:
             module = importlib.import_module(f"qddot.cli.{_COMMANDS[cmd_name]}")
-            self.commands[cmd_name] = _command(cmd_name, getattr(module, cmd_name))
+            # a function, or a group of commands, as a command
+            made = getattr(module, cmd_name)
+            if not isinstance(made, typer.Typer):
+                alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+                alone.command(cmd_name)(made)
+                self.commands[cmd_name] = typer.main.get_command(alone)
+            else:
+                group = typer.main.get_command(made)
+                group.name = cmd_name
+                self.commands[cmd_name] = group
         return self.commands[cmd_name]
 
     def invoke(self, ctx: Any) -> Any:
@@ -66,17 +76,6 @@ class _Commands(TyperGroup):
         """Parse and run; help and messages of Typer may fail to be written too."""
         with failures_as_messages():
             return super().main(*args, **options)
-
-
-def _command(name: str, made: Any) -> Any:
-    """A function, or a group of commands, as a command."""
-    if not isinstance(made, typer.Typer):
-        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        alone.command(name)(made)
-        return typer.main.get_command(alone)
-    group = typer.main.get_command(made)
-    group.name = name
-    return group
 
 
 def _print_version(asked: bool) -> None:

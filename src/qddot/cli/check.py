@@ -31,7 +31,7 @@ from qddot.cli.terminal import (
 from qddot.errors import count_text
 from qddot.evidence.results import record_checks
 from qddot.robot.robot import Robot
-from qddot.verify import Check, Sample, invariants, sample
+from qddot.verify import Check, invariants, sample
 
 __all__ = ["check"]
 
@@ -58,9 +58,15 @@ def check(
     with errors_as_messages():
         check_outputs(force, record)
         loaded = load_robot(robot, base, couplings, strict, trust)
-        with open_recorder(context, record, [robot], force, seed) as recorder:
-            at = sample(loaded, states, seed)
-            results = _measure_checks(loaded, at)
+        at, measures = sample(loaded, states, seed), list(invariants())
+        results = []
+        with (
+            open_recorder(context, record, [robot], force, seed) as recorder,
+            progress_bar() as on_step,
+        ):
+            for done, (name, measure) in enumerate(measures):
+                on_step(name, done, len(measures))
+                results.append(measure(loaded, at))
             record_checks(recorder, results, at)
     passed = all(r.passed is True for r in results)
     if as_json:
@@ -72,16 +78,6 @@ def check(
         _print_checks(loaded, results, states, seed)
     print_written(as_json, record)
     raise typer.Exit(0 if passed else 1)
-
-
-def _measure_checks(robot: Robot, at: Sample) -> list[Check]:
-    measures = list(invariants())
-    results = []
-    with progress_bar() as on_step:
-        for done, (name, measure) in enumerate(measures):
-            on_step(name, done, len(measures))
-            results.append(measure(robot, at))
-    return results
 
 
 def _print_checks(robot: Robot, results: list[Check], states: int, seed: int) -> None:

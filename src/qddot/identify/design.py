@@ -25,7 +25,8 @@ Form = Literal["torque", "momentum"]
 OnStep = Callable[[str, int, int], None]
 _BLOCK_BYTES = 24 * 2**20
 """Bytes of the unfiltered columns of a block."""
-_LEAST_PERIODS = 4.0
+_ROWS = 100.0
+"""Periods of the bandwidth that a log should have: each is three rows."""
 _REST = 0.01
 """Share of its peak speed below which a joint is at rest."""
 _STILL = 0.25
@@ -164,8 +165,8 @@ def _drive_of(model: TorqueModel, place: int) -> tuple[str, int | None]:
 def choose_filters(log: Log, bandwidth: float | None = None) -> tuple[Filter, Filter]:
     """Filters of the motion and of torques for a log; by its own motion where none is asked for.
 
-    Motion is passed up to ten times the frequency that holds 99 % of the velocities' power,
-    torques up to five times it.
+    Torques are passed up to five times the frequency that holds 99 % of the velocities' power, or
+    more where a short log would leave fewer than 300 rows; the motion up to twice that.
     """
     dt = log.dt
     if bandwidth is None:
@@ -174,10 +175,10 @@ def choose_filters(log: Log, bandwidth: float | None = None) -> tuple[Filter, Fi
         velocity = np.asarray(
             log.v[part] if log.v is not None else np.gradient(log.q[part], dt, axis=0)
         )
-        bandwidth = 5.0 * max(motion_bandwidth(velocity, dt), _LEAST_PERIODS / log.duration)
+        bandwidth = max(5.0 * motion_bandwidth(velocity, dt), _ROWS / log.duration)
     elif not bandwidth > 0.0:
         raise InvalidArgument("bandwidth", bandwidth, "it is a positive number of Hz")
-    return Filter(2.0 * bandwidth, dt), Filter(bandwidth, dt)
+    return Filter(2.0 * bandwidth, dt, attenuation=70.0), Filter(bandwidth, dt)
 
 
 def rest_speeds(log: Log, motion: Filter) -> np.ndarray:

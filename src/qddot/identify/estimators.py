@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import eigh
+from scipy.ndimage import correlate1d
 from scipy.stats import t as student
 
 from qddot.errors import NotIdentifiable
@@ -203,19 +204,40 @@ def correlation_length(errors: np.ndarray) -> float:
     return float(max(lengths))
 
 
-def robust_covariance(estimate: Estimate, residuals: Residuals) -> tuple[np.ndarray, int, float]:
-    """Covariance that holds for correlated residuals, window length, and degrees of freedom."""
+def robust_covariance(
+    estimate: Estimate, residuals: Residuals, blocks: Iterable[Block]
+) -> tuple[np.ndarray, float, float]:
+    """Covariance for correlated residuals, their correlation length, and degrees of freedom.
+
+    Two estimates of the spread of the scores are made: by windows of the scores themselves, which
+    also sees errors of the model (Newey & West), and from the autocorrelation of the residuals,
+    which few numbers determine. Each parameter gets the larger deviation of the two.
+    """
     n, p = residuals.scores.shape
+    nv = residuals.tau.shape[1]
     length = correlation_length(residuals.errors)
-    window = int(np.clip(np.ceil(4.0 * length), 1, max(n // 8, 1)))
+    used = min(length * p / (nv * n), 0.75)
+    # sums of scores over overlapping windows, which also run over the ends
+    window = int(np.clip(np.ceil(2.0 * length), 1, max(n // 8, 1)))
     sums = np.cumsum(np.concatenate([np.zeros((1, p)), residuals.scores.astype(float)]), axis=0)
-    # overlapping windows that also run over the ends
     padded = np.concatenate([np.zeros((window - 1, p)), sums, np.repeat(sums[-1:], window - 1, 0)])
     moving = padded[window:] - padded[:-window]
-    meat = moving.T @ moving / window
-    freedom = max(n / window, 2.0)
-    factor = n / max(n - length * p / max(residuals.tau.shape[1], 1), 0.25 * n)
-    return estimate.inverse @ meat @ estimate.inverse * factor, window, float(freedom)
+    by_scores = moving.T @ moving / window
+    # columns times their neighbours, weighed by the autocorrelation of each joint
+    lags = int(np.clip(np.ceil(5.0 * length), 1, max(n // 4, 1)))
+    rho = autocorrelation(residuals.errors, lags) * np.linspace(1.0, 0.0, lags + 1)[:, None]
+    by_correlation = np.zeros((p, p))
+    for block in blocks:
+        for j in range(nv):
+            x = np.ascontiguousarray(block.columns[:, j])
+            kernel = np.concatenate([rho[:0:-1, j], rho[:, j]])
+            near = correlate1d(x, kernel, axis=0, mode="constant")
+            by_correlation += (estimate.weights[j] * estimate.sigma[j]) ** 2 * (x.T @ near)
+    A = estimate.inverse
+    both = [A @ meat @ A / (1.0 - used) for meat in (by_scores, by_correlation)]
+    first, second = (np.sqrt(np.maximum(np.diag(c), 0.0)) for c in both)
+    grow = np.maximum(first, second) / np.maximum(second, 1e-300)
+    return both[1] * np.outer(grow, grow), length, float(max(n * nv / length - p, 2.0))
 
 
 def interval_factor(freedom: float, level: float = 0.95) -> float:

@@ -17,7 +17,6 @@ from qddot.identify.design import Block, Design, Form, OnStep, choose_filters, r
 from qddot.identify.estimators import (
     Estimate,
     Residuals,
-    correlation_length,
     gather_moments,
     gather_residuals,
     huber_weights,
@@ -120,7 +119,7 @@ class Fit:
     residuals: Residuals
     speeds: np.ndarray
     moving: np.ndarray
-    window: int
+    correlation: float
     parameters: np.ndarray | None = None
     selection: Selection | None = None
     notes: tuple[str, ...] = ()
@@ -334,6 +333,8 @@ def fit(
         raise InvalidArgument("form", form, 'it is "torque" or "momentum"')
     if tuple(log.joints) != robot.model.velocity_names:
         raise InvalidArgument("log", log.joints, f"the robot has {robot.model.velocity_names}")
+    if isinstance(friction, str) and friction != "auto":
+        raise InvalidArgument("friction", friction, '"auto", names of terms, or a TorqueModel')
     validate_bounds(mass_bounds, robot.body_names)
     motion, torque = choose_filters(log, bandwidth)
     rest = rest_speeds(log, motion)
@@ -349,8 +350,6 @@ def fit(
         bends = _ONE_SPEED * speeds if v0 is None else v0
         model = torque_model(robot, names, bends, shafts)
     if isinstance(friction, str):
-        if friction != "auto":
-            raise InvalidArgument("friction", friction, '"auto", names of terms, or a TorqueModel')
         start = Design(model, base_parameters(model), log, motion, torque, rest, form)
         selection = select_terms(start, speeds, on_step=on_step)
         model = model.with_drives(selection.drives)
@@ -389,7 +388,7 @@ def _estimate(
         notes.append(f"{100 * outliers:.2g} % of rows lie far off and count less")
     values, parameters = estimate.values, None
     residuals = gather_residuals(passes(), values, estimate.weights)
-    covariance, window, freedom = robust_covariance(estimate, residuals)
+    covariance, length, freedom = robust_covariance(estimate, residuals, passes())
     if method == "feasible":
         p = len(values)
         normal = np.einsum("j,jab->ab", estimate.weights, products)[:p, :p]
@@ -397,7 +396,7 @@ def _estimate(
         made = fit_feasible(
             design.model,
             design.base,
-            normal / correlation_length(residuals.errors),
+            normal / length,
             values,
             start,
             mass_bounds,
@@ -423,7 +422,7 @@ def _estimate(
         residuals=residuals,
         speeds=speeds,
         moving=moving,
-        window=window,
+        correlation=length,
         parameters=parameters,
         selection=selection,
         notes=tuple(notes),

@@ -26,6 +26,7 @@ _FOLDS = 8
 _GAIN = 0.01
 """Share by which a term must lower the error of prediction to be taken."""
 _EXTRA = ("load", "sqrt", "cubic", "stribeck")
+_CURVED = {"sqrt", "cubic", "stribeck"}
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def select_terms(
         steps.append((joint, f"v₀ {_bend(chosen[j]):.3g}", best / start))
     # further terms at all joints at once: joints share masses, so that one alone may not gain
     for _ in extra:
-        kinds = [k for k in extra if all(k not in {t.kind for t in own} for own in chosen)]
+        kinds = [k for k in extra if all(_is_open(k, own) for own in chosen)]
         trials = [[[*own, _term(o, k, own)] for o, own in zip(options, chosen, strict=True)]
                   for k in kinds]  # fmt: skip
         found, taken = min(((error(t), i) for i, t in enumerate(trials)), default=(np.inf, 0))
@@ -121,8 +122,9 @@ def select_terms(
             if (found := error(trial)) < best + 0.5 * _GAIN * share:
                 chosen, best = trial, found
                 steps.append((joint, f"no {term.kind}", best / start))
-        kinds = [k for k in extra if k not in {t.kind for t in chosen[j]}]
-        for kind in kinds:
+        for kind in extra:
+            if not _is_open(kind, chosen[j]):
+                continue
             trial = change(j, [*chosen[j], _term(options[j], kind, chosen[j])])
             if (found := error(trial)) < best - 4 * _GAIN * share:
                 chosen, best = trial, found
@@ -139,6 +141,12 @@ def _candidates(peak: float, always: Sequence[str], extra: Sequence[str]) -> lis
     terms += [DriveTerm(kind) for kind in ("sqrt", "cubic") if kind in extra]
     terms += [DriveTerm("stribeck", _STRIBECK * peak)] if "stribeck" in extra else []
     return terms
+
+
+def _is_open(kind: str, terms: Sequence[DriveTerm]) -> bool:
+    """Whether a kind of term may be added: one of those that bend the curve of speed is enough."""
+    has = {t.kind for t in terms}
+    return kind not in has and not (kind in _CURVED and has & _CURVED)
 
 
 def _bend(terms: Sequence[DriveTerm]) -> float:

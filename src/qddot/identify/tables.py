@@ -19,7 +19,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from qddot.errors import MissingPackage, UnusableLog, count_text
+from qddot.errors import MissingPackage, QddotError, UnusableLog, count_text
 
 __all__ = ["TIME", "Table", "gather_rows", "lost_rows_note", "open_table", "squeeze_name"]
 
@@ -61,7 +61,9 @@ def open_table(file: str | Path, topic: str | None = None) -> Table:
         if path.is_dir():
             return _bag_folder(path, topic)
         return readers.get(path.suffix.lower(), _text)(path)
-    except (OSError, ValueError, KeyError, EOFError, sqlite3.DatabaseError) as error:
+    except QddotError:
+        raise
+    except Exception as error:  # parsers of other libraries fail in ways of their own
         raise UnusableLog(path.name, f"it cannot be read: {error}") from error
 
 
@@ -69,7 +71,7 @@ def gather_rows(table: Table, columns: Sequence[int]) -> np.ndarray:
     """All rows of some columns: in memory, or in a temporary file where they are many."""
     held: list[np.ndarray] = []
     size, spill = 0, None
-    for piece in table.pieces:
+    for piece in _guarded(table):
         part = np.ascontiguousarray(piece[:, list(columns)], dtype=float)
         size += part.nbytes
         if spill is None and size > _HELD:
@@ -91,6 +93,16 @@ def gather_rows(table: Table, columns: Sequence[int]) -> np.ndarray:
         return np.concatenate(held)
     spill.flush()
     return np.memmap(spill, dtype=float, mode="r+").reshape(-1, len(columns))
+
+
+def _guarded(table: Table) -> Iterator[np.ndarray]:
+    """The pieces of a table; a parser that fails on the way has read a damaged file."""
+    try:
+        yield from table.pieces
+    except QddotError:
+        raise
+    except Exception as error:  # parsers of other libraries fail in ways of their own
+        raise UnusableLog(table.source, f"it is damaged: {error}") from error
 
 
 def _text(path: Path) -> Table:

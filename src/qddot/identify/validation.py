@@ -18,7 +18,14 @@ from qddot.identify.estimators import (
 from qddot.identify.fitting import Fit
 from qddot.identify.log import Log
 
-__all__ = ["JointValidation", "Uncertainty", "Validation", "torque_uncertainty", "validate"]
+__all__ = [
+    "JointValidation",
+    "Uncertainty",
+    "Validation",
+    "held_out_design",
+    "torque_uncertainty",
+    "validate",
+]
 
 Verdict = Literal["good", "usable", "poor"]
 _GOOD, _USABLE = 0.10, 0.25
@@ -93,6 +100,14 @@ def _judge(error: float) -> Verdict:
     return "good" if error <= _GOOD else "usable" if error <= _USABLE else "poor"
 
 
+def held_out_design(fit: Fit, log: Log) -> Design:
+    """The model of a fit on another log, with the same filters."""
+    motion, torque = fit.design.motion, fit.design.torque
+    if abs(log.dt / fit.design.log.dt - 1.0) > 1e-3:
+        motion, torque = replace(motion, dt=log.dt), replace(torque, dt=log.dt)
+    return replace(fit.design, log=log, motion=motion, torque=torque)
+
+
 def validate(fit: Fit, log: Log, on_step: OnStep | None = None) -> Validation:
     """Predict the torques of a log that was held out, and judge the errors joint by joint.
 
@@ -100,11 +115,7 @@ def validate(fit: Fit, log: Log, on_step: OnStep | None = None) -> Validation:
     """
     if tuple(log.joints) != tuple(fit.design.log.joints):
         raise InvalidArgument("log", log.joints, f"the fit is of {fit.design.log.joints}")
-    if abs(log.dt / fit.design.log.dt - 1.0) > 0.01:
-        motion, torque = (replace(f, dt=log.dt) for f in (fit.design.motion, fit.design.torque))
-    else:
-        motion, torque = fit.design.motion, fit.design.torque
-    design: Design = replace(fit.design, log=log, motion=motion, torque=torque)
+    design = held_out_design(fit, log)
     blocks = list(design.blocks(on_step, "validation"))
     found = gather_residuals(blocks, fit.values, fit.weights, keep_scores=False)
     prior = gather_residuals(blocks, fit.prior_values, fit.weights, keep_scores=False)

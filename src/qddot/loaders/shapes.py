@@ -166,7 +166,18 @@ def shapes_of_mjcf(path: Path) -> Shapes:
         with mujoco_errors(path):
             drafts = [_draft_shape(spec, geom, path.parent) for geom in spec.geoms]
             geoms = list(spec.geoms)
-            _leave_places(spec)
+            # put small spheres for shapes that need files, so that places can be computed without
+            import mujoco
+
+            kinds = mujoco.mjtGeom
+            for geom in spec.geoms:
+                if geom.meshname or geom.type in (kinds.mjGEOM_HFIELD, kinds.mjGEOM_SDF):
+                    geom.type, geom.meshname, geom.hfieldname = kinds.mjGEOM_SPHERE, "", ""
+                    geom.size = [1e-3, 0.0, 0.0]
+            drop_looks(spec)
+            drop_simulation(spec)
+            level_inertias(spec)
+            spec.compiler.discardvisual = spec.compiler.fusestatic = False
             m = spec.compile()
     except DescriptionError as error:
         return Shapes(unread=(f"no shape can be read: {error.reason}",))
@@ -224,21 +235,6 @@ def _draft_shape(spec: Any, geom: Any, folder: Path) -> Shape | str:
     inner = Transform(ref.R, Vec3(*(s * x for s, x in zip(scale, ref.p, strict=True))))
     file = folder / (spec.meshdir or "") / mesh.file
     return Shape(None, role, kind, scale, inner, mesh.file, file, rgba)
-
-
-def _leave_places(spec: Any) -> None:
-    """Put small spheres for shapes that need files, so that places can be computed without."""
-    import mujoco
-
-    kinds = mujoco.mjtGeom
-    for geom in spec.geoms:
-        if geom.meshname or geom.type in (kinds.mjGEOM_HFIELD, kinds.mjGEOM_SDF):
-            geom.type, geom.meshname, geom.hfieldname = kinds.mjGEOM_SPHERE, "", ""
-            geom.size = [1e-3, 0.0, 0.0]
-    drop_looks(spec)
-    drop_simulation(spec)
-    level_inertias(spec)
-    spec.compiler.discardvisual = spec.compiler.fusestatic = False
 
 
 def level_inertias(spec: Any) -> None:

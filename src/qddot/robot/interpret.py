@@ -6,7 +6,7 @@ one scalar for each coordinate. For a batch that scalar is an array over the lea
 
 from __future__ import annotations
 
-import numbers
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any
@@ -55,19 +55,23 @@ def interpret(
     if dtype.kind != "O":
         try:
             evaluate([_nested_scalars(x, n) for x, n in zip(inputs, cores, strict=True)], results)
+            return results[0] if len(results) == 1 else tuple(results)
         except ArithmeticError:
-            # Python floats raise where arrays give inf or NaN: one state is a batch of one
-            with np.errstate(all="ignore"):
-                spread = [_nested_scalars(x[None], n) for x, n in zip(inputs, cores, strict=True)]
-                evaluate(spread, [r[None] for r in results])
+            pass  # Python floats raise where arrays give inf or NaN
+    whole = [
+        np.broadcast_to(x, batch + x.shape[x.ndim - n :])
+        for x, n in zip(inputs, cores, strict=True)
+    ]
+    if dtype.kind != "O":
+        # every batch as one of a single axis, also that of one state
+        rows = [x.reshape(-1, *x.shape[x.ndim - n :]) for x, n in zip(whole, cores, strict=True)]
+        with np.errstate(all="ignore"):
+            scalars = [_nested_scalars(x, n) for x, n in zip(rows, cores, strict=True)]
+            evaluate(scalars, [r.reshape(-1, *s) for r, s in zip(results, shapes, strict=True)])
     else:
         # Python objects (mpmath) know no batches: state by state
-        spread = [
-            np.broadcast_to(x, batch + x.shape[x.ndim - n :])
-            for x, n in zip(inputs, cores, strict=True)
-        ]
         for index in np.ndindex(*batch):
-            evaluate([x[index].tolist() for x in spread], [r[(*index, ...)] for r in results])
+            evaluate([x[index].tolist() for x in whole], [r[(*index, ...)] for r in results])
     return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -129,7 +133,10 @@ _LISTS: dict[str, tuple[str, Callable[[Any], bool]]] = {
         "(frame, reference)",
         lambda x: isinstance(x, tuple) and len(x) == 2 and all(isinstance(y, str) for y in x),
     ),
-    "axes": (f"axes, {', '.join(TASK_AXES)}", TASK_AXES.__contains__),
+    "axes": (
+        f"axes, {', '.join(TASK_AXES)}",
+        lambda x: isinstance(x, str) and x in TASK_AXES,
+    ),
     "prescribed": ("names of joints", lambda x: isinstance(x, str)),
     "constraints": ("constraints, Loop or Contact", lambda x: isinstance(x, Loop | Contact)),
 }
@@ -151,7 +158,8 @@ def _normalise_option(option: str, value: Any) -> Any:
     if option == "stabilisation":
         if value is None:
             return None
-        if not (isinstance(value, numbers.Real) and 0.0 <= float(value) < float("inf")):
+        real = isinstance(value, int | float | np.integer | np.floating)
+        if not (real and 0 <= value <= sys.float_info.max):
             raise InvalidArgument(option, value, "it is a rate in 1/s, zero or more")
         return float(value)
     if option == "friction":

@@ -16,6 +16,7 @@ from qddot.loaders.description import (
     suppress_warnings,
     to_model,
 )
+from qddot.loaders.formats import detect_format
 from qddot.loaders.load import read_root
 from qddot.loaders.shapes import Shape, Shapes, shapes_of_mjcf, shapes_of_sdf, shapes_of_urdf
 from qddot.loaders.xml import Element
@@ -74,9 +75,10 @@ def open_source(
     root = read_root(file, trust) if file else None
     seen = Shapes()
     if file and root and shapes != "none":
-        if root.tag == "sdf":
+        form = detect_format(root).name
+        if form == "sdf":
             seen = shapes_of_sdf(root, file)
-        elif root.tag == "robot":
+        elif form == "urdf":
             seen = shapes_of_urdf(root, file.parent)
         else:
             seen = shapes_of_mjcf(file)

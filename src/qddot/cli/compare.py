@@ -22,6 +22,7 @@ from qddot.cli.terminal import (
     errors_as_messages,
     out,
     print_json,
+    print_written,
     progress_bar,
     style_text,
     try_source,

@@ -168,19 +168,22 @@ def simulate(
             write_output(plot, lambda draft: _plot_motion(loaded, found, ledger, draft), force)
         if save:
             write_output(save, lambda draft: save_trajectory(loaded, found, draft), force)
-    # say that loops of a robot are not part of the motion
     if loaded.model.loops:
-        loops = len(loaded.model.loops)
-        what = "its loop is" if loops == 1 else f"its {loops} loops are"
-        words = f"{what} left open: this is the motion of the tree"
-        hint = "qddot.simulate.MujocoPlant closes them"
-        err.print(style_text(("warning:", "yellow"), f" {words}; {hint}"), soft_wrap=True)
+        _warn_of_loops(len(loaded.model.loops))
     if as_json:
         print_json(_summary_json(loaded, found, ledger, verdict))
     else:
         _print_motion(loaded, found, ledger, verdict, request)
     print_written(as_json, plot, save, record)
     raise typer.Exit(0 if verdict.step is None and ledger.drift().acceptable else 1)
+
+
+def _warn_of_loops(loops: int) -> None:
+    """Say that loops of a robot are not part of the motion."""
+    what = "its loop is" if loops == 1 else f"its {loops} loops are"
+    words = f"{what} left open: this is the motion of the tree"
+    hint = "qddot.simulate.MujocoPlant closes them"
+    err.print(style_text(("warning:", "yellow"), f" {words}; {hint}"), soft_wrap=True)
 
 
 def _run_motion(robot: Robot, request: _Request, on_step: OnStep) -> Rollout:

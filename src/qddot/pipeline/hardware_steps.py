@@ -13,7 +13,7 @@ from qddot.control.gains import joint_gains
 from qddot.control.law import Law, evaluate_law
 from qddot.control.wrappers import FrictionCompensation
 from qddot.evidence.record import Verdict
-from qddot.identify import validate
+from qddot.identify import Log, Validation, validate
 from qddot.pipeline.context import BANDWIDTH, Context
 from qddot.pipeline.diagnosis import case_of_log
 from qddot.pipeline.doctor import diagnose
@@ -56,22 +56,7 @@ def identify_parameters(context: Context) -> None:
         },
         labels=joints,
     )
-    recorder.trace(
-        "identification/torques",
-        {
-            "time": held_out.time[found.residuals.index],
-            "measured": found.residuals.tau,
-            "predicted": found.residuals.predicted,
-        },
-        {"measured": "N m, N", "predicted": "N m, N", "joints": ",".join(joints)},
-        frame=f"joints, filtered at {found.bandwidth:.3g} Hz",
-    )
-    recorder.metric(
-        "identification/residual",
-        "relative_rms",
-        "identification/torques.measured",
-        "identification/torques.predicted",
-    )
+    _record_torques(context, "identification", held_out, found)
     bodies = context.identified.model.parameters
     recorder.trace(
         "identification/parameters",
@@ -108,6 +93,23 @@ def identify_parameters(context: Context) -> None:
         fix="a longer log, or fewer friction terms",
         label="model",
     )
+
+
+def _record_torques(context: Context, name: str, log: Log, found: Validation) -> None:
+    """Keep measured and predicted torques of a log, and the share that remains."""
+    joints = ",".join(j.name for j in found.joints)
+    context.recorder.trace(
+        f"{name}/torques",
+        {
+            "time": log.time[found.residuals.index],
+            "measured": found.residuals.tau,
+            "predicted": found.residuals.predicted,
+        },
+        {"time": "s", "measured": "N m, N", "predicted": "N m, N", "joints": joints},
+        frame=f"joints, filtered at {found.bandwidth:.3g} Hz",
+    )
+    operands = f"{name}/torques.measured", f"{name}/torques.predicted"
+    context.recorder.metric(f"{name}/residual", "relative_rms", *operands)
 
 
 def _question_log(context: Context) -> None:
@@ -301,26 +303,7 @@ def verify_on_log(context: Context) -> None:
     recorder, tag = context.recorder, context.tag
     log = context.verification_log
     found = validate(context.fit, log, context.on_step)
-    recorder.trace(
-        "hardware/torques",
-        {
-            "time": log.time[found.residuals.index],
-            "measured": found.residuals.tau,
-            "predicted": found.residuals.predicted,
-        },
-        {
-            "measured": "N m, N",
-            "predicted": "N m, N",
-            "joints": ",".join(j.name for j in found.joints),
-        },
-        frame=f"joints, filtered at {found.bandwidth:.3g} Hz",
-    )
-    recorder.metric(
-        "hardware/residual",
-        "relative_rms",
-        "hardware/torques.measured",
-        "hardware/torques.predicted",
-    )
+    _record_torques(context, "hardware", log, found)
     recorder.claim(
         f"τ against τ_model{tag}",
         f"torques of {log.source} against the identified model, relative",

@@ -38,6 +38,7 @@ _MODULES = {
     "engines": "engines",
     "identify": "identify",
     "simulate": "simulate",
+    "so3": "spatial.so3",
     "verify": "verify",
     "writers": "writers",
     **{

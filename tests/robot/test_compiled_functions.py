@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +16,11 @@ from qddot.errors import (
     InvalidArgument,
     ShapeMismatch,
     UnknownArgument,
+    Unsupported,
 )
 from qddot.robot.robot import Robot
+
+CC = shutil.which("gcc") or shutil.which("cc")
 
 
 @pytest.fixture(scope="module")
@@ -168,6 +173,8 @@ def algebra(robot, q, A, b):
         z.reshape(3, 1),
         np.any(b > 0.0),
         np.cumsum(b),
+        np.linalg.solve(robot.mass_matrix(q), q),
+        np.linalg.inv(robot.mass_matrix(q)),
     )
 
 
@@ -285,3 +292,32 @@ def test_numbers_in_and_out(pendulum):
     f = pendulum.compile(lambda robot, q, t: q @ q * t, t=())
     assert f([1.0, 2.0], 3.0) == 15.0
     assert f(np.ones((4, 2)), np.arange(4.0)).tolist() == [0.0, 2.0, 4.0, 6.0]
+
+
+def awkward(robot, q, v, k, double, t):
+    """Names that C has for itself, and every operation."""
+    x = np.abs(q) + 0.1 * t
+    e = np.exp(-x) + np.log(x) * np.tanh(k) + np.arccos(0.5 * np.sin(v)) * np.arcsin(np.cos(q) / 2)
+    e = e + x ** double[0] + np.minimum(q, v) * np.maximum(k, 0.2) + np.abs(v - q)
+    e = np.where((q < v) & ~(k <= 0.0) | (q == 0.0), e, -e)
+    return e, np.floor(q) + np.arctan2(q, v)
+
+
+@pytest.mark.skipif(CC is None, reason="no C compiler: neither gcc nor cc on the path")
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_exported_c_compiles_and_passes_its_vectors(pendulum, tmp_path, dtype):
+    f = pendulum.compile(awkward, k=2, double=1, t=())
+    f.export_c(tmp_path, dtype)
+    command = [CC, "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O1"]
+    names = ["double_pendulum.c", "double_pendulum_test.c", "-lm", "-o", "run"]
+    made = subprocess.run([*command, *names], cwd=tmp_path, capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+    ran = subprocess.run([tmp_path / "run"], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout
+    assert "double_pendulum_awkward out0" in ran.stdout
+
+
+def test_export_refuses_a_function_of_another_robot(pendulum, arm, tmp_path):
+    f = pendulum.compile(lambda robot, q: q)
+    with pytest.raises(Unsupported, match="compiled for"):
+        arm.export_c([f], tmp_path)

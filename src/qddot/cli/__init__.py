@@ -37,6 +37,7 @@ _COMMANDS = {
     "pipeline": "pipeline",
     "evidence": "evidence",
     "report": "report",
+    "lab": "lab",
     "bench": "bench",
     "cache": "cache",
 }

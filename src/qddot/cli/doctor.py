@@ -191,9 +191,9 @@ def _print_screen(robot: Robot, checks: list[Any], result: Audit, missing: dict[
     table.add_row(
         "limits", _tick(not missing), f"missing: {lack}" if lack else "every joint has its limits"
     )
-    flagged = [f for f in robot.health if f.severity != "info"]
-    for f in flagged[:4]:
-        table.add_row("health", f.severity, f"{f.subject}: {f.message}")
+    flagged = [x for x in robot.health if x.severity != "info"]
+    for x in flagged[:4]:
+        table.add_row("health", x.severity, f"{x.subject}: {x.message}")
     out.print(table)
 
 

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.control.law import Memory, Reference, State, gain
-from qddot.control.rotations import pose_error
-from qddot.control.task_space import damped_task_inertia
+from qddot.control.task_space import damped_task_inertia, pose_error
 from qddot.robot.robot import Robot
 
 __all__ = ["PHASES", "ContactTask", "Hybrid"]
@@ -28,9 +27,9 @@ class Hybrid:
 
     `selection` (6) is 1 where force is controlled, along and about the columns of `axes` (3 × 3),
     a frame of any orientation in the world. Motion: Λ (A_ref + kp e + kd ė − J̇ v), and a share
-    `feedforward` of the force measured along its axes is answered at once, so that friction at the
-    tool is not an error first (below 1: where the tool sticks, all of it would integrate). Force:
-    F_ref (wrench on the robot) is commanded outright, the error is closed by `force_kp` and
+    `feedforward` of the force measured along its axes is answered at once, so that friction
+    at the tool is not an error first (below 1: where the tool sticks, all of it would integrate).
+    Force: F_ref (wrench on the robot) is commanded outright, the error is closed by `force_kp` and
     `force_ki` (1/s), and `force_damping` (N s/m, N m s/rad) damps motion along those axes. The
     integral stops at ± `windup`.
     """

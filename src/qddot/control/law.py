@@ -1,20 +1,17 @@
-"""The law protocol: a controller as frozen data and one pure function.
+"""Laws judged: what is none, gains and frames that do not fit, torques of another shape.
 
-The text of a law is plain NumPy and the robot's methods. So it runs on floats in a loop, and traced
-as one kernel: it has no `if` on a value (`np.where` chooses) and writes into no array.
+The protocol itself is in `robot.law`, where rollouts find it too.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from qddot.errors import InvalidArgument, ShapeMismatch, UnknownName, WrongType
+from qddot.robot.law import Law, Memory, Reference, State, gain, gain_shapes
 from qddot.robot.robot import Robot
 
 __all__ = [
@@ -27,69 +24,6 @@ __all__ = [
     "gain_shapes",
     "validate_law",
 ]
-
-Memory = Mapping[str, Any]
-"""Numbers that a law keeps from sample to sample, by name: filters, integrals, phases."""
-Reference = Mapping[str, Any]
-"""What a law is to follow at a sample, by name."""
-_REQUIRED: Any = dataclasses.MISSING
-
-
-@dataclass(frozen=True, eq=False)
-class State:
-    """What a law is told at a sample.
-
-    `q` (nq) and `v` (nv) are measured, `dt` is the time between samples and `time` that of the
-    measurement. `wrenches` has the measured wrench on the robot, [f; n], at frames by name, in
-    "local_world_aligned" axes.
-    """
-
-    q: Any
-    v: Any
-    dt: Any = 1e-3
-    time: Any = 0.0
-    wrenches: Mapping[str, Any] = field(default_factory=dict)
-
-
-@runtime_checkable
-class Law(Protocol):
-    """A controller: what it reads, what it keeps, and the torques it commands."""
-
-    def references(self, robot: Robot) -> Mapping[str, tuple[int, ...]]:
-        """Names and shapes of the references."""
-
-    def senses(self, robot: Robot) -> tuple[str, ...]:
-        """Frames whose measured wrench it reads."""
-
-    def memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
-        """Memory before the first sample."""
-
-    def command(
-        self, robot: Robot, state: State, reference: Reference, memory: Memory
-    ) -> tuple[Any, Memory]:
-        """Joint torques (nv), and the memory of the next sample, of the same names and shapes."""
-
-
-def gain(*shape: str | int, default: Any = _REQUIRED) -> Any:
-    """A field of a law that holds a gain of this shape: sizes by name (nq, nv, nb) or number.
-
-    A number stands for the same gain everywhere. Arrays in such fields are inputs of a compiled
-    law, so that each state of a batch can have its own.
-    """
-    metadata = {"shape": shape}
-    if default is _REQUIRED:
-        return field(metadata=metadata)
-    return field(default=default, metadata=metadata)
-
-
-def gain_shapes(robot: Robot, law: Any) -> dict[str, tuple[int, ...]]:
-    """The shape of each gain of a law on a robot, of those that are given."""
-    sizes = {"nq": robot.nq, "nv": robot.nv, "nb": len(robot.body_names)}
-    return {
-        f.name: tuple(sizes[n] if isinstance(n, str) else n for n in f.metadata["shape"])
-        for f in dataclasses.fields(law)
-        if "shape" in f.metadata and getattr(law, f.name) is not None
-    }
 
 
 def validate_law(robot: Robot, law: Any) -> None:

@@ -23,6 +23,7 @@ from qddot.robot.robot import Robot
 __all__ = [
     "ButterworthForce",
     "CollisionObserver",
+    "DisturbanceCompensation",
     "MomentumObserver",
     "Payload",
     "TareForce",
@@ -74,6 +75,37 @@ class MomentumObserver(Wrapper):
         """The torques of the law inside; the estimate is in memory."""
         tau, kept = self.command_inside(robot, state, reference, memory)
         return tau, {**kept, **self.observe(robot, state, memory), "sent": tau}
+
+
+@dataclass(frozen=True, eq=False)
+class DisturbanceCompensation(MomentumObserver):
+    """A law whose joints answer to its torques as those of the model do (disturbance observer).
+
+    External torques that the measured wrenches do not explain are friction of the joints and errors
+    of the model: the residual of a momentum observer less Jᵀ F is taken away from the command, up
+    to ± `limit` (N m). Memory has it as "disturbance".
+    """
+
+    bandwidth: ArrayLike = gain("nv", default=60.0)
+    limit: ArrayLike = gain("nv", default=5.0)
+
+    def memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
+        """That of the observer, and the disturbance."""
+        return {**MomentumObserver.memory(self, robot), "disturbance": np.zeros(robot.nv)}
+
+    def command(
+        self, robot: Robot, state: State, reference: Reference, memory: Memory
+    ) -> tuple[Any, Memory]:
+        """The torques of the law inside less the disturbance."""
+        tau, kept = self.command_inside(robot, state, reference, memory)
+        found = self.observe(robot, state, memory)
+        rest = found["residual"]
+        for frame in self.senses(robot):
+            J = robot.frame_jacobian(state.q, frame, "local_world_aligned")
+            rest = rest - J.T @ state.wrenches[frame]
+        rest = np.clip(rest, -self.limit, self.limit)
+        tau = tau - rest
+        return tau, {**kept, **found, "sent": tau, "disturbance": rest}
 
 
 def torque_uncertainty(robot: Robot, q: ArrayLike, v: ArrayLike, a: ArrayLike, share: Any) -> Any:
@@ -128,19 +160,27 @@ class CollisionObserver(Wrapper):
 
 
 def wrench_at_frame(
-    robot: Robot, q: ArrayLike, residual: ArrayLike, frame: str, forces_only: bool = False
+    robot: Robot,
+    q: ArrayLike,
+    residual: ArrayLike,
+    frame: str,
+    forces_only: bool = False,
+    uncertainty: ArrayLike | None = None,
 ) -> np.ndarray:
     """Wrench (6) on the robot at a frame that explains external torques best (least squares).
 
     For single states or batches; [f; n], "local_world_aligned". With `forces_only` the moment is
-    taken as zero: a push at the frame.
+    taken as zero: a push at the frame. `uncertainty` (N m) of each joint's residual makes those of
+    heavy links count less, as the `threshold` of a CollisionObserver.
     """
     J = robot.frame_jacobian(q, frame, "local_world_aligned")
-    rows = J[..., :3, :] if forces_only else J
-    found = np.linalg.pinv(np.swapaxes(rows, -1, -2)) @ np.asarray(residual, float)[..., None]
-    result = np.zeros((*found.shape[:-2], 6))
-    result[..., : rows.shape[-2]] = found[..., 0]
-    return result
+    rows = np.swapaxes(J[..., :3, :] if forces_only else J, -1, -2)
+    torque = np.asarray(residual, float)[..., None]
+    if uncertainty is not None:
+        spread = np.asarray(uncertainty, float)[..., None]
+        rows, torque = rows / spread, torque / spread
+    found = (np.linalg.pinv(rows) @ torque)[..., 0]
+    return np.concatenate([found, np.zeros((*found.shape[:-1], 6 - found.shape[-1]))], axis=-1)
 
 
 def tare_residual(residual: ArrayLike, before: int) -> np.ndarray:
@@ -171,7 +211,7 @@ class TareForce(Wrapper):
     ) -> tuple[Any, Memory]:
         """The torques of the law inside at the tared wrenches."""
         time = memory["tared"] + state.dt
-        takes = time <= self.time
+        takes = time <= self.time + 0.5 * state.dt
         wrenches, means = {}, {}
         for frame in self.senses(robot):
             mean, x = memory[f"tare {frame}"], state.wrenches[frame]

@@ -19,7 +19,8 @@ from qddot.robot.robot import Robot, Wrench
 from qddot.simulate.contact.complementarity import ComplementarityContact
 from qddot.simulate.contact.scene import Sphere
 from qddot.simulate.mujoco_plant import MujocoPlant
-from qddot.simulate.rollout import Rollout, rollout
+from qddot.simulate.rollout import Rollout
+from qddot.simulate.simulator import rollout
 
 __all__ = [
     "MujocoAdapter",
@@ -185,7 +186,7 @@ class RolloutPlant:
         if self._rollout is None:
             found = rollout(self.world, self._q, self._v, rows, steps=1, **self._choices)
         else:
-            found = self._rollout.continued(rows, steps=1)
+            found = self._rollout.resume(rows, steps=1)
         self._rollout = found
         self._q, self._v = found.q[..., -1, :], found.v[..., -1, :]
 
@@ -195,7 +196,7 @@ class RolloutPlant:
         result = np.zeros((*self._v.shape[:-1], 6))
         if self._rollout is None or self.tip is None:
             return result
-        result[..., :3] = self._rollout.memories[-1][..., :3] / self.dt
+        result[..., :3] = self._rollout.effect_states[-1][..., :3] / self.dt
         # the point of the sphere that is lowest, seen from the frame
         R = self.robot.frame_pose(self.q, frame)[..., :3, :3]
         arm = R @ np.asarray([*self.tip.offset]) - self.tip.radius * UP
@@ -224,6 +225,8 @@ class MujocoAdapter:
         self.robot, self.tip, self.surface = robot, tip, surface
         self.plant = MujocoPlant(model, robot=robot, **choices)
         self._engine = importlib.import_module("mujoco")
+        self._direct = self._same_coordinates()
+        self._read()
 
     @property
     def dt(self) -> float:
@@ -233,20 +236,57 @@ class MujocoAdapter:
     @property
     def q(self) -> np.ndarray:
         """Configuration of the robot."""
-        return self.plant.q
+        return self._q
 
     @property
     def v(self) -> np.ndarray:
         """Velocity of the robot."""
-        return self.plant.v
+        return self._v
 
     def reset(self, q: ArrayLike, v: ArrayLike | None = None) -> None:
         """Begin anew at a state."""
         self.plant.reset(q, v)
+        self._read()
 
     def step(self, tau: ArrayLike, pushes: Sequence[Wrench] = ()) -> None:
         """One step under joint torques and external wrenches."""
-        self.plant.step(tau, pushes)
+        if self._direct is None or pushes:
+            self.plant.step(tau, pushes)
+        else:
+            data = self.plant.data
+            data.xfrc_applied[:] = 0.0
+            data.qfrc_applied[self._direct.v] = tau
+            self._engine.mj_step(self.plant.model, data)
+        self._read()
+
+    def _read(self) -> None:
+        """Convert the state once a step."""
+        data = self.plant.data
+        if self._direct is None:
+            self._q, self._v = self.plant.q, self.plant.v
+        else:
+            self._q, self._v = data.qpos[self._direct.q], data.qvel[self._direct.v]
+
+    def _same_coordinates(self) -> Places | None:
+        """Places of the coordinates in MuJoCo, where they are the same numbers there."""
+        model, adapter = self.plant.model, self.plant.adapter
+        if self.robot.nq != len(self.robot.joint_names):
+            return None
+        try:
+            joints = [model.joint(name) for name in self.robot.joint_names]
+        except KeyError:
+            return None
+        places = Places(
+            *(
+                np.array([x[0] for x in part], int)
+                for part in zip(*((j.qposadr, j.dofadr) for j in joints), strict=True)
+            )
+        )
+        q = self.robot.random(0)
+        v = np.arange(1.0, self.robot.nv + 1.0)
+        same = np.array_equal(np.asarray(adapter.to_q(q))[places.q], q)
+        same = same and np.array_equal(np.asarray(adapter.to_v(q, v))[places.v], v)
+        return places if same and np.array_equal(adapter.to_tau(q, v)[places.v], v) else None
 
     def wrench(self, frame: str) -> np.ndarray:
         """Wrench on the robot at the frame of the tip, of tool–surface contacts alone."""

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from qddot.control.compiled import CompiledLaw, compile_law
 from qddot.control.law import Law, State, evaluate_law, validate_law
 from qddot.control.plants import Plant, require_same_joints
-from qddot.errors import DescriptionError, InvalidArgument, ShapeMismatch, UnknownArgument
-from qddot.files import fill_whole
-from qddot.plotting import PALETTE, new_figure, save_figure
+from qddot.control.trace import Event, Trace
+from qddot.errors import InvalidArgument, ShapeMismatch, UnknownArgument, UnknownName
 from qddot.robot.robot import Robot, Wrench
 
-__all__ = ["Event", "Sensing", "Trace", "load_trace", "run"]
+__all__ = ["Sensing", "run"]
 
 References = Mapping[str, ArrayLike] | Callable[[float], Mapping[str, ArrayLike]]
 Pushes = Sequence[Wrench] | Callable[[float], Sequence[Wrench]]
+_FINITE = "a law returns finite torques; a SafetyShell around it goes on without them"
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,105 +37,6 @@ class Sensing:
     seed: int = 0
 
 
-@dataclass(frozen=True)
-class Event:
-    """Something that happened in a run: when, and in words."""
-
-    time: float
-    label: str
-
-
-@dataclass(frozen=True, eq=False)
-class Trace:
-    """A run, by batch, sample and coordinate: states at the start of each control period.
-
-    `tau` are the torques commanded there, `wrenches` the true contact wrenches of the step before,
-    `memory` what the law kept after the sample. `events` are of single runs.
-    """
-
-    time: np.ndarray
-    q: np.ndarray
-    v: np.ndarray
-    tau: np.ndarray
-    dt: float
-    law: str
-    plant: str
-    joints: tuple[str, ...] = ()
-    wrenches: Mapping[str, np.ndarray] = field(default_factory=dict)
-    memory: Mapping[str, np.ndarray] = field(default_factory=dict)
-    events: tuple[Event, ...] = ()
-
-    def save(self, file: str | Path) -> None:
-        """Write the trace as a NumPy archive (.npz); the file appears whole."""
-        target = Path(file)
-        if target.suffix != ".npz":
-            raise InvalidArgument("file", str(file), "its name ends in .npz")
-        arrays = {name: getattr(self, name) for name in ("time", "q", "v", "tau")}
-        arrays |= {f"wrench {name}": x for name, x in self.wrenches.items()}
-        arrays |= {f"memory {name}": x for name, x in self.memory.items()}
-        facts = [repr(self.dt), self.law, self.plant, *self.joints]
-        times = np.array([e.time for e in self.events])
-        labels = np.array([e.label for e in self.events], dtype=str)
-
-        def fill(draft: Path) -> None:
-            with draft.open("wb") as stream:
-                np.savez_compressed(
-                    stream, facts=np.array(facts), event_times=times, events=labels, **arrays
-                )
-
-        fill_whole(target, fill, force=True)
-
-    def plot(self, file: str | Path) -> None:
-        """Draw joints, torques and contact forces over time, for one run."""
-        if self.q.ndim != 2:
-            raise InvalidArgument("trace", self.q.shape, "a plot shows one run, not a batch")
-        parts = [("q", "rad", self.q, self.joints), ("torque", "N m", self.tau, self.joints)]
-        parts += [
-            (f"force at {name}", "N", x[:, :3], ("x", "y", "z"))
-            for name, x in self.wrenches.items()
-        ]
-        figure = new_figure(8.0, 2.3 * len(parts))
-        axes = np.atleast_1d(figure.subplots(len(parts), sharex=True))
-        for ax, (title, unit, values, names) in zip(axes, parts, strict=True):
-            for k, column in enumerate(values.T):
-                label = names[k] if k < len(names) else str(k)
-                ax.plot(self.time, column, color=PALETTE[k % len(PALETTE)], lw=1.2, label=label)
-            for event in self.events:
-                ax.axvline(event.time, color="0.6", lw=0.8, ls=":")
-            ax.set_ylabel(f"{title} ({unit})")
-            ax.legend(fontsize=7, ncols=2, loc="upper right")
-            ax.grid(alpha=0.3)
-        axes[0].set_title(f"{self.law} on the plant {self.plant!r}")
-        axes[-1].set_xlabel("time (s)")
-        save_figure(figure, Path(file))
-
-
-def load_trace(file: str | Path) -> Trace:
-    """A trace that `Trace.save` wrote."""
-    try:
-        with np.load(Path(file), allow_pickle=False) as archive:
-            data = {name: archive[name] for name in archive.files}
-        dt, law, plant, *joints = (str(x) for x in data.pop("facts"))
-        times, labels = data.pop("event_times"), data.pop("events")
-        events = tuple(Event(float(t), str(x)) for t, x in zip(times, labels, strict=True))
-        named: dict[str, dict[str, np.ndarray]] = {"wrench": {}, "memory": {}}
-        for name in [n for n in data if " " in n]:
-            kind, key = name.split(" ", 1)
-            named[kind][key] = data.pop(name)
-        return Trace(
-            **data,
-            dt=float(dt),
-            law=law,
-            plant=plant,
-            joints=tuple(joints),
-            wrenches=named["wrench"],
-            memory=named["memory"],
-            events=events,
-        )
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DescriptionError(str(file), f"it is no trace of qddot: {error}") from error
-
-
 def run(
     plant: Plant,
     law: Law,
@@ -146,7 +47,8 @@ def run(
     rate: ArrayLike | None = None,
     sensing: Sensing | None = None,
     pushes: Pushes = (),
-    evaluate: Callable[..., Any] | None = None,
+    compiled: bool | None = None,
+    record: Sequence[str] | None = None,
     on_step: Callable[[str, int, int], None] | None = None,
 ) -> Trace:
     """Run a law on a plant from the plant's present state, for `duration` seconds.
@@ -155,71 +57,125 @@ def run(
     the model that the law uses, that of the plant unless given. `rate` (Hz) is that of the law,
     one a step of the plant unless given; between samples torques are held. Rates and latencies may
     be arrays over a batch. `pushes` are external wrenches, or a function of time; sensors feel
-    those at their own frame. `evaluate` takes
-    the place of the law's own text, with the same arguments and results (a compiled law).
+    those at their own frame. With `compiled` the law runs as one kernel instead of as text;
+    batches do unless it is False. `record` names the parts of memory that the trace keeps, all of
+    them unless given.
     """
     model = robot or plant.robot
     require_same_joints(model, plant.robot, "the plant")
     validate_law(model, law)
-    sensing, steps = sensing or Sensing(), _step_count(duration, plant.dt)
+    steps, batch = _step_count(duration, plant.dt), plant.q.shape[:-1]
     follow = _reference_function(law, model, reference)
-    frames, batch = law.senses(model), plant.q.shape[:-1]
-    compute = evaluate or _evaluator(model, law, batch)
+    compute = _evaluator(model, law, batch, bool(batch) if compiled is None else compiled)
+    sensors = _Sensors(plant, law.senses(model), sensing or Sensing())
     periods = _control_periods(rate, plant.dt)
-    delays = np.round(np.asarray(sensing.latency, float) / plant.dt).astype(int)
-    lockstep = not periods.ndim and not delays.ndim
-    noise = np.random.default_rng(sensing.seed)
+    dt: Any = periods * plant.dt if periods.ndim else float(periods * plant.dt)
     memory = {
         name: np.broadcast_to(np.asarray(x, float), (*batch, *np.shape(x)))
         for name, x in law.memory(model).items()
     }
-    tau, dt = np.zeros((*batch, model.nv)), periods * plant.dt
-    line: list[tuple[np.ndarray, np.ndarray, dict[str, np.ndarray], float]] = []
-    kept: dict[str, list[Any]] = {"time": [], "q": [], "v": [], "tau": []}
-    felt: dict[str, list[Any]] = {name: [] for name in frames}
-    remembered: dict[str, list[Any]] = {name: [] for name in memory}
+    recorder = _Recorder(memory, record, type(law).__name__)
+    tau = np.zeros((*batch, model.nv))
     for k in range(steps):
         time = k * plant.dt
-        # measure, and send the measurement on its way
         push = pushes(time) if callable(pushes) else pushes
-        truth = {name: plant.wrench(name) + _pushed(plant, name, push) for name in frames}
-        measured = {name: _disturb(x, sensing, noise) for name, x in truth.items()}
-        line.append((plant.q, plant.v, measured, time))
-        del line[: -1 - int(delays.max())]
+        truth = sensors.measure(time, push)
         sampled = k % periods == 0
         if np.any(sampled):
-            q, v, wrenches, seen = _arrived(line, delays)
-            state = State(q, v, dt if dt.ndim else float(dt), seen, wrenches)
+            state = sensors.arrived(dt)
             command, new = compute(model, law, state, follow(time), memory)
-            if lockstep:
-                tau, memory = command, new
-            else:
-                tau = np.where(sampled[..., None], command, tau)
-                memory = {n: _choose(sampled, new[n], x) for n, x in memory.items()}
-            kept["time"].append(time)
-            for name, x in (("q", plant.q), ("v", plant.v), ("tau", tau)):
-                kept[name].append(x)
-            for name in frames:
-                felt[name].append(truth[name])
-            for name, x in memory.items():
-                remembered[name].append(x)
+            if not batch and not np.isfinite(command).all():
+                label = f"torque of {type(law).__name__} at {time:g} s"
+                raise InvalidArgument(label, np.array2string(command, precision=4), _FINITE)
+            # members of a batch that are not sampled hold what they have
+            tau = _choose(sampled, command, tau)
+            memory = {n: _choose(sampled, new[n], x) for n, x in memory.items()}
+            recorder.add(time, {"q": plant.q, "v": plant.v, "tau": tau}, truth, memory)
         plant.step(tau, push)
         if on_step and k % 200 == 0:
             on_step(f"{type(law).__name__} on {plant.name}", k, steps)
-    over_time = {name: np.stack(x, axis=len(batch)) for name, x in kept.items() if name != "time"}
-    gathered = {name: np.stack(x, axis=len(batch)) for name, x in remembered.items()}
-    times = np.array(kept["time"])
-    return Trace(
-        time=times,
-        **over_time,
-        dt=float(np.min(periods)) * plant.dt,
-        law=type(law).__name__,
-        plant=plant.name,
-        joints=model.joint_names,
-        wrenches={name: np.stack(x, axis=len(batch)) for name, x in felt.items()},
-        memory=gathered,
-        events=() if batch else _find_events(law, times, gathered),
-    )
+    return recorder.trace(law, plant, float(np.min(periods)) * plant.dt, len(batch))
+
+
+class _Sensors:
+    """Between plant and law: true wrenches, disturbed and sent on their way with the state."""
+
+    def __init__(self, plant: Plant, frames: Sequence[str], sensing: Sensing) -> None:
+        self.plant, self.frames, self.sensing = plant, tuple(frames), sensing
+        self.delays = np.round(np.asarray(sensing.latency, float) / plant.dt).astype(int)
+        if (self.delays < 0).any():
+            raise InvalidArgument("latency", sensing.latency, "it is a time in s, 0 or more")
+        self.noise = np.random.default_rng(sensing.seed)
+        self.line: list[tuple[np.ndarray, np.ndarray, dict[str, np.ndarray], float]] = []
+
+    def measure(self, time: float, pushes: Sequence[Wrench]) -> dict[str, np.ndarray]:
+        """Measure the plant, send that on its way, and give the true wrenches."""
+        plant = self.plant
+        truth = {f: plant.wrench(f) + _wrench_of_pushes(f, pushes) for f in self.frames}
+        measured = {f: self._disturb(x) for f, x in truth.items()}
+        self.line.append((plant.q, plant.v, measured, time))
+        del self.line[: -1 - int(self.delays.max())]
+        return truth
+
+    def _disturb(self, wrench: np.ndarray) -> np.ndarray:
+        """A measured wrench: bias on each force, and noise."""
+        given = (self.sensing.force_bias, self.sensing.force_noise)
+        bias, spread = (np.asarray(x, float) for x in given)
+        if not bias.any() and not spread.any():
+            return wrench
+        level, width = (x[..., None] if x.ndim else x for x in (bias, spread))
+        noise = self.noise.standard_normal((*wrench.shape[:-1], 3))
+        return np.concatenate([wrench[..., :3] + level + width * noise, wrench[..., 3:]], axis=-1)
+
+    def arrived(self, dt: Any) -> State:
+        """The measurement that reaches the law, by the delay of each state of a batch."""
+        line = self.line
+        if not self.delays.ndim:
+            q, v, wrenches, seen = line[max(0, len(line) - 1 - int(self.delays))]
+            return State(q, v, dt, seen, wrenches)
+        place = np.maximum(0, len(line) - 1 - self.delays)
+        pick = (place, *np.indices(place.shape))
+        q, v = (np.stack([x[i] for x in line])[pick] for i in (0, 1))
+        wrenches = {f: np.stack([x[2][f] for x in line])[pick] for f in self.frames}
+        return State(q, v, dt, np.array([x[3] for x in line])[place], wrenches)
+
+
+class _Recorder:
+    """Rows of a trace as they come."""
+
+    def __init__(self, memory: Mapping[str, Any], chosen: Sequence[str] | None, law: str) -> None:
+        for name in chosen or ():
+            if name not in memory:
+                raise UnknownName("memory", name, memory, law)
+        self.names = tuple(memory if chosen is None else chosen)
+        self.times: list[float] = []
+        self.rows: dict[tuple[str, str], list[Any]] = {}
+
+    def add(self, time: float, states: Any, wrenches: Any, memory: Any) -> None:
+        """One sample."""
+        self.times.append(time)
+        kept = {name: memory[name] for name in self.names}
+        for kind, values in (("state", states), ("wrench", wrenches), ("memory", kept)):
+            for name, x in values.items():
+                self.rows.setdefault((kind, name), []).append(x)
+
+    def trace(self, law: Law, plant: Plant, dt: float, axis: int) -> Trace:
+        """All samples, time after the batch axes."""
+        parts: dict[str, dict[str, np.ndarray]] = {"state": {}, "wrench": {}, "memory": {}}
+        for (kind, name), rows in self.rows.items():
+            parts[kind][name] = np.stack(rows, axis=axis)
+        inner, times = law.law if isinstance(law, CompiledLaw) else law, np.array(self.times)
+        return Trace(
+            time=times,
+            **parts["state"],
+            dt=dt,
+            law=type(inner).__name__,
+            plant=plant.name,
+            joints=plant.robot.joint_names,
+            wrenches=parts["wrench"],
+            memory=parts["memory"],
+            events=() if axis else _find_events(law, times, parts["memory"]),
+        )
 
 
 def _step_count(duration: float, dt: float) -> int:
@@ -270,15 +226,15 @@ def _reference_function(
     return lambda t: constant
 
 
-def _evaluator(robot: Robot, law: Law, batch: tuple[int, ...]) -> Callable[..., Any]:
-    """The text of a law on one state, or on the states of a batch one after another."""
+def _evaluator(
+    robot: Robot, law: Law, batch: tuple[int, ...], compiled: bool
+) -> Callable[..., Any]:
+    """A law as code, or its text on one state, or on those of a batch one after another."""
+    if compiled or isinstance(law, CompiledLaw):
+        return (law if isinstance(law, CompiledLaw) else compile_law(robot, law)).evaluate
 
     def single(_: Robot, law: Law, state: State, reference: Any, memory: Any) -> tuple[Any, Any]:
-        tau, kept = evaluate_law(robot, law, state, reference, memory)
-        if not np.isfinite(tau).all():
-            accepted = f"{type(law).__name__} returns finite torques; q = {state.q}, v = {state.v}"
-            raise InvalidArgument("torque", tau, accepted)
-        return tau, kept
+        return evaluate_law(robot, law, state, reference, memory)
 
     def each(_: Robot, law: Law, state: State, reference: Any, memory: Any) -> tuple[Any, Any]:
         shapes = law.references(robot)
@@ -305,7 +261,7 @@ def _evaluator(robot: Robot, law: Law, batch: tuple[int, ...]) -> Callable[..., 
     return each if batch else single
 
 
-def _pushed(plant: Plant, frame: str, pushes: Sequence[Wrench]) -> Any:
+def _wrench_of_pushes(frame: str, pushes: Sequence[Wrench]) -> Any:
     """External wrench at a frame, as a sensor there has it beside that of contact."""
     here = [x for x in pushes if x.frame == frame]
     for x in here:
@@ -315,34 +271,10 @@ def _pushed(plant: Plant, frame: str, pushes: Sequence[Wrench]) -> Any:
     return sum((np.asarray(x.value, float) for x in here), np.zeros(6))
 
 
-def _disturb(wrench: np.ndarray, sensing: Sensing, noise: np.random.Generator) -> np.ndarray:
-    """A measured wrench: bias on each force, and noise."""
-    bias, spread = (np.asarray(x, float) for x in (sensing.force_bias, sensing.force_noise))
-    if not bias.any() and not spread.any():
-        return wrench
-    off = (x[..., None] if x.ndim else x for x in (bias, spread))
-    level, width = off
-    force = wrench[..., :3] + level + width * noise.standard_normal((*wrench.shape[:-1], 3))
-    return np.concatenate([force, wrench[..., 3:]], axis=-1)
-
-
-def _arrived(line: Sequence[Any], delays: np.ndarray) -> tuple[Any, Any, dict[str, Any], Any]:
-    """The measurement that reaches the law, by the delay of each state of a batch."""
-    if not delays.ndim:
-        return line[max(0, len(line) - 1 - int(delays))]
-    place = np.maximum(0, len(line) - 1 - delays)
-    pick = tuple(np.indices(place.shape))
-
-    def chosen(parts: Sequence[np.ndarray]) -> np.ndarray:
-        return np.stack(parts)[(place, *pick)]
-
-    q, v = (chosen([x[i] for x in line]) for i in (0, 1))
-    wrenches = {name: chosen([x[2][name] for x in line]) for name in line[0][2]}
-    return q, v, wrenches, np.array([x[3] for x in line])[place]
-
-
 def _choose(mask: np.ndarray, new: np.ndarray, old: np.ndarray) -> np.ndarray:
     """New numbers where a state of the batch was sampled."""
+    if not mask.ndim:
+        return new
     return np.where(mask.reshape(mask.shape + (1,) * (np.ndim(old) - mask.ndim)), new, old)
 
 
@@ -350,6 +282,8 @@ def _find_events(law: Any, time: np.ndarray, memory: Mapping[str, np.ndarray]) -
     """Changes of the numbers of memory that a law has labels for."""
     events = []
     for name, labels in getattr(law, "labels", {}).items():
+        if name not in memory:
+            continue
         codes = np.round(memory[name]).astype(int)
         changes = np.flatnonzero(np.diff(codes, prepend=codes[:1])) if len(codes) else ()
         events += [Event(float(time[k]), labels[codes[k]]) for k in changes]

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.control.law import Memory, Reference, State, gain
-from qddot.control.rotations import pose_error, rotation_exp
 from qddot.errors import UnknownName
 from qddot.robot.robot import Robot
+from qddot.spatial import so3
 
 __all__ = [
     "STIFFNESS",
@@ -21,6 +21,7 @@ __all__ = [
     "OperationalSpace",
     "TaskInertia",
     "damped_task_inertia",
+    "pose_error",
 ]
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -28,6 +29,11 @@ ALIGNED = "local_world_aligned"
 STIFFNESS = {"soft": 100.0, "medium": 500.0, "stiff": 2000.0}
 """Translational stiffness of the presets (N/m); rotational stiffness is a twentieth (N m/rad)."""
 _ROTATION = 0.05
+
+
+def pose_error(X_ref: Any, X: Any) -> Any:
+    """Way (6) from a pose to its reference: [p_ref − p; log(R_ref Rᵀ)], in world axes."""
+    return np.concatenate([X_ref[:3, 3] - X[:3, 3], so3.log(X_ref[:3, :3] @ X[:3, :3].T)])
 
 
 @dataclass(frozen=True)
@@ -225,7 +231,7 @@ class Admittance(_AtFrame):
         # the frame follows it
         X_ref, X = reference["X_ref"], robot.frame_pose(q, self.frame)
         shift = X_ref[:3, 3] + offset[:3] - X[:3, 3]
-        R = rotation_exp(offset[3:]) @ X_ref[:3, :3]
+        R = so3.exp(offset[3:]) @ X_ref[:3, :3]
         turned = pose_error(np.concatenate([R, X[:3, 3:]], axis=1), X)
         e = np.concatenate([shift, turned[3:]])
         at = damped_task_inertia(robot, q, v, self.frame)

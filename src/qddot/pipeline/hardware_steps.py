@@ -205,7 +205,7 @@ def _track(
     """A motion of the virtual hardware under a law; the RMS tracking error."""
     hardware, robot = hardware or context.hardware, context.identified
     q0, v0, _ = motion(0.0)
-    memory = dict(law.memory(robot))
+    memory: dict[str, Any] = dict(law.memory(robot))
 
     def command(t: float, q: np.ndarray, v: np.ndarray) -> np.ndarray:
         nonlocal memory

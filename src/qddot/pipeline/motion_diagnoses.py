@@ -12,7 +12,7 @@ _QUATERNION = 1e-6
 _SINGULAR = 0.02
 
 
-def diagnose_not_a_number(case: Case) -> Diagnosis | None:
+def _find_not_a_number(case: Case) -> Diagnosis | None:
     """Values that are no numbers, and which signal had them first."""
     signals = {"q": case.q, "v": case.v, **({} if case.tau is None else {"tau": case.tau})}
     first = {k: np.flatnonzero(~np.isfinite(x).all(axis=1)) for k, x in signals.items()}
@@ -30,7 +30,7 @@ def diagnose_not_a_number(case: Case) -> Diagnosis | None:
     )
 
 
-def diagnose_quaternion(case: Case) -> Diagnosis | None:
+def _find_quaternion(case: Case) -> Diagnosis | None:
     """Quaternions that are not of unit length."""
     worst, when = 0.0, 0
     for body in case.robot.model.independent:
@@ -53,7 +53,7 @@ def diagnose_quaternion(case: Case) -> Diagnosis | None:
     )
 
 
-def diagnose_energy(case: Case) -> Diagnosis | None:
+def _find_energy(case: Case) -> Diagnosis | None:
     """Energy that grows without work: an explicit integrator, or springs that are too stiff."""
     if case.measured or case.tau is None:
         return None
@@ -87,7 +87,7 @@ def diagnose_energy(case: Case) -> Diagnosis | None:
     )
 
 
-def diagnose_limits(case: Case) -> Diagnosis | None:
+def _find_limits(case: Case) -> Diagnosis | None:
     """Joints beyond their mechanical stops."""
     low, high = case.robot.limits.lower, case.robot.limits.upper
     with np.errstate(invalid="ignore"):
@@ -105,7 +105,7 @@ def diagnose_limits(case: Case) -> Diagnosis | None:
     )
 
 
-def diagnose_cone(case: Case) -> Diagnosis | None:
+def _find_cone(case: Case) -> Diagnosis | None:
     """Tangential forces outside the friction cone."""
     ratio = case.raw.get("cone_ratio")
     if ratio is None or not np.nanmax(ratio) > 1.01:
@@ -119,7 +119,7 @@ def diagnose_cone(case: Case) -> Diagnosis | None:
     )
 
 
-def diagnose_base(case: Case) -> Diagnosis | None:
+def _find_base(case: Case) -> Diagnosis | None:
     """A floating base that rises, or falls, as nothing but wrong gravity makes it."""
     base = next((b for b in case.robot.model.bodies if b.joint.kind.name == "free"), None)
     if base is None or len(case.time) < 10:
@@ -150,7 +150,7 @@ def diagnose_base(case: Case) -> Diagnosis | None:
     return None
 
 
-def diagnose_singular(case: Case) -> Diagnosis | None:
+def _find_singular(case: Case) -> Diagnosis | None:
     """Torques that blow up where the tip cannot move in some direction."""
     if case.tau is None or case.robot.nq != case.robot.nv or case.robot.nv < 3:
         return None
@@ -176,7 +176,7 @@ def diagnose_singular(case: Case) -> Diagnosis | None:
     )
 
 
-def diagnose_statements(case: Case) -> Diagnosis | None:
+def _find_statements(case: Case) -> Diagnosis | None:
     """What the run itself said: a QP without a solution, contact that did not converge."""
     for words in case.statements:
         if "infeasible" in words.lower():
@@ -193,13 +193,13 @@ def diagnose_statements(case: Case) -> Diagnosis | None:
 
 
 MOTION_DIAGNOSES: tuple[Diagnose, ...] = (
-    diagnose_not_a_number,
-    diagnose_quaternion,
-    diagnose_energy,
-    diagnose_limits,
-    diagnose_cone,
-    diagnose_base,
-    diagnose_singular,
-    diagnose_statements,
+    _find_not_a_number,
+    _find_quaternion,
+    _find_energy,
+    _find_limits,
+    _find_cone,
+    _find_base,
+    _find_singular,
+    _find_statements,
 )
 """Diagnoses that need a motion, measured or simulated."""

@@ -28,7 +28,8 @@ from qddot.simulate.contact import (
 from qddot.simulate.contact.gaps import find_sites
 from qddot.simulate.energy import energy_ledger
 from qddot.simulate.integrators import INTEGRATORS
-from qddot.simulate.rollout import Rollout, rollout
+from qddot.simulate.rollout import Rollout
+from qddot.simulate.simulator import rollout
 
 __all__ = ["choose_integrator", "probe_contact"]
 
@@ -309,7 +310,7 @@ def _drop(context: Context) -> None:
 def _pairs(scene: Scene, robot: Robot) -> list[str]:
     """The shape of each site of a scene, in the order of the sites."""
     names = []
-    for pair in scene.resolved(robot.model):
+    for pair in scene.resolve_pairs(robot.model):
         shape = scene.find(pair.first)
         corners = (
             8 if type(shape).__name__ == "Box" else 2 if type(shape).__name__ == "Capsule" else 1

@@ -6,8 +6,8 @@ import inspect
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,8 +17,15 @@ from qddot.compile.kernel import Kernel, KernelSource, compile_kernel
 from qddot.compile.runtime.chunks import run_batch
 from qddot.compile.runtime.results import validate_out
 from qddot.compile.runtime.threads import SETTING
-from qddot.compile.trace.functions import Recording, has_symbols, record_arrays, symbol_array
-from qddot.errors import CannotTrace, InvalidArgument, UnknownArgument, Unsupported, WrongType
+from qddot.compile.trace.functions import has_symbols, record_arrays, symbol_array
+from qddot.errors import (
+    CannotTrace,
+    InvalidArgument,
+    UnknownArgument,
+    UnknownName,
+    Unsupported,
+    WrongType,
+)
 from qddot.memory import require_batch
 from qddot.model.model import Model
 from qddot.robot.interpret import casadi_function, validate_arrays
@@ -27,10 +34,12 @@ from qddot.robot.native import source_of
 if TYPE_CHECKING:
     import casadi
 
-__all__ = ["CompiledFunction", "compile_function", "record_call"]
+__all__ = ["CompiledFunction", "compile_function", "record_arguments", "record_call"]
 
 _KNOWN = {"q": ("nq",), "v": ("nv",), "a": ("nv",), "tau": ("nv",)}
 """Arguments whose shapes need not be given."""
+_DEFINITE = ("M", "Minv", "Lambda")
+"""Outputs of the catalogue that are symmetric positive definite."""
 
 
 def record_call(
@@ -52,6 +61,9 @@ def record_call(
         symbol_array([next(leaves) for _ in range(math.prod(shape))], shape)
         for shape in source.outputs
     )
+    for argument, array in zip(row.outputs, results, strict=True):
+        if argument.name in _DEFINITE:
+            array.definite = True
     return results if len(results) > 1 else results[0]
 
 
@@ -60,7 +72,8 @@ class CompiledFunction:
     """A function of arrays, compiled: call it as the original, without the robot.
 
     Leading axes are batch and broadcast; `out=` takes arrays for the results. `call` is the
-    quickest way for one state, arrays only; `gufunc` is NumPy's. `row` has the names and shapes.
+    quickest way for one state, arrays only; `gufunc` is NumPy's. `row` has the names and shapes,
+    `memory` start values of what the last argument and result carry from call to call.
     """
 
     robot: Any
@@ -68,6 +81,7 @@ class CompiledFunction:
     row: Function
     source: KernelSource
     several: bool
+    memory: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @cached_property
     def kernel(self) -> Kernel:
@@ -78,6 +92,16 @@ class CompiledFunction:
     def name(self) -> str:
         """Name of the function."""
         return self.row.name
+
+    def reads(self, name: str) -> bool:
+        """Whether any result depends on an argument."""
+        first = 0
+        for argument, shape in zip(self.row.inputs, self.source.inputs, strict=True):
+            last = first + math.prod(shape)
+            if argument.name == name:
+                return not self.source.record_tape().used_inputs.isdisjoint(range(first, last))
+            first = last
+        raise UnknownName("argument", name, [a.name for a in self.row.inputs], self.name)
 
     @property
     def gufunc(self) -> np.ufunc:
@@ -96,12 +120,17 @@ class CompiledFunction:
         """The function of arrays, in the order of its arguments or by name."""
         if out is None and not named and (SETTING.single or SETTING.threads == 1):
             try:
-                if self.robot.native:
-                    result = self.kernel.call(*arrays)
-                    return (result,) if self.several and type(result) is not tuple else result
+                return self._quick_call(*arrays)
             except Exception:
                 pass  # arguments that the general way takes, or refuses in words
         return self._call_general(self._in_order(arrays, named), out)
+
+    @cached_property
+    def _quick_call(self) -> Callable[..., Any]:
+        """The way past all checks, where results come as the function returns them."""
+        if not self.robot.native or (self.several and len(self.source.outputs) == 1):
+            raise Unsupported(self.name, "a call without checks", "the general way is taken")
+        return self.kernel.call
 
     def _in_order(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
         """Arguments by position and name, in order."""
@@ -113,12 +142,14 @@ class CompiledFunction:
 
     def _call_general(self, arrays: Sequence[Any], out: Any) -> Any:
         row, source = self.row, self.source
-        inputs, batch = validate_arrays(row, arrays, {"nw": 0})
+        inputs, batch = validate_arrays(row, arrays, sizes(self.robot.model, {}))
         dtype = np.result_type(np.float32, *inputs)
         if out is not None:
             out = validate_out(self.name, out, source.outputs, batch, dtype)
         else:
-            require_batch(self.name, batch, row.numbers({}) * dtype.itemsize)
+            require_batch(
+                self.name, batch, row.numbers(sizes(self.robot.model, {})) * dtype.itemsize
+            )
         # compiled, over the threads and in chunks where a batch is large
         if self.robot.native and dtype.kind == "f" and dtype.itemsize <= 8:
             cores = [len(shape) for shape in source.inputs]
@@ -132,15 +163,17 @@ class CompiledFunction:
                 symbol_array([next(leaves) for _ in range(math.prod(s))], s) for s in source.outputs
             )
         else:
-            values = self._interpret(inputs, batch, out, dtype)
+            values = self.interpret(inputs)
+            for target, value in zip(out or (), values, strict=bool(out)):
+                target[...] = value
+            values = out or values
         return values if self.several else values[0]
 
-    def _interpret(
-        self, inputs: Sequence[np.ndarray], batch: tuple[int, ...], out: Any, dtype: Any
-    ) -> tuple[np.ndarray, ...]:
-        """The text itself, state by state."""
-        shapes = self.source.outputs
-        results = out or tuple(np.empty((*batch, *shape), dtype) for shape in shapes)
+    def interpret(self, arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
+        """The text itself on floats, state by state."""
+        inputs, batch = validate_arrays(self.row, arrays, sizes(self.robot.model, {}))
+        dtype = np.result_type(np.float32, *inputs)
+        results = tuple(np.empty((*batch, *shape), dtype) for shape in self.source.outputs)
         spread = [
             np.broadcast_to(x, (*batch, *shape))
             for x, shape in zip(inputs, self.source.inputs, strict=True)
@@ -149,7 +182,7 @@ class CompiledFunction:
             value = self.function(self.robot, *(x[index] for x in spread))
             for target, part in zip(results, value if self.several else (value,), strict=True):
                 target[index] = part
-        return tuple(results)
+        return results
 
     def explain(self) -> Kernel:
         """The kernel, with facts about its code; print it for a summary."""
@@ -170,42 +203,62 @@ def compile_function(
     """Record a function f(robot, q, v, …) of one state and compile it."""
     arguments = _read_arguments(robot, function, given)
     name = getattr(function, "__name__", type(function).__name__)
-    name = name if name.isidentifier() else "function"
-    recording = record_arrays(partial(function, robot), arguments, function)
-    row = _make_row(name, inspect.getdoc(function) or "", arguments, recording)
-    shapes, outputs = tuple(arguments.values()), tuple(recording.outputs.values())
-    tape = recording.tape
-    key = f"tape {tape.digest}"
-    source = KernelSource(name, row.doc, tape.run, shapes, outputs, key, tape=tape)
-    compiled = CompiledFunction(robot, function, row, source, recording.several)
+    compiled = record_arguments(
+        robot,
+        function,
+        arguments,
+        name=name if name.isidentifier() else "function",
+        doc=inspect.getdoc(function) or f"{name}, a function of the user's own.",
+        origin=function,
+    )
     if robot.native:
         _ = compiled.kernel
     return compiled
 
 
-def _make_row(
-    name: str, doc: str, arguments: Mapping[str, tuple[int, ...]], recording: Recording
-) -> Function:
-    """A row as those of the catalogue, whose algorithm is the tape."""
-    shapes = list(recording.outputs.values())
+def record_arguments(
+    robot: Any,
+    function: Callable[..., Any],
+    arguments: tuple[Argument, ...],
+    *,
+    name: str,
+    doc: str,
+    origin: Callable[..., Any],
+    memory: Mapping[str, np.ndarray] | None = None,
+) -> CompiledFunction:
+    """Record a function of a robot and of these arguments, in their order.
 
+    It is compiled when its kernel is first asked for. Errors name the line of `origin`. With
+    `memory`, start values by name, the last argument and the last result are what it keeps from
+    call to call, flat.
+    """
+    dims = sizes(robot.model, {})
+    shapes = {a.name: a.shape_in(dims) for a in arguments}
+    recording = record_arrays(
+        lambda **arrays: function(robot, *arrays.values()), shapes, origin=origin
+    )
+    outputs, tape = recording.outputs, recording.tape
+
+    # a row as those of the catalogue, whose algorithm is the tape
     def algorithm(model: Model, *values: Any) -> Any:
-        flat = [
-            leaf
-            for x, shape in zip(values, arguments.values(), strict=True)
-            for leaf in _flatten(x, shape)
-        ]
-        leaves = iter(recording.tape.run(flat))
-        results = [_fold(leaves, shape) for shape in shapes]
+        pairs = zip(values, shapes.values(), strict=True)
+        leaves = iter(tape.run([leaf for x, shape in pairs for leaf in _flatten(x, shape)]))
+        results = [_fold(leaves, shape) for shape in outputs.values()]
         return results if len(results) > 1 else results[0]
 
-    algorithm.__name__ = name
-    algorithm.__doc__ = doc or f"{name}, a function of the user's own."
-    inputs, outputs = (
-        tuple(Argument(n, tuple(map(str, s))) for n, s in side.items())
-        for side in (arguments, recording.outputs)
+    algorithm.__name__, algorithm.__doc__ = name, doc
+    results = tuple(Argument(n, tuple(map(str, s))) for n, s in outputs.items())
+    row = Function(algorithm, arguments, results)
+    source = KernelSource(
+        name,
+        row.doc,
+        tape.run,
+        inputs=tuple(shapes.values()),
+        outputs=tuple(outputs.values()),
+        key=f"tape {tape.digest}",
+        tape=tape,
     )
-    return Function(algorithm, inputs, outputs)
+    return CompiledFunction(robot, function, row, source, recording.several, memory or {})
 
 
 def _flatten(x: Any, shape: Sequence[int]) -> list[Any]:
@@ -218,7 +271,7 @@ def _fold(leaves: Any, shape: Sequence[int]) -> Any:
 
 def _read_arguments(
     robot: Any, function: Callable[..., Any], given: Mapping[str, Any]
-) -> dict[str, tuple[int, ...]]:
+) -> tuple[Argument, ...]:
     """The arguments of a function after the robot, in order, with their shapes."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
@@ -230,29 +283,30 @@ def _read_arguments(
     ):
         raise InvalidArgument("compile", function, "it is a function f(robot, q, v, …)")
     dims = sizes(robot.model, {})
-    arguments, shapes = {}, {**_KNOWN, **given}
+    arguments, shapes = [], {**_KNOWN, **given}
     for p in parameters[1:]:
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
             raise InvalidArgument("compile", f"*{p.name}", "its arguments need names")
         if p.name in shapes:
-            arguments[p.name] = _read_shape(p.name, shapes[p.name], dims)
+            arguments.append(Argument(p.name, _read_shape(p.name, shapes[p.name], dims)))
         elif p.default is p.empty:
             accepted = f"give its shape: robot.compile(f, {p.name}=3), (3, 3), 'nv' or ()"
             raise InvalidArgument("compile", f"the argument {p.name!r} without a shape", accepted)
-    unknown = [n for n in given if n not in arguments]
+    names = [a.name for a in arguments]
+    unknown = [n for n in given if n not in names]
     if unknown:
         raise UnknownArgument("the function", unknown, [p.name for p in parameters[1:]])
-    if not arguments or not any(map(math.prod, arguments.values())):
+    if not all(math.prod(a.shape_in(dims)) for a in arguments) or not arguments:
         raise Unsupported("compile", function, "it needs arguments after the robot, with numbers")
-    return arguments
+    return tuple(arguments)
 
 
-def _read_shape(name: str, given: Any, dims: Mapping[str, int]) -> tuple[int, ...]:
-    """A shape from a number, a size such as "nv", or several of them."""
+def _read_shape(name: str, given: Any, dims: Mapping[str, int]) -> tuple[str, ...]:
+    """A shape, as the catalogue writes it, from a number, a size such as "nv", or several."""
     axes = given if isinstance(given, tuple | list) else (given,)
-    shape: list[Any] = [dims.get(n, n) if isinstance(n, str) else n for n in axes]
-    whole = all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in shape)
-    if not whole or any(n < 1 for n in shape):
-        accepted = f"a shape is 3, (3, 3), () for a number, or {', '.join(map(repr, dims))}"
-        raise InvalidArgument(f"compile: {name}", given, accepted)
-    return tuple(map(int, shape))
+    for n in axes:
+        whole = isinstance(n, int | np.integer) and not isinstance(n, bool) and n > 0
+        if not whole and not (isinstance(n, str) and n in dims):
+            accepted = f"a shape is 3, (3, 3), () for a number, or {', '.join(map(repr, dims))}"
+            raise InvalidArgument(f"compile: {name}", given, accepted)
+    return tuple(map(str, axes))

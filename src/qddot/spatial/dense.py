@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from qddot.spatial.scalar import Scalar, absolute, less, sqrt, where
 
-__all__ = ["cholesky", "determinant", "inverse", "solve"]
+__all__ = ["cholesky", "determinant", "solve", "solve_definite"]
 
 Rows = Sequence[Sequence[Scalar]]
 
@@ -28,10 +28,34 @@ def solve(A: Rows, B: Rows) -> list[list[Scalar]]:
     return X
 
 
-def inverse(A: Rows) -> list[list[Scalar]]:
-    """A⁻¹."""
-    n = range(len(A))
-    return solve(A, [[1.0 if i == j else 0.0 for j in n] for i in n])
+def solve_definite(A: Rows, B: Rows) -> list[list[Scalar]]:
+    """X with A X = B for a symmetric positive definite A, by A = L D Lᵀ without pivoting."""
+    n = len(A)
+    L: list[list[Scalar]] = [[1.0 if i == j else 0.0 for j in range(n)] for i in range(n)]
+    d: list[Scalar] = []
+    # factors, row by row; the row of L D is kept for the products
+    for i in range(n):
+        scaled: list[Scalar] = []
+        for j in range(i):
+            rest = A[i][j]
+            for k in range(j):
+                rest = rest - scaled[k] * L[j][k]
+            scaled.append(rest)
+            L[i][j] = rest / d[j]
+        pivot = A[i][i]
+        for j in range(i):
+            pivot = pivot - scaled[j] * L[i][j]
+        d.append(pivot)
+    # forward in L, then D, then back in Lᵀ
+    X = [list(row) for row in B]
+    for i in range(n):
+        for k in range(i):
+            X[i] = [x - L[i][k] * y for x, y in zip(X[i], X[k], strict=True)]
+    X = [[x / d[i] for x in row] for i, row in enumerate(X)]
+    for i in reversed(range(n)):
+        for k in range(i + 1, n):
+            X[i] = [x - L[k][i] * y for x, y in zip(X[i], X[k], strict=True)]
+    return X
 
 
 def determinant(A: Rows) -> Scalar:

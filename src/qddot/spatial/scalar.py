@@ -50,21 +50,18 @@ def _library_of(x: Scalar) -> Any:
     """The library that computes with numbers of this type."""
     kind = type(x)
     if kind not in _libraries:
-        _libraries[kind] = _find_library(kind)
+        if issubclass(kind, np.ndarray | np.generic):
+            _libraries[kind] = np
+        elif issubclass(kind, complex):
+            _libraries[kind] = cmath
+        elif issubclass(kind, float | int):
+            _libraries[kind] = math
+        else:
+            module = importlib.import_module(kind.__module__)
+            # the module of the type, or the package it belongs to
+            package = importlib.import_module(kind.__module__.split(".")[0])
+            _libraries[kind] = module if hasattr(module, "sin") else package
     return _libraries[kind]
-
-
-def _find_library(kind: type) -> Any:
-    if issubclass(kind, np.ndarray | np.generic):
-        return np
-    if issubclass(kind, complex):
-        return cmath
-    if issubclass(kind, float | int):
-        return math
-    module = importlib.import_module(kind.__module__)
-    # the module of the type, or the package it belongs to
-    package = importlib.import_module(kind.__module__.split(".")[0])
-    return module if hasattr(module, "sin") else package
 
 
 _NUMPY_NAMES = {"acos": "arccos", "asin": "arcsin"}
@@ -240,7 +237,9 @@ def where(condition: Any, a: Scalar, b: Scalar) -> Scalar:
     """`a` where the condition holds, `b` elsewhere; both are evaluated."""
     if isinstance(condition, bool):
         return a if condition else b
-    library = _library_of(condition)
+    # numbers with derivatives choose those too
+    chooser = next((x for x in (a, b) if hasattr(x, "partials")), condition)
+    library = _library_of(chooser)
     return np.where(condition, a, b) if library is np else library.if_else(condition, a, b)
 
 

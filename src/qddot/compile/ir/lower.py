@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from qddot.compile.ir.block import Places
+from qddot.compile.ir.elementary import ELEMENTARY, elementary_ir
 from qddot.compile.ir.schedule import Schedule
 from qddot.compile.ir.stores import RowWriter
 from qddot.compile.ir.transpose import moves_ir
@@ -25,7 +26,6 @@ _NEGATED = {"fma": None, "fms": 2, "fnma": 0}
 _UNARY = ("fabs", "sqrt", "floor")
 _BOUNDS = {"min": "minimum", "max": "maximum"}
 _CHOICES = {"select": "olt", "select_le": "ole", "select_eq": "oeq"}
-_LIBRARY = ("exp", "log", "tanh", "acos", "asin")
 _BINARY = {"add": "fadd contract", "sub": "fsub contract", "mul": "fmul contract", "div": "fdiv"}
 
 
@@ -39,8 +39,8 @@ def lower_tape(tape: Tape, plan: Schedule, v: VectorType, loop: str, places: Pla
             for f in _BOUNDS.values()
         ),
         f"declare {v.type} @llvm.fma.{v.intrinsic_suffix}({v.type}, {v.type}, {v.type})",
-        *(f"declare {v.scalar} @{f}{letter}({v.scalar})" for f in ("sin", "cos", *_LIBRARY)),
-        *(f"declare {v.scalar} @{f}{letter}({v.scalar}, {v.scalar})" for f in ("atan2", "pow")),
+        *(f"declare {v.scalar} @{f}{letter}({v.scalar})" for f in ("sin", "cos")),
+        f"declare {v.scalar} @pow{letter}({v.scalar}, {v.scalar})",
         "declare i64 @llvm.umin.i64(i64, i64)",
         "declare i64 @llvm.smin.i64(i64, i64)",
         "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)",
@@ -48,8 +48,10 @@ def lower_tape(tape: Tape, plan: Schedule, v: VectorType, loop: str, places: Pla
         "declare ptr @malloc(i64)",
         "declare void @free(ptr)",
     ]
+    used = {entry[0] for entry in tape.code}
+    elementary = elementary_ir(v, [name for name in ELEMENTARY if name in used])
     pieces = [_Piece(tape, plan, v, k, places).write_function() for k in range(len(plan.pieces))]
-    return "\n".join([*declarations, sincos_ir(v), moves_ir(v), *pieces, loop])
+    return "\n".join([*declarations, sincos_ir(v), elementary, moves_ir(v), *pieces, loop])
 
 
 class _Piece:
@@ -140,7 +142,11 @@ class _Piece:
         if name in _CHOICES:
             test = self._new_value(f"fcmp {_CHOICES[name]} {t} {v[0]}, {v[1]}")
             return self._new_value(f"select <{self.v.lanes} x i1> {test}, {t} {v[2]}, {t} {v[3]}")
-        if name in ("atan2", "pow", *_LIBRARY):
+        if name in ELEMENTARY:
+            given = ", ".join(f"{t} {x}" for x in v)
+            suffix = f"{self.v.lanes}{'f' if self.v.scalar == 'float' else ''}"
+            return self._new_value(f"call {t} @{name}.{suffix}({given})")
+        if name == "pow":
             return self._lane_by_lane(name, v)
         self._sines_and_cosines()
         return self.values[self.now]

@@ -45,10 +45,6 @@ def _choose(condition: Any, a: Scalar, b: Scalar) -> Scalar:
     return scalar.where(_truth(condition), a, b)
 
 
-def _scaled(function: Callable[[Scalar], Scalar], factor: float) -> Callable[[Scalar], Scalar]:
-    return lambda x: function(x) * factor
-
-
 _ELEMENTWISE: dict[str, Callable[..., Any]] = {
     # functions of one number
     "sin": scalar.sin,
@@ -57,8 +53,8 @@ _ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "sqrt": scalar.sqrt,
     "exp": scalar.exp,
     "log": scalar.log,
-    "log10": _scaled(scalar.log, 1.0 / math.log(10.0)),
-    "log2": _scaled(scalar.log, 1.0 / math.log(2.0)),
+    "log10": lambda x: scalar.log(x) * (1.0 / math.log(10.0)),
+    "log2": lambda x: scalar.log(x) * (1.0 / math.log(2.0)),
     "tanh": scalar.tanh,
     "sinh": lambda x: 0.5 * (scalar.exp(x) - scalar.exp(-x)),
     "cosh": lambda x: 0.5 * (scalar.exp(x) + scalar.exp(-x)),
@@ -147,9 +143,13 @@ class NumpyOperand:
 
 
 class SymbolArray(NumpyOperand, np.ndarray):  # type: ignore[misc]
-    """An array of symbols and floats."""
+    """An array of symbols and floats.
+
+    `definite` says that it is a symmetric positive definite matrix; what is made from it is not.
+    """
 
     __array_priority__ = 100.0
+    definite = False
 
     def astype(self, dtype: Any, *_: Any, **__: Any) -> Any:
         """The same array; conditions become 0 and 1."""
@@ -213,7 +213,8 @@ def _matrix(function: str, A: Any) -> list[list[Any]]:
 def _solve(A: Any, b: Any) -> Any:
     right = np.asarray(b)
     rows = right.reshape(right.shape[0], -1)
-    found = dense.solve(_matrix("solve", A), rows.tolist())
+    solve = dense.solve_definite if getattr(A, "definite", False) else dense.solve
+    found = solve(_matrix("solve", A), rows.tolist())
     return np.array(found, object).reshape(right.shape)
 
 
@@ -233,7 +234,7 @@ _FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.select: _select,
     np.linalg.norm: _norm,
     np.linalg.solve: _solve,
-    np.linalg.inv: lambda A: np.array(dense.inverse(_matrix("inv", A)), object),
+    np.linalg.inv: lambda A: _solve(A, np.eye(len(A))),
     np.linalg.det: lambda A: dense.determinant(_matrix("det", A)),
     np.linalg.cholesky: lambda A: np.array(dense.cholesky(_matrix("cholesky", A)), object),
 }

@@ -107,6 +107,15 @@ class Tape:
         return "\n".join([*lines, f"return {', '.join(map(operand_text, self.outputs))}"])
 
     @property
+    def used_inputs(self) -> set[int]:
+        """The inputs, by number, on which outputs depend."""
+        operands = {x for name, *args in self.code if name != "input" for x in args}
+        operands |= set(self.outputs)
+        entries = enumerate(self.code)
+        used = {x for x in operands if type(x) is int}
+        return {entry[1] for i, entry in entries if entry[0] == "input" and i in used}
+
+    @property
     def digest(self) -> str:
         """Digest of the operations, constants to the last bit included."""
         return hashlib.sha256(repr((self.code, self.inputs, self.outputs)).encode()).hexdigest()
@@ -448,15 +457,15 @@ _MOST_PRODUCTS = 8
 
 def fmin(a: Any, b: Any) -> Any:
     """Record the smaller of two numbers."""
-    return _bound("min", a, b, math.inf)
+    return _emit_bound("min", a, b, math.inf)
 
 
 def fmax(a: Any, b: Any) -> Any:
     """Record the larger of two numbers."""
-    return _bound("max", a, b, -math.inf)
+    return _emit_bound("max", a, b, -math.inf)
 
 
-def _bound(name: str, a: Any, b: Any, none: float) -> Any:
+def _emit_bound(name: str, a: Any, b: Any, none: float) -> Any:
     """Record a bound; a constant comes second, and one that bounds nothing leaves the number."""
     if type(a) is not Symbol:
         a, b = b, a

@@ -19,8 +19,9 @@ from qddot.control.laboratory.scene import (
     start_configuration,
     start_pose,
 )
-from qddot.control.observers import TareForce
-from qddot.control.run import Sensing, Trace, run
+from qddot.control.observers import DisturbanceCompensation, TareForce
+from qddot.control.run import Sensing, run
+from qddot.control.trace import Trace
 from qddot.robot.robot import Robot
 
 __all__ = [
@@ -38,15 +39,19 @@ __all__ = [
 OnStep = Callable[[str, int, int], None] | None
 FORCE = 5.0
 """Force to press with (N)."""
-WAY = (0.05, 0.0, 0.0)
+WAY = (-0.05, 0.0, 0.0)
+"""The line to trace (m)."""
 _NATURAL = 40.0
 _BALL = 10.0
 
 
 def contact_law(
-    hold_time: float = 1.0, settle: float = 1.5, trace_time: float = 2.5, tare: bool = False
+    hold_time: float = 1.0, settle: float = 1.5, trace_time: float = 2.5, robust: bool = False
 ) -> Any:
-    """The contact task of the laboratory: 5 N on the table, a line of 50 mm."""
+    """The contact task of the laboratory: 5 N on the table, a line of 50 mm.
+
+    With `robust` the force sensor is tared first, and disturbances of the joints are compensated.
+    """
     hybrid = Hybrid(
         FRAME,
         selection=np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0]),
@@ -62,7 +67,7 @@ def contact_law(
         trace=trace_time,
         hold=hold_time,
     )
-    return TareForce(task, 0.2) if tare else task
+    return TareForce(DisturbanceCompensation(task), 0.2) if robust else task
 
 
 @dataclass(frozen=True)
@@ -163,7 +168,9 @@ def hold(
     plant.reset(start_configuration(robot, 0.005))
     law = dataclasses.replace(contact_law(hold_time=1e3, trace_time=1e-3), way=np.zeros(3))
     start = {"X_start": start_pose(0.005)}
-    found = run(plant, law, start, duration=duration + 2.0, sensing=sensing, on_step=on_step)
+    found = run(
+        plant, law, start, duration=duration + 2.0, sensing=sensing, compiled=True, on_step=on_step
+    )
     error, way = force_errors(found, "hold"), planar_errors(robot, found, "hold")
     if not len(error):
         return Result("hold", kind, (), "evaluation", ("contact was not made",), {"hold": found})
@@ -193,7 +200,9 @@ def trace(
     plant = make_plant(kind, robot, around)
     plant.reset(start_configuration(robot, 0.005))
     start = {"X_start": start_pose(0.005)}
-    found = run(plant, contact_law(), start, duration=5.3, sensing=sensing, on_step=on_step)
+    found = run(
+        plant, contact_law(), start, duration=5.3, sensing=sensing, compiled=True, on_step=on_step
+    )
     error, way = force_errors(found, "trace"), planar_errors(robot, found, "trace")
     if not len(error):
         return Result("trace", kind, (), "evaluation", ("no line was traced",), {"trace": found})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,10 @@ from qddot.control.laboratory.scene import (
     start_configuration,
     write_mjcf,
 )
-from qddot.control.plants import RolloutPlant
+from qddot.control.plants import MujocoAdapter, RolloutPlant
 from qddot.control.run import run
-from qddot.robot.robot import Robot
+from qddot.robot.robot import Robot, load
+from qddot.simulate.mujoco_plant import MujocoPlant
 
 __all__ = ["gravity", "model_label", "parity", "with_fingers"]
 
@@ -84,31 +86,34 @@ def model_label(robot: Robot, plant: RolloutPlant) -> str:
 
 
 def gravity(
-    kind: str = "own", duration: float = 10.0, source: str = "ur5e", on_step: OnStep = None
+    kind: str = "own",
+    duration: float = 10.0,
+    mjcf: str | Path | None = None,
+    on_step: OnStep = None,
 ) -> Result:
-    """Gravity compensation on a plant: how still it holds, what a model error does, rest."""
-    robot = laboratory_robot(source)
+    """Gravity compensation on a plant: how still it holds, what a model error does, rest.
+
+    With `mjcf` it is the robot of a MuJoCo file, in its first keyframe, instead of the UR5e.
+    """
+    if mjcf is not None:
+        return _gravity_of_file(kind, duration, Path(mjcf), on_step)
+    robot = laboratory_robot()
     q0, free = start_configuration(robot, 0.3), Surroundings(table=False)
     still = np.zeros(robot.nv)
     # parity with the other engine, fingers locked and moving
-    locked, moving = parity(robot), parity(with_fingers(robot))
-    measures = [
-        Measure("g against MuJoCo, fingers locked", locked[0], "N m", 1e-11, published="8.0e-6"),
-        Measure("M against MuJoCo, fingers locked", locked[1], "kg m²", 1e-11, published="3.3e-5"),
-        Measure("g against MuJoCo, fingers moving", moving[0], "N m", 1e-11),
-        Measure("M against MuJoCo, fingers moving", moving[1], "kg m²", 1e-11),
-    ]
+    measures = _parity_measures(robot, "fingers locked", "8.0e-6", "3.3e-5")
+    measures += _parity_measures(with_fingers(robot), "fingers moving")
     # hold by gravity compensation alone
     plant = make_plant(kind, robot, free)
     plant.reset(q0)
-    hold = run(plant, GravityCompensation(), duration=duration, on_step=on_step)
+    hold = run(plant, GravityCompensation(), duration=duration, compiled=True, on_step=on_step)
     drift = float(np.abs(hold.q - q0).max())
     name = f"hold for {duration:g} s, largest error"
     measures.append(Measure(name, drift, "rad", 1e-9, published="8.91e-6"))
     # a kick dies out: damping 2 ζ ω M_ii at ζ = 1
     kd = joint_gains(robot, 4.0, 1.0, q=q0).kd
     plant.reset(q0, 0.3 * np.ones(robot.nv))
-    kick = run(plant, GravityCompensation(kd), duration=2.0, on_step=on_step)
+    kick = run(plant, GravityCompensation(kd), duration=2.0, compiled=True, on_step=on_step)
     speed = float(np.abs(plant.v).max())
     measures.append(Measure("speed 2 s after a kick", speed, "rad/s", 1e-3, published="0.0134"))
     # all masses 5 % off, both ways: drift of compensation as predicted, integral takes it out
@@ -117,7 +122,7 @@ def gravity(
         heavy = Surroundings(table=False, inertia=robot.inertial_parameters * (1.0 + share))
         plant = make_plant(kind, robot, heavy)
         plant.reset(q0)
-        run(plant, GravityCompensation(kd), duration=0.5, on_step=on_step)
+        run(plant, GravityCompensation(kd), duration=0.5, compiled=True, on_step=on_step)
         # v' = M⁻¹ (δg − D v) about the pose
         A, n = robot.with_parameters(robot.inertial_parameters * (1.0 + share)), robot.nv
         M = A.mass_matrix(q0)
@@ -133,16 +138,46 @@ def gravity(
         gains = joint_gains(robot, 20.0, 1.0, q=q0, rate=1.0 / plant.dt)
         law = PD(gains.kp, gains.kd, ki=gains.kp * 6.0, gravity=True, limit=robot.limits.effort)
         plant.reset(q0)
-        trace = run(plant, law, {"q_ref": q0, "v_ref": still}, duration=4.0, on_step=on_step)
+        trace = run(
+            plant, law, {"q_ref": q0, "v_ref": still}, duration=4.0, compiled=True, on_step=on_step
+        )
         last = float(np.abs(plant.q - q0).max())
         name = f"PD + g with integral after 4 s, masses {share:+.0%}"
         measures.append(Measure(name, last, "rad", 1e-4))
-        traces[f"integral {share:+.0%}"] = trace
+        traces["integral, heavy" if share > 0.0 else "integral, light"] = trace
     # the wrist is turned, so that the load has an arm about its joints
     tilted = q0 + np.array([0.0, 0.0, 0.0, 0.5, 0.3, 0.0])
     notes = (_finger_note(robot, tilted),)
     label = "ok" if all(m.passed for m in measures) else "control"
     return Result("gravity", kind, tuple(measures), label, notes, traces)
+
+
+def _parity_measures(
+    robot: Robot, words: str, *published: str, source: Any = None
+) -> list[Measure]:
+    """Parity with MuJoCo as measures."""
+    found = parity(robot, source=source)
+    names = (("g", "N m"), ("M", "kg m²"))
+    printed = published or ("", "")
+    return [
+        Measure(f"{name} against MuJoCo, {words}", x, unit, 1e-11, published=text)
+        for (name, unit), x, text in zip(names, found, printed, strict=True)
+    ]
+
+
+def _gravity_of_file(kind: str, duration: float, mjcf: Path, on_step: OnStep) -> Result:
+    """Parity and a hold for the robot of a MuJoCo file."""
+    robot = load(mjcf)
+    other = MujocoPlant(mjcf, dt=1e-3)
+    measures = _parity_measures(robot, mjcf.name, source=other.model)
+    q0 = next(iter(robot.configurations.values()), robot.neutral())
+    plant: Any = MujocoAdapter(robot, other.model) if kind == "mujoco" else RolloutPlant(robot)
+    plant.reset(q0)
+    hold = run(plant, GravityCompensation(), duration=duration, compiled=True, on_step=on_step)
+    drift = float(np.abs(robot.difference(q0, plant.q)).max())
+    measures.append(Measure(f"hold for {duration:g} s, error at the end", drift, "rad", 1e-9))
+    label = "ok" if all(m.passed for m in measures) else "control"
+    return Result("gravity", kind, tuple(measures), label, (), {"hold": hold})
 
 
 def _finger_note(robot: Robot, q0: np.ndarray) -> str:

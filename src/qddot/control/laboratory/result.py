@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from qddot.control.run import Trace
+from qddot.control.trace import Trace
 
 __all__ = ["LABELS", "Measure", "Result"]
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.control.plants import MujocoAdapter, RolloutPlant
-from qddot.control.rotations import pose_error
+from qddot.control.task_space import pose_error
 from qddot.errors import InvalidArgument
 from qddot.robot.robot import Robot, load
 from qddot.simulate.contact.complementarity import ComplementarityContact
@@ -30,6 +30,7 @@ __all__ = [
     "TIP",
     "Surroundings",
     "find_configuration",
+    "jamming_friction",
     "laboratory_robot",
     "make_plant",
     "start_configuration",
@@ -46,6 +47,7 @@ PLATE_MASS = 5.0
 PLATE_SIZE = (1.2, 0.9, 0.04)
 _ABOVE = 0.03
 _OVER = (0.45, 0.13)
+_LEAN = -0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,15 +94,33 @@ def find_configuration(
 
 
 def start_pose(above: float = _ABOVE) -> np.ndarray:
-    """Pose of the tool over the table, pointing down."""
-    X = np.diag([1.0, -1.0, -1.0, 1.0])
+    """Pose of the tool over the table, pointing down and leant as a pen is.
+
+    Upright, a push of the tool along the table lifts or presses it: friction above
+    `jamming_friction` (0.5 there) makes it dig in, which no law can mend.
+    """
+    c, s = np.cos(_LEAN), np.sin(_LEAN)
+    X = np.eye(4)
+    X[:3, :3] = np.array([[c, 0.0, s], [0.0, 1.0, 0.0], [-s, 0.0, c]]) @ np.diag([1.0, -1.0, -1.0])
     X[:3, 3] = (*_OVER, above)
     return X
 
 
+def jamming_friction(robot: Robot, q: ArrayLike, frame: str) -> float:
+    """Friction coefficient from which a tool that slides on level ground can dig in (Painlevé).
+
+    With the mobility A = J M⁻¹ Jᵀ of the frame, friction μ f along the ground accelerates the tool
+    by A_tn μ f along the normal, which the normal force undoes by A_nn f: A_nn / ‖A_tn‖.
+    """
+    J = robot.frame_jacobian(q, frame, "local_world_aligned")[:3]
+    A = J @ np.linalg.solve(robot.mass_matrix(q), J.T)
+    across = float(np.hypot(A[0, 2], A[1, 2]))
+    return float(A[2, 2]) / across if across > 0.0 else np.inf
+
+
 @lru_cache(maxsize=8)
 def _start(robot: Robot, above: float) -> tuple[float, ...]:
-    guess = np.array([0.0, -1.6, 2.0, -2.0, -np.pi / 2, 0.0])
+    guess = np.array([0.0, -1.6, 2.0, -2.0, np.pi / 2, 0.0])
     return tuple(find_configuration(robot, FRAME, start_pose(above), guess))
 
 

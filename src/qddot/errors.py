@@ -31,6 +31,7 @@ __all__ = [
     "NotIdentifiable",
     "OpenLoops",
     "QddotError",
+    "RecordError",
     "RedundantConstraints",
     "ShapeMismatch",
     "SingularInertia",
@@ -122,6 +123,14 @@ class DescriptionError(QddotError):
         self.file, self.reason, self.element, self.line = str(file), reason, element, line
         place = self.file if line is None else f"{self.file}:{line}"
         super().__init__(": ".join(filter(None, (place, element, reason))))
+
+
+class RecordError(QddotError):
+    """A file that cannot be used as a record of evidence, and why."""
+
+    def __init__(self, file: str | Path, reason: str) -> None:
+        self.file, self.reason = str(file), reason
+        super().__init__(f"{self.file}: {reason}")
 
 
 class ImpossibleInertia(InvalidModel):

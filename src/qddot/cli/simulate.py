@@ -180,14 +180,6 @@ def simulate(
     raise typer.Exit(0 if verdict.step is None and ledger.drift().acceptable else 1)
 
 
-def _warn_of_loops(loops: int) -> None:
-    """Say that loops of a robot are not part of the motion."""
-    what = "its loop is" if loops == 1 else f"its {loops} loops are"
-    words = f"{what} left open: this is the motion of the tree"
-    hint = "qddot.simulate.MujocoPlant closes them"
-    err.print(style_text(("warning:", "yellow"), f" {words}; {hint}"), soft_wrap=True)
-
-
 def _run_motion(robot: Robot, request: _Request, on_step: OnStep) -> Rollout:
     """The rollout of a request."""
     steps, keep = _count_steps(request.time, request.dt, request.every)

@@ -22,6 +22,9 @@ LAYERS = [
     {"simulate"},
     {"control", "identify"},
     {"verify", "bench"},
+    {"evidence"},
+    {"pipeline"},
+    {"report"},
     {"cli"},
     {"__main__"},
 ]

@@ -29,7 +29,9 @@ __all__ = [
     "NoSupport",
     "NotEnoughMemory",
     "NotIdentifiable",
+    "OpenLoops",
     "QddotError",
+    "RecordError",
     "RedundantConstraints",
     "ShapeMismatch",
     "SingularInertia",
@@ -121,6 +123,14 @@ class DescriptionError(QddotError):
         self.file, self.reason, self.element, self.line = str(file), reason, element, line
         place = self.file if line is None else f"{self.file}:{line}"
         super().__init__(": ".join(filter(None, (place, element, reason))))
+
+
+class RecordError(QddotError):
+    """A file that cannot be used as a record of evidence, and why."""
+
+    def __init__(self, file: str | Path, reason: str) -> None:
+        self.file, self.reason = str(file), reason
+        super().__init__(f"{self.file}: {reason}")
 
 
 class ImpossibleInertia(InvalidModel):
@@ -318,6 +328,20 @@ class WrongType(InvalidArgument, TypeError):
 
 class Unsupported(InvalidArgument):
     """A choice that is sound by itself, but not for this robot, format or other choice."""
+
+
+class OpenLoops(InvalidArgument):
+    """Start states at which a loop of the robot is open: its worst row, and by how much."""
+
+    def __init__(self, model: str, what: str, row: str, gap: float, unit: str) -> None:
+        QddotError.__init__(
+            self,
+            f"{what}: {row!r} of {model!r} is open by {gap:.3g} {unit}. Close the start by "
+            "q0 = qddot.constraints.assemble(robot, q0) and v0 = qddot.constraints."
+            "consistent_velocity(robot, q0, v0); or step the open tree, "
+            "qddot.constraints.with_loops(robot, [])",
+        )
+        self.model, self.what, self.row, self.gap, self.unit = model, what, row, float(gap), unit
 
 
 def _describe_value(x: object) -> str:

@@ -60,6 +60,7 @@ def sheets(data: dict[str, Any]) -> list[Sheet]:
     ]
     made += [
         _scaling_table(data),
+        _log_table(data),
         _rollout_table(data),
         _contact_table(data),
         _law_table(data),
@@ -238,6 +239,23 @@ def _scaling_table(data: dict[str, Any]) -> Sheet:
     columns = ("joints", "operations", "µs a state", "ps an operation")
     text = "Inverse dynamics of chains of revolute joints with random axes and inertias."
     return Sheet("Long chains", text, columns, rows)
+
+
+def _log_table(data: dict[str, Any]) -> Sheet:
+    rows = []
+    for row in data.get("logs", ()):
+        if row["status"] != "ok":
+            rows.append((row["robot"], row["status"], row["reason"], "", ""))
+            continue
+        times = (_format_number(row["us"]), _format_number(row["pinocchio_us"]))
+        rows.append((row["robot"], f"{row['rows']:,}", *times, f"{row['ratio']:.0f}×"))
+    text = (
+        "µs a sample of the torque regressor of a log: blocks of 128 samples that are filled again "
+        "and stay in the cache, as identification reduces them, beside a loop over Pinocchio's "
+        "computeJointTorqueRegressor that stores its results, on one core."
+    )
+    columns = ("robot", "samples", "qddot", "Pinocchio", "ratio")
+    return Sheet("Regressor of a log", text, columns, rows)
 
 
 def _rollout_table(data: dict[str, Any]) -> Sheet:

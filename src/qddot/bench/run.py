@@ -26,6 +26,7 @@ from qddot.bench.contender import (
     ours_single,
 )
 from qddot.bench.laws import LAWS, measure_law
+from qddot.bench.logs import measure_log_regressor
 from qddot.bench.measure import (
     TOLERANCE,
     Clock,
@@ -97,6 +98,7 @@ def benchmark(plan: Plan, on_step: Callable[[str, int, int], None]) -> dict[str,
         "rows": [],
         "threads": [],
         "scaling": [],
+        "logs": [],
         "rollouts": [],
         "contacts": [],
         "laws": [],
@@ -131,6 +133,12 @@ def _list_steps(plan: Plan, subjects: Sequence[Subject], data: dict[str, Any]) -
             "chain of {0} joints",
             _measure_scaling,
             [(n,) for n in plan.settings.chains if scaled],
+        ),
+        (
+            "logs",
+            "{0.title}: regressor of a log",
+            measure_log_regressor,
+            [(s,) for s in subjects if s.kind == "arm" and "torque_regressor" in plan.functions],
         ),
         ("rollouts", "{0}: rollout", measure_rollout, [(title,) for title in plan.rollouts]),
         ("contacts", "quadruped: {0}", measure_contact, [(k,) for k in CONTACTS if plan.rollouts]),

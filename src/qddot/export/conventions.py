@@ -118,6 +118,8 @@ def option_lines(options: Mapping[str, object]) -> list[str]:
         elif name == "prescribed" and isinstance(value, tuple):
             joints = ", ".join(value)
             lines.append(f"prescribed: a is given at {joints}; tau at the other joints")
+        elif name == "actuated" and isinstance(value, tuple):
+            lines.append(f"motors: {', '.join(value)}; tau is zero at all other joints")
         elif name == "axes" and isinstance(value, tuple):
             lines.append(f"axes of the task, in order: {', '.join(value)}")
         elif name == "friction":

@@ -274,8 +274,9 @@ class Robot(CatalogueMethods, _OtherNames):
             self.call(name, q, v) for name in ("mass_matrix_rate", "coriolis_matrix", "bias")
         )
         # the smallest eigenvalue, NaN where M is not finite: the solver may raise there
-        finite = np.isfinite(M).all(axis=(-2, -1))
-        eigenvalues = np.linalg.eigvalsh(np.where(finite[..., None, None], M, 0.0))
+        plain = M.astype(complex if M.dtype.kind == "c" else float)
+        finite = np.isfinite(plain).all(axis=(-2, -1))
+        eigenvalues = np.linalg.eigvalsh(np.where(finite[..., None, None], plain, 0.0))
         smallest = np.where(finite, eigenvalues.min(axis=-1, initial=np.inf), np.nan)
         # residuals: Ṁ − 2C is skew-symmetric, C v + g is the bias
         skew = dM - 2.0 * C

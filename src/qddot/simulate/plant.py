@@ -24,6 +24,7 @@ from qddot.simulate.implicit_torques import (
     largest,
     solve_implicit_torques,
 )
+from qddot.simulate.loops import ClosedLoops
 from qddot.simulate.motion import chart_rate, unalign
 from qddot.spatial.algebra import Force
 from qddot.spatial.scalar import Scalar, less, where
@@ -163,7 +164,7 @@ class ImpactEffect(Protocol):
 
 @dataclass(frozen=True)
 class RobotPlant:
-    """A robot during one step: torques at its start and end, effects and their states, contact.
+    """A robot during one step: torques at its start and end, effects and states, contact, loops.
 
     `implicit` are the torques that depend on the velocity at the end of the step, `sticking` is 1
     at the velocities that friction holds at zero, and `residual` the largest velocity by which
@@ -180,6 +181,7 @@ class RobotPlant:
     sticking: Mapping[int, Scalar] = field(default_factory=dict)
     residual: Scalar = 0.0
     contact: ContactLaw | None = None
+    loops: ClosedLoops | None = None
 
     def torque(self, share: Scalar) -> list[Scalar]:
         """Torques before all effects, a share of the step after its start."""
@@ -237,7 +239,8 @@ class RobotPlant:
         drive = [t - x for t, x in zip(tau, h, strict=True)]
         damping = self._damping() if damped else zeros(model.nv)
         laws, M = self.implicit_torques(q, v), mass_matrix(model, q)
-        solution = solve_implicit_torques(M, v, drive, self.dt, laws, damping)
+        held = self.loops and (self.loops.rows(model, q), self.loops.bias(model, q, v))
+        solution = solve_implicit_torques(M, v, drive, self.dt, laws, damping, held)
         # joints at their stops come to rest by impulses, which move other joints: they do not stick
         sticking = dict(solution.sticking)
         for effect in self.effects:
@@ -280,8 +283,17 @@ class RobotPlant:
         """Rate of the chart velocities at a state."""
         v = unalign(self.model, q, w)
         tau, forces = self.loads(q, v, share)
-        a, _ = solve_accelerations(self.model, q, v, zeros(self.model.nv), tau, forces)
+        a = self._accelerations(self.model, q, v, tau, forces)
         return chart_rate(self.model, q, v, a)
+
+    def _accelerations(
+        self, model: Model, q: Vector, v: Vector, tau: Vector, forces: list[Force]
+    ) -> list[Scalar]:
+        """Accelerations of a model, this one or a heavier one, with its loops closed."""
+        if self.loops:
+            return self.loops.accelerations(model, q, v, mass_matrix(model, q), tau, forces)
+        a, _ = solve_accelerations(model, q, v, zeros(model.nv), tau, forces)
+        return a
 
     def damped_rate(self, q: Vector, w: Vector, dt: Scalar) -> list[Scalar]:
         """The rate with the damping of the model's joints taken at the end of the step.
@@ -298,8 +310,7 @@ class RobotPlant:
             heavier = replace(drive, armature=drive.armature + drive.damping * dt)
             bodies.append(replace(body, joint=replace(body.joint, drivetrain=heavier)))
         heavy = replace(model, bodies=tuple(bodies))
-        a, _ = solve_accelerations(heavy, q, v, zeros(model.nv), rest, forces)
-        return chart_rate(model, q, v, a)
+        return chart_rate(model, q, v, self._accelerations(heavy, q, v, rest, forces))
 
     def equation_of_motion(self, q: Vector, v: Vector, dt: Scalar) -> tuple[Matrix, list[Scalar]]:
         """M + Δt D and τ − C v − g − D v, D the damping of the joints; without it where Δt is 0."""

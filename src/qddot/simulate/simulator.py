@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.compile.kernel import Kernel
-from qddot.errors import InvalidArgument, UnknownName
+from qddot.errors import InvalidArgument, UnknownName, Unsupported
 from qddot.model.model import Model
 from qddot.robot.health import refuse_singular
 from qddot.robot.law import Law, record_law
@@ -20,12 +20,14 @@ from qddot.robot.robot import Robot
 from qddot.simulate.arguments import (
     loop_arguments,
     positive_number,
+    real_array,
     require_samples,
     sample_count,
 )
 from qddot.simulate.batch_parameters import extract_arrays
 from qddot.simulate.feedback import Controller, Sensor
-from qddot.simulate.integrators import find_integrator
+from qddot.simulate.integrators import INTEGRATORS, Integrator, find_integrator
+from qddot.simulate.loops import close_start, find_loops
 from qddot.simulate.plant import (
     ContactLaw,
     ContactLoads,
@@ -96,6 +98,10 @@ class Simulator:
             raise InvalidArgument("on_step", on_step, "it is a function of (name, done, of)")
         samples = sample_count(steps, every)
         require_samples(self.step, samples)
+        if self.step.loops:
+            q0 = real_array("rollout", "q0", q0, (self.robot.nq,), copy=False)
+            v0 = real_array("rollout", "v0", v0, (self.robot.nv,), copy=False)
+            q0, v0 = close_start(self.robot, q0, v0)
         arguments = loop_arguments(
             self.step,
             q0=q0,
@@ -244,6 +250,8 @@ def make_simulator(
         _require_methods("contact", contact, ("step",), accepted)
     # components together
     _check_combination(find_integrator(integrator).name, effects, contact)
+    if robot.model.loops:
+        _check_loops(robot, find_integrator(integrator))
     if robot.singular_joints and not {"inertia", "armature"} & set(names):
         refuse_singular(robot.name, robot.singular_joints, {})
     # the law is recorded; what it senses comes from contact, where there is any
@@ -265,6 +273,7 @@ def make_simulator(
         contact=slotted[2],
         record=bool(record) or recorded,
         array_count=len(arrays),
+        loops=find_loops(robot),
     )
     gains = controller.recorded.gains if controller else {}
     return Simulator(robot, dt, step, tuple(arrays), gains)
@@ -307,6 +316,17 @@ def _check_combination(
         if getattr(effect, "model_damping", False):
             accepted = "implicit_damping has the damping of the model already: damping=False"
             raise InvalidArgument("effect", effect, accepted)
+
+
+def _check_loops(robot: Robot, integrator: Integrator) -> None:
+    """Refuse integrators that cannot keep loops closed."""
+    if integrator.iterates:
+        able = ", ".join(row.name for row in INTEGRATORS.values() if not row.iterates)
+        accepted = (
+            f"the loops of {robot.name!r} are kept closed by {able}; or step the open tree, "
+            "constraints.with_loops(robot, [])"
+        )
+        raise Unsupported("integrator", integrator.name, accepted)
 
 
 @dataclass(frozen=True)

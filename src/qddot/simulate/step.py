@@ -19,6 +19,7 @@ from qddot.simulate.batch_parameters import insert_inputs
 from qddot.simulate.feedback import Controller, Sensor, Shapes
 from qddot.simulate.implicit_torques import largest
 from qddot.simulate.integrators import find_integrator
+from qddot.simulate.loops import ClosedLoops
 from qddot.simulate.motion import align, unalign
 from qddot.simulate.plant import (
     ContactLaw,
@@ -34,6 +35,7 @@ from qddot.spatial.scalar import Scalar, less, where
 
 __all__ = [
     "CLOCK",
+    "LOOPS",
     "Hold",
     "KeyedSource",
     "Step",
@@ -41,6 +43,8 @@ __all__ = [
     "find_kernel",
 ]
 
+LOOPS = "loops"
+"""The residual of loop closures: the largest opening after a step, m or rad."""
 CLOCK = 2
 """The place in the carry of the number of steps since the last sample."""
 Hold = Literal["zero", "linear"]
@@ -68,7 +72,8 @@ class Step:
 
     `parameters` names the constants of the robot that are inputs, `array_count` is the number of
     array parameters of effects, sensors and contact that are. With `record` the states of these
-    are outputs at each sample. `immutable` says that no component can be changed.
+    are outputs at each sample. `loops` are kept closed. `immutable` says that no component can be
+    changed.
     """
 
     model: Model
@@ -81,6 +86,7 @@ class Step:
     contact: ContactLaw | None = None
     record: bool = False
     array_count: int = 0
+    loops: ClosedLoops | None = None
     immutable: bool = field(default=False, compare=False, repr=False)
 
     def evaluate(self, *values: Any) -> list[Any]:
@@ -105,11 +111,16 @@ class Step:
             # joints that stick stay where they are; stops give impulses
             q1, v1 = plant.hold_sticking(q, q1, unalign(model, q1, w1))
             plant, q1, v1 = plant.apply_impulses(q, q1, v1)
+        # loops: the nearest state where they are closed
+        violation: Scalar = 0.0
+        if plant.loops:
+            q1, v1, violation = plant.loops.project(model, q1, v1)
         # states of effects, sensors and contact for the next step
         states_after = [*plant.update_states(q, v, v1), *states_after]
         # residuals of the iterations, the largest so far
-        if len(residuals) < len(self.residual_names):
+        if len(residuals) < len(self.residual_names) - bool(self.loops):
             residuals.append(plant.residual)
+        residuals += [violation] if self.loops else []
         if residuals:
             residuals = [largest(a, b) for a, b in zip(values[CLOCK + 1], residuals, strict=True)]
         return [*q1, *v1, start.clock, *residuals, *(x for state in states_after for x in state)]
@@ -168,6 +179,7 @@ class Step:
             effects=effects,
             states=tuple(states[:first_sensor]),
             contact=contact,
+            loops=self.loops,
         )
         return StepStart(plant, q, v, clock, states, sensor_states)
 
@@ -190,12 +202,13 @@ class Step:
     @cached_property
     def residual_names(self) -> tuple[str, ...]:
         """The iterations of a step whose residual is reported; contact has one in its state."""
+        loops = (LOOPS,) if self.loops else ()
         if self.contact:
-            return ()
+            return loops
         solver = (self.integrator,) if find_integrator(self.integrator).iterates else ()
         implicit = [x for x in self.effects if isinstance(x, ImplicitEffect) and self.model.nv > 1]
         names = {"stops" if isinstance(x, ImpactEffect) else "friction" for x in implicit}
-        return (*solver, *((" and ".join(sorted(names)),) if implicit else ()))
+        return (*solver, *((" and ".join(sorted(names)),) if implicit else ()), *loops)
 
     @property
     def torque_rows(self) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from qddot.algorithms.constraints import ConstraintMobility
 from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.linear import Factor, dot, factorise, solve, solve_lower
 from qddot.algorithms.recursion import Vector, joint_kinematics, zeros
@@ -244,6 +245,7 @@ class _FreeStep:
     factor: Factor
     a: list[Scalar]
     v: list[Scalar]
+    held: ConstraintMobility | None
 
     @staticmethod
     def of(plant: RobotPlant, q: Vector, v: Vector, damped: bool) -> _FreeStep:
@@ -257,7 +259,10 @@ class _FreeStep:
                 M[k][k] = M[k][k] + law.slope * dt
                 rest[k] = rest[k] - law.offset - law.slope * v[k]
         factor = factorise(M)
-        a = solve(factor, rest)
+        a, held = solve(factor, rest), None
+        if plant.loops:
+            held = ConstraintMobility.of(plant.loops.rows(model, q), factor)
+            a = plant.loops.constrain(model, q, v, held, a)
         rates = zip(align(model, q, v), chart_rate(model, q, v, a), strict=True)
         v_free = unalign(model, q, [w + r * dt for w, r in rates])
         return _FreeStep(
@@ -271,11 +276,14 @@ class _FreeStep:
             factor=factor,
             a=a,
             v=v_free,
+            held=held,
         )
 
     def row(self, J: Vector) -> Row:
         """A row of a Jacobian in this step."""
-        return make_row(self.factor, J, self.v)
+        # loops are bilateral rows, which are eliminated: they take away mobility
+        row = make_row(self.factor, self.held.remove_force(J) if self.held else J, self.v)
+        return replace(row, free=dot(J, self.v)) if self.held else row
 
     def unit(self, dof: int, length: float = 1.0) -> list[Scalar]:
         """A Jacobian with one entry."""

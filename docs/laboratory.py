@@ -1,6 +1,7 @@
 """Run the laboratory and write docs/laboratory.md: `python docs/laboratory.py [experiment …]`.
 
-Results are kept in docs/laboratory.json, so that one experiment can be run again by itself.
+Results are kept in docs/laboratory.json, so that one experiment can be run again by itself, also
+on one plant only: `hold:own`.
 """
 
 from __future__ import annotations
@@ -46,11 +47,14 @@ def rows(name: str, kept: dict) -> list[str]:
 
 def main(names: list[str]) -> None:
     """Run the experiments named, all if none is, and write the page."""
-    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    kept: dict = {}
     every = [*laboratory.EXPERIMENTS, "panel"]
-    for name in names or every:
-        for kind in ("own", "mujoco"):
-            kept[f"{name} {kind}"] = measure(name, kind)
+    for asked in names or every:
+        name, _, one = asked.partition(":")
+        for kind in (one,) if one else ("own", "mujoco"):
+            found = measure(name, kind)
+            kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+            kept[f"{name} {kind}"] = found
             KEPT.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
             print(name, kind, kept[f"{name} {kind}"]["label"], flush=True)
     head = PAGE.read_text(encoding="utf-8").split(MARK)[0]

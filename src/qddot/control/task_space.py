@@ -144,12 +144,15 @@ class OperationalSpace(_AtFrame):
 def impedance_damping(
     robot: Robot, q: ArrayLike, frame: str, stiffness: ArrayLike, ratio: float = 1.0
 ) -> np.ndarray:
-    """Damping 2 ζ √(k m) of each axis of a frame, m = 1/(J M⁻¹ Jᵀ)ᵢᵢ the inertia felt there.
+    """Damping 2 ζ √(k m) of each axis of a frame, m the inertia felt there at a pose.
 
-    It is the inertia with the other axes free, the least one: damping for the inertia with the
-    others held is more than sampling at 1 kHz allows about the axes of a light wrist.
+    Along the axes it is Λᵢᵢ, the inertia with the other axes held. About them it is
+    1/(J M⁻¹ Jᵀ)ᵢᵢ, that with the others free: the larger one would need more damping than sampling
+    at 1 kHz allows for a light wrist.
     """
-    felt = 1.0 / np.diag(robot.task_mobility(q, frame, ALIGNED))
+    held = np.diag(robot.task_inertia(q, frame, ALIGNED))
+    free = 1.0 / np.diag(robot.task_mobility(q, frame, ALIGNED))
+    felt = np.concatenate([held[:3], free[3:]])
     return 2.0 * ratio * np.sqrt(np.asarray(stiffness, float) * felt)
 
 

@@ -35,7 +35,9 @@ def main() -> None:
     fit = identify.fit(robot, train, terms, method="feasible")
     print(fit)
     for row in fit.base.rows[:6]:
-        print(f"  {row.name}: {row.value:.4g} ({row.low:.4g} … {row.high:.4g}), model {row.prior:.4g}")
+        print(
+            f"  {row.name}: {row.value:.4g} ({row.low:.4g} … {row.high:.4g}), model {row.prior:.4g}"
+        )
     print(f"  and {len(fit.refused)} parameters without a number, such as {fit.refused[-1]}")
     print(identify.validate(fit, test))
     print(identify.budget(fit))

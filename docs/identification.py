@@ -139,8 +139,8 @@ def coverage(robot: Robot, seeds: int = 50) -> None:
         f"UR10e, 60 s at 500 Hz, bodies ± 15 %, friction, torque noise of 1 % of the ratings,\n"
         f"encoders of 2e-5 rad, {seeds} seeds: true base parameters lie inside their 95 %\n"
         f"intervals in **{cover}** of cases ({plain} with the textbook covariance). On another\n"
-        f"motion, feasible fits of five seeds leave {last} of the torques, the description {first}; all bodies are\n"
-        f"possible in {feasible} of {len(after)}.",
+        f"motion, feasible fits of five seeds leave {last} of the torques,\n"
+        f"the description {first}; all bodies are possible in {feasible} of {len(after)}.",
     )
 
 

@@ -35,13 +35,13 @@ def rows(name: str, kept: dict) -> list[str]:
     plants = ["our plant" if r["plant"] == "own" else "MuJoCo" for r in found]
     lines = [f"| {name} | must be | {' | '.join(plants)} | published |"]
     lines.append("| --- | --- |" + " --- |" * (len(found) + 1))
-    for first in found[0]["measures"]:
-        there = [[m for m in r["measures"] if m["name"] == first["name"]] for r in found]
+    for k, first in enumerate(found[0]["measures"]):
+        there = [r["measures"][k : k + 1] for r in found]
         bound = "" if first["bound"] is None else f"{first['sense']} {first['bound']:g}"
         values = [f"{m[0]['value']:.4g} {m[0]['unit']}".strip() if m else "" for m in there]
         cells = [first["name"].strip(), bound, *values, first["published"] or ""]
         lines.append("| " + " | ".join(cells) + " |")
-    notes = [note for r in found for note in r["notes"]]
+    notes = list(dict.fromkeys(note for r in found for note in r["notes"]))
     return [*lines, "", *(f"    {note}" for note in notes), *([""] if notes else [])]
 
 
@@ -53,10 +53,17 @@ def main(names: list[str]) -> None:
         name, _, one = asked.partition(":")
         for kind in (one,) if one else ("own", "mujoco"):
             found = measure(name, kind)
-            kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+            kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
             kept[f"{name} {kind}"] = found
-            KEPT.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
+            KEPT.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
             print(name, kind, kept[f"{name} {kind}"]["label"], flush=True)
+    write_page()
+
+
+def write_page() -> None:
+    """Write the page from the results that are kept."""
+    every = [*laboratory.EXPERIMENTS, "panel"]
+    kept = json.loads(KEPT.read_text(encoding="utf-8"))
     head = PAGE.read_text(encoding="utf-8").split(MARK)[0]
     tables = [line for name in every if f"{name} own" in kept for line in ["", *rows(name, kept)]]
     PAGE.write_text(head + MARK + "\n".join([*tables]).rstrip() + "\n", encoding="utf-8")

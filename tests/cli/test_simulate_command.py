@@ -243,7 +243,7 @@ def test_mcap_needs_its_package_and_one_trajectory(tmp_path, monkeypatch):
 
 @pytest.fixture
 def small(monkeypatch):
-    if not bench_rollouts._FOLDER.is_dir():
+    if not bench_rollouts.MENAGERIE.is_dir():
         pytest.skip("no folder of Menagerie robots is beside the repository")
     monkeypatch.setattr(bench_rollouts, "_STEPS", 5)
     monkeypatch.setattr(bench_rollouts, "_STATES", 8)
@@ -274,7 +274,7 @@ def test_a_rollout_that_disagrees_is_not_timed(small, monkeypatch):
 
 
 def test_a_robot_that_is_not_there_is_said(monkeypatch, tmp_path):
-    monkeypatch.setattr(bench_rollouts, "_FOLDER", tmp_path)
+    monkeypatch.setattr(bench_rollouts, "MENAGERIE", tmp_path)
     monkeypatch.setitem(bench_rollouts.ROLLOUTS, "UR5e", ("no_such_robot", "x"))
     row = bench_rollouts.measure_rollout(Clock(TINY), "UR5e")
     assert row["status"] == "SKIPPED"

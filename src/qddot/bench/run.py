@@ -25,6 +25,7 @@ from qddot.bench.contender import (
     ours_refilled,
     ours_single,
 )
+from qddot.bench.loop_rollouts import LOOPS, measure_loops
 from qddot.bench.measure import (
     TOLERANCE,
     Clock,
@@ -98,6 +99,7 @@ def benchmark(plan: Plan, on_step: Callable[[str, int, int], None]) -> dict[str,
         "scaling": [],
         "rollouts": [],
         "contacts": [],
+        "loops": [],
     }
     steps = list(_list_steps(plan, subjects, data))
     with fresh_cache():
@@ -132,6 +134,12 @@ def _list_steps(plan: Plan, subjects: Sequence[Subject], data: dict[str, Any]) -
         ),
         ("rollouts", "{0}: rollout", measure_rollout, [(title,) for title in plan.rollouts]),
         ("contacts", "quadruped: {0}", measure_contact, [(k,) for k in CONTACTS if plan.rollouts]),
+        (
+            "loops",
+            "{0}: loops, {1}",
+            measure_loops,
+            [(k, method) for k in LOOPS for method in ("semi_implicit", "rk4") if plan.rollouts],
+        ),
     )
     for _ in range(plan.settings.passes):
         for table, title, measure, each in tables:

@@ -294,7 +294,7 @@ def _contact_table(data: dict[str, Any]) -> Sheet:
 
 
 def _loop_table(data: dict[str, Any]) -> Sheet:
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for row in data.get("loops", ()):
         name = f"{row['robot']}, {row['integrator']}"
         if row["status"] != "ok":

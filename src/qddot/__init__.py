@@ -34,9 +34,11 @@ __version__ = "0.1.0"
 _FUNCTIONS = {"export_c": "export.export_c"}
 _MODULES = {
     "adapt": "engines",
+    "control": "control",
     "engines": "engines",
     "identify": "identify",
     "simulate": "simulate",
+    "so3": "spatial.so3",
     "verify": "verify",
     "writers": "writers",
     **{

@@ -15,6 +15,7 @@ __all__ = [
     "ActuatorsTooFew",
     "BatchMismatch",
     "CannotAssemble",
+    "CannotTrace",
     "CannotWrite",
     "DescriptionError",
     "DoubtfulQuaternion",
@@ -30,6 +31,7 @@ __all__ = [
     "NotIdentifiable",
     "OpenLoops",
     "QddotError",
+    "RecordError",
     "RedundantConstraints",
     "ShapeMismatch",
     "SingularInertia",
@@ -121,6 +123,14 @@ class DescriptionError(QddotError):
         self.file, self.reason, self.element, self.line = str(file), reason, element, line
         place = self.file if line is None else f"{self.file}:{line}"
         super().__init__(": ".join(filter(None, (place, element, reason))))
+
+
+class RecordError(QddotError):
+    """A file that cannot be used as a record of evidence, and why."""
+
+    def __init__(self, file: str | Path, reason: str) -> None:
+        self.file, self.reason = str(file), reason
+        super().__init__(f"{self.file}: {reason}")
 
 
 class ImpossibleInertia(InvalidModel):
@@ -344,6 +354,14 @@ def _describe_value(x: object) -> str:
     except Exception:  # the repr of a foreign object may raise anything
         return f"an object of type {type(x).__name__}"
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+class CannotTrace(QddotError, TypeError):
+    """A function that cannot be recorded as operations: where, why, and what to write instead."""
+
+    def __init__(self, reason: str, place: str = "") -> None:
+        self.reason, self.place = reason, place
+        super().__init__(f"{place}: {reason}" if place else reason)
 
 
 class NotEnoughMemory(QddotError, MemoryError):

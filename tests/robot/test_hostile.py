@@ -6,6 +6,7 @@ import subprocess
 import sys
 import warnings
 
+import mpmath
 import numpy as np
 import pytest
 from native_cases import cold_cache, inputs_of, results, robots, same_bits  # noqa: F401
@@ -252,6 +253,16 @@ def test_terms_at_states_that_are_not_finite_are_nan():
     np.testing.assert_array_equal(
         terms.smallest_eigenvalue[0], np.linalg.eigvalsh(robot.mass_matrix(q[0])).min()
     )
+
+
+def test_terms_of_long_and_exact_numbers():
+    robot, q = qddot.load("planar_2r"), np.array([0.1, 0.2])
+    expected = robot.terms(q, q)
+    for numbers in (q.astype(np.longdouble), np.array([mpmath.mpf(x) for x in q])):
+        found = robot.terms(numbers, numbers)
+        np.testing.assert_allclose(
+            found.smallest_eigenvalue, expected.smallest_eigenvalue, rtol=1e-12
+        )
 
 
 @pytest.mark.parametrize("axes", [np.zeros((2, 2)), [np.arange(3)], [1.0], [{}]])

@@ -33,6 +33,11 @@ _COMMANDS = {
     "integrators": "integrators",
     "simulate": "simulate",
     "identify": "identify",
+    "doctor": "doctor",
+    "pipeline": "pipeline",
+    "evidence": "evidence",
+    "report": "report",
+    "lab": "lab",
     "bench": "bench",
     "cache": "cache",
 }

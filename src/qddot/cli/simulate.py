@@ -14,6 +14,7 @@ from rich.table import Table
 from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.recursion import joint_kinematics
 from qddot.analysis import constraints
+from qddot.cli.recording import RecordOption, open_recorder
 from qddot.cli.terminal import (
     BaseOption,
     CouplingsChoice,
@@ -36,6 +37,7 @@ from qddot.cli.terminal import (
     write_output,
 )
 from qddot.errors import InvalidArgument, UnknownName, count_text
+from qddot.evidence.results import record_motion
 from qddot.model.model import WORLD
 from qddot.plotting import PALETTE, new_figure, save_figure
 from qddot.robot.robot import Robot
@@ -118,6 +120,7 @@ class _Request:
 
 
 def simulate(
+    context: typer.Context,
     robot: RobotArgument = "ur5e",
     time: Annotated[float, typer.Option(help="How long, s.")] = 2.0,
     dt: StepOption = None,
@@ -131,6 +134,7 @@ def simulate(
     ground: GroundOption = False,
     plot: Annotated[Path | None, typer.Option(help="Draw motion and energy here.")] = None,
     save: Annotated[Path | None, typer.Option(help="Keep the motion: .npz or .mcap.")] = None,
+    record: RecordOption = None,
     base: BaseOption = None,
     couplings: CouplingsOption = CouplingsChoice.exact,
     strict: StrictOption = False,
@@ -154,7 +158,7 @@ def simulate(
         ground=ground,
     )
     with errors_as_messages(), progress_bar() as on_step:
-        check_outputs(force, plot, save)
+        check_outputs(force, plot, save, record)
         on_step("load", 0, 1)
         loaded = load_robot(robot, base, couplings, strict, trust)
         on_step("steps", 0, 1)
@@ -162,6 +166,8 @@ def simulate(
         on_step("energy", 0, 1)
         ledger, verdict = energy_ledger(found), found.status.of()
         on_step("files", 0, 1)
+        with open_recorder(context, record, [robot], force, seed) as recorder:
+            record_motion(recorder, found, ledger)
         if plot:
             write_output(plot, lambda draft: _plot_motion(loaded, found, ledger, draft), force)
         if save:
@@ -170,7 +176,7 @@ def simulate(
         print_json(_summary_json(loaded, found, ledger, verdict))
     else:
         _print_motion(loaded, found, ledger, verdict, request)
-    print_written(as_json, plot, save)
+    print_written(as_json, plot, save, record)
     raise typer.Exit(0 if verdict.step is None and ledger.drift().acceptable else 1)
 
 

@@ -15,9 +15,10 @@ from typing import Protocol, runtime_checkable
 
 from qddot.algorithms.hybrid_dynamics import solve_accelerations
 from qddot.algorithms.inverse_dynamics import newton_euler
+from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.mass_matrix import mass_matrix
-from qddot.algorithms.recursion import Matrix, Vector, per_body, zeros
-from qddot.model.model import Model
+from qddot.algorithms.recursion import Matrix, Vector, joint_kinematics, per_body, zeros
+from qddot.model.model import WORLD, Model
 from qddot.simulate.implicit_torques import (
     ImplicitLaw,
     largest,
@@ -31,6 +32,7 @@ from qddot.spatial.scalar import Scalar, less, where
 __all__ = [
     "AfterImpulses",
     "ContactLaw",
+    "ContactLoads",
     "Effect",
     "ElasticEffect",
     "ImpactEffect",
@@ -38,6 +40,7 @@ __all__ = [
     "RobotPlant",
     "StatelessEffect",
     "StepContext",
+    "felt_wrench",
 ]
 
 
@@ -108,6 +111,32 @@ class ElasticEffect(Protocol):
 
     def elastic_energy(self, model: Model, q: Vector, state: Vector) -> Scalar:
         """Energy (J) in its springs."""
+
+
+@runtime_checkable
+class ContactLoads(Protocol):
+    """Something that pushes on bodies, which a sensor of force feels."""
+
+    def contact_loads(self, context: StepContext, state: Vector) -> Sequence[Force]:
+        """Forces on the bodies at the start of a step, in body coordinates."""
+
+
+def felt_wrench(
+    context: StepContext, frame: str, parts: Sequence[tuple[ContactLoads, Vector]]
+) -> list[Scalar]:
+    """Contact wrench [f; n] on the body of a frame, at its origin, in axes of the world.
+
+    `parts` are what pushes, with their states.
+    """
+    model, place = context.model, context.model.frame(frame)
+    if place.body == WORLD:
+        return [0.0] * 6
+    total = Force.zero()
+    for part, state in parts:
+        total = total + part.contact_loads(context, state)[place.body]
+    moment = total.ang - place.placement.p.cross(total.lin)
+    R = world_poses(model, joint_kinematics(model, context.q)[0])[place.body].R
+    return [*R.apply(total.lin), *R.apply(moment)]
 
 
 @dataclass(frozen=True)

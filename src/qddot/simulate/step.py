@@ -16,12 +16,21 @@ from qddot.model.model import Model
 from qddot.model.reframing import condense
 from qddot.robot.native import PARAMETERS
 from qddot.simulate.batch_parameters import insert_inputs
-from qddot.simulate.feedback import Feedback, Sensor, Shapes
+from qddot.simulate.feedback import Controller, Sensor, Shapes
 from qddot.simulate.implicit_torques import largest
 from qddot.simulate.integrators import find_integrator
 from qddot.simulate.loops import ClosedLoops
 from qddot.simulate.motion import align, unalign
-from qddot.simulate.plant import ContactLaw, Effect, ImpactEffect, ImplicitEffect, RobotPlant
+from qddot.simulate.plant import (
+    ContactLaw,
+    ContactLoads,
+    Effect,
+    ImpactEffect,
+    ImplicitEffect,
+    RobotPlant,
+    StepContext,
+    felt_wrench,
+)
 from qddot.spatial.scalar import Scalar, less, where
 
 __all__ = [
@@ -45,8 +54,8 @@ Hold = Literal["zero", "linear"]
 class StepStart:
     """The start of a step: the plant under its torques, the state, and the states of effects.
 
-    `states` belong to effects, sensors and contact, before the step, `sensor_states` to the
-    sensors, after it; `clock` is the number of steps since the last sample, after the step.
+    `states` belong to effects, sensors, the law and contact, before the step, `sensor_states` to
+    sensors and the law, after it; `clock` is the number of steps since the last sample, after it.
     """
 
     plant: RobotPlant
@@ -72,7 +81,7 @@ class Step:
     hold: Hold = "zero"
     effects: tuple[Effect, ...] = ()
     parameters: tuple[str, ...] = ()
-    feedback: Feedback | None = None
+    feedback: Controller | None = None
     sensors: tuple[Sensor, ...] = ()
     contact: ContactLaw | None = None
     record: bool = False
@@ -127,7 +136,7 @@ class Step:
         dt, every, *constants = values[read:]
         model = self.with_parameters(self._loop_model, constants)
         effects, sensors, contact = self.insert_constants(constants)
-        first_sensor, first_contact = len(effects), len(effects) + len(sensors)
+        first_sensor = len(effects)
 
         # torques of the sample, at the start and the end of the step
         tau_start = tau_end = sampled[0]
@@ -142,14 +151,25 @@ class Step:
         # sensors: the state that the law reads
         q_read, v_read = q, v
         sensor_states = []
-        for sensor, state in zip(sensors, states[first_sensor:first_contact], strict=True):
+        for sensor, state in zip(sensors, states[first_sensor:], strict=False):
             q_read, v_read, after = sensor.read(model, q_read, v_read, dt, state)
             sensor_states.append(after)
 
         # feedback: its torque is held during the step
         if self.feedback:
             gains = constants[len(self.parameters) : len(constants) - self.array_count]
-            tau = self.feedback.torque(model, q_read, v_read, sampled[rows:], gains)
+            law, given = self.feedback, sampled[rows:]
+            pairs = [*zip(effects, states, strict=False), (contact, states[-1])]
+            parts: list[tuple[ContactLoads, Vector]] = [
+                (x, state) for x, state in pairs if isinstance(x, ContactLoads)
+            ]
+            context = StepContext(model, q, v, tau_start, dt)
+            frames = law.recorded.frames if law.feels_contact else ()
+            wrenches = [felt_wrench(context, frame, parts) for frame in frames]
+            tau, after = law.command(
+                q_read, v_read, dt, wrenches, given, gains, states[first_sensor + len(sensors)]
+            )
+            sensor_states.append(after)
             tau_start = [a + b for a, b in zip(tau_start, tau, strict=True)]
             tau_end = [a + b for a, b in zip(tau_end, tau, strict=True)]
 
@@ -171,9 +191,10 @@ class Step:
         return self.integrator == "implicit_damping"
 
     @cached_property
-    def components(self) -> tuple[Effect | Sensor | ContactLaw, ...]:
-        """All that has a state: effects, then sensors, then the contact."""
-        return (*self.effects, *self.sensors, *((self.contact,) if self.contact else ()))
+    def components(self) -> tuple[Effect | Sensor | Controller | ContactLaw, ...]:
+        """All that has a state: effects, then sensors, the law, and the contact."""
+        last = [x for x in (self.feedback, self.contact) if x is not None]
+        return (*self.effects, *self.sensors, *last)
 
     @cached_property
     def state_sizes(self) -> list[int]:
@@ -216,7 +237,10 @@ class Step:
         sample_places = (0, 1, *range(CLOCK + 1, CLOCK + 1 + len(residuals)))
         return ScanShapes(
             carry=carry,
-            sampled=(*((m.nv,),) * self.torque_rows, *references.values()),
+            sampled=(
+                *((m.nv,),) * self.torque_rows,
+                *((math.prod(shape),) for shape in references.values()),
+            ),
             constants=((), (), *parameters, *gains.values(), *((),) * self.array_count),
             path_places=(*sample_places, *state_places) if self.record else sample_places,
             end_places=() if self.record else state_places,

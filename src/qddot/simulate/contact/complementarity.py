@@ -30,13 +30,13 @@ from qddot.simulate.contact.cone import (
     make_row,
     sweep,
 )
-from qddot.simulate.contact.gaps import Site, Touch, contact_rows, find_sites
+from qddot.simulate.contact.gaps import Site, Touch, contact_rows, find_sites, push_apart
 from qddot.simulate.contact.penalty import stopped_bodies
 from qddot.simulate.contact.scene import Scene
 from qddot.simulate.implicit_torques import DampingTorque, VelocityConstraint, largest
 from qddot.simulate.motion import advance, align, chart_rate, unalign
-from qddot.simulate.plant import RobotPlant
-from qddot.spatial.algebra import Subspace, Transform, Vec3
+from qddot.simulate.plant import RobotPlant, StepContext
+from qddot.spatial.algebra import Force, Subspace, Transform, Vec3
 from qddot.spatial.scalar import Scalar, less, where
 
 __all__ = ["ComplementarityContact", "Impulses"]
@@ -117,6 +117,17 @@ class ComplementarityContact:
     def initial_state(self, model: Model) -> list[float]:
         """No impulses before the first step."""
         return [0.0] * self.state_size(model)
+
+    def contact_loads(self, context: StepContext, state: Vector) -> list[Force]:
+        """Forces on the bodies in the step before, in body coordinates."""
+        model = context.model
+        poses = world_poses(model, joint_kinematics(model, context.q)[0])
+        touches = [site.find(poses) for site in self.sites(model)]
+        forces = []
+        for k, touch in enumerate(touches):
+            force = Vec3(*(x / context.dt for x in state[3 * k : 3 * k + 3]))
+            forces.append(poses[touch.first].R.apply_transpose(force))
+        return push_apart(model, touches, forces)
 
     def step(
         self, plant: RobotPlant, q: Vector, v: Vector, state: Vector, damped: bool

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 import qddot
 from qddot import bench
+from qddot.bench import loop_rollouts
 from qddot.bench import rollouts as bench_rollouts
 from qddot.bench.goals import judge_goals
 from qddot.bench.measure import Clock
@@ -243,12 +244,16 @@ def test_mcap_needs_its_package_and_one_trajectory(tmp_path, monkeypatch):
 
 @pytest.fixture
 def small(monkeypatch):
-    if not bench_rollouts._FOLDER.is_dir():
+    if not bench_rollouts.MENAGERIE.is_dir():
         pytest.skip("no folder of Menagerie robots is beside the repository")
     monkeypatch.setattr(bench_rollouts, "_STEPS", 5)
     monkeypatch.setattr(bench_rollouts, "_STATES", 8)
     monkeypatch.setattr(bench_rollouts, "_FEW", 4)
     monkeypatch.setattr(bench_rollouts, "_LARGE", 16)
+    four_bar = {"four_bar": loop_rollouts.LOOPS["four_bar"]}
+    monkeypatch.setattr("qddot.bench.run.LOOPS", four_bar)
+    monkeypatch.setattr(loop_rollouts, "_STATES", 8)
+    monkeypatch.setattr(loop_rollouts, "_FEW", 4)
 
 
 def test_a_rollout_is_measured_beside_mujoco(small):
@@ -263,6 +268,12 @@ def test_a_rollout_is_measured_beside_mujoco(small):
     assert verdict.worst == ("UR5e rollout", row["ratio"])
     assert "| UR5e | 6 | 8 × 5 |" in bench.page(data)
     assert json.loads(json.dumps(data["rollouts"])) == data["rollouts"]
+    # loops are closed here, and nearly so there
+    assert [row["integrator"] for row in data["loops"]] == ["semi_implicit", "rk4"]
+    for row in data["loops"]:
+        assert row["status"] == "ok", row
+        assert row["gap"] < 1e-9 < row["mujoco_gap"] < 1e-3
+    assert "| four_bar, rk4 | 8 × 20 |" in bench.page(data)
 
 
 def test_a_rollout_that_disagrees_is_not_timed(small, monkeypatch):
@@ -274,7 +285,7 @@ def test_a_rollout_that_disagrees_is_not_timed(small, monkeypatch):
 
 
 def test_a_robot_that_is_not_there_is_said(monkeypatch, tmp_path):
-    monkeypatch.setattr(bench_rollouts, "_FOLDER", tmp_path)
+    monkeypatch.setattr(bench_rollouts, "MENAGERIE", tmp_path)
     monkeypatch.setitem(bench_rollouts.ROLLOUTS, "UR5e", ("no_such_robot", "x"))
     row = bench_rollouts.measure_rollout(Clock(TINY), "UR5e")
     assert row["status"] == "SKIPPED"

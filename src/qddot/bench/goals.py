@@ -104,6 +104,12 @@ def _contact_figure(kind: str, field: str) -> Callable[[dict[str, Any]], Measure
     return measurements
 
 
+def _loop_ratios(data: dict[str, Any]) -> Measurements:
+    for row in data.get("loops", ()):
+        if row["status"] == "ok":
+            yield f"{row['robot']} loops, {row['integrator']}", row["ratio"]
+
+
 def _log_ratios(data: dict[str, Any]) -> Measurements:
     """Ratios of the regressors of logs."""
     for row in data.get("logs", ()):
@@ -190,6 +196,7 @@ GOALS = (
     ),
     Goal("penalty contact, mujoco.rollout", 5.0, _contact_figure("penalty", "ratio")),
     Goal("complementarity, mujoco.rollout", 1.0, _contact_figure("complementarity", "ratio")),
+    Goal("closed loops, mujoco.rollout", 10.0, _loop_ratios),
     Goal("two threads, one, rollout", 1.8, _rollout_figure("two_ratio")),
     Goal("time per operation on chains", 2.0, _largest_spread, least=False),
     Goal("cold compile, UR5", 0.5, _cold_compiles([], ["UR5"]), least=False, unit=" s"),

@@ -25,7 +25,16 @@ from qddot.simulate.contact import ComplementarityContact, PenaltyContact, Plane
 from qddot.simulate.rollout import Rollout
 from qddot.simulate.simulator import rollout
 
-__all__ = ["CONTACTS", "ROLLOUTS", "measure_contact", "measure_rollout"]
+__all__ = [
+    "CONTACTS",
+    "MENAGERIE",
+    "ROLLOUTS",
+    "Case",
+    "compare_times",
+    "measure_contact",
+    "measure_rollout",
+    "run_in_one_thread",
+]
 
 ROLLOUTS = {
     "UR5e": ("universal_robots_ur5e", "ur5e"),
@@ -34,7 +43,7 @@ ROLLOUTS = {
 }
 """Robots of Menagerie by title: folder and file."""
 
-_FOLDER = Path(__file__).resolve().parents[4] / "shared" / "menagerie"
+MENAGERIE = Path(__file__).resolve().parents[4] / "shared" / "menagerie"
 _FEET = Scene(
     planes=[Plane()],
     spheres=[Sphere(f"{leg}_foot", 0.02) for leg in ("FL", "FR", "RL", "RR")],
@@ -55,14 +64,20 @@ _FEW = 16
 
 
 @dataclass(frozen=True)
-class _Case:
-    """A robot here and there, and the states to start from."""
+class Case:
+    """A robot here and there, the states to start from, and another number of steps if any."""
 
     robot: Robot
     model: Any
     adapter: engines.Adapter
     q: np.ndarray
     v: np.ndarray
+    fewer: int | None = None
+
+    @property
+    def steps(self) -> int:
+        """Steps that a run takes."""
+        return self.fewer or _STEPS
 
     @property
     def ours(self) -> Callable[..., Rollout]:
@@ -75,14 +90,14 @@ class _Case:
         first = self.ours()
         return partial(self.ours, out=(first.q, first.v))
 
-    def of(self, states: int) -> _Case:
+    def of(self, states: int) -> Case:
         """The same from this number of states: the first of them, or all again and again."""
         shapes = (states, self.q.shape[1]), (states, self.v.shape[1])
         return replace(self, q=np.resize(self.q, shapes[0]), v=np.resize(self.v, shapes[1]))
 
     def turn(self, engine: str, run: Callable[[], Any]) -> Contender:
         """A run of an engine from all states."""
-        return Contender(engine, "", len(self.q) * _STEPS, run, lambda: ())
+        return Contender(engine, "", len(self.q) * self.steps, run, lambda: ())
 
 
 def measure_rollout(clock: Clock, title: str) -> dict[str, Any]:
@@ -93,7 +108,7 @@ def measure_rollout(clock: Clock, title: str) -> dict[str, Any]:
 
         # the MJCF of a robot: in the folder beside the repository, or of mujoco-menagerie
         folder, name = ROLLOUTS[title]
-        beside = _FOLDER / f"{folder}__{name}.xml"
+        beside = MENAGERIE / f"{folder}__{name}.xml"
         file = beside if beside.is_file() else locate_robot(folder)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -104,12 +119,12 @@ def measure_rollout(clock: Clock, title: str) -> dict[str, Any]:
         model.opt.integrator, model.opt.timestep = mujoco.mjtIntegrator.mjINT_EULER, _STEP
         rng = np.random.default_rng(0)
         q, v = robot.random(rng, _STATES), 0.1 * rng.normal(size=(_STATES, robot.nv))
-        case = _Case(robot, model, engines.mujoco(robot, model, check=False), q, v)
+        case = Case(robot, model, engines.mujoco(robot, model, check=False), q, v)
     except (QddotError, ImportError, OSError) as error:
         return {**row, "status": "SKIPPED", "reason": " ".join(str(error).split())}
     row |= {"nv": case.robot.nv, "states": len(case.q), "integrator": _SAME}
     few = case.of(_FEW)
-    with _one_thread(few) as engine:
+    with run_in_one_thread(few) as engine:
         found, expected = case.of(3).ours(), engine()[:3]
         there = found.q[:, 1:], found.v[:, 1:]
         apart = difference(_in_mujoco(case, *there), _state_views(case, expected))
@@ -135,14 +150,14 @@ def measure_rollout(clock: Clock, title: str) -> dict[str, Any]:
     return {
         **row,
         "apart": apart,
-        **_compare_times(mine, theirs),
+        **compare_times(mine, theirs),
         "two_states": len(large.q),
         "two_us": 1e6 * second,
         "two_ratio": first / second,
     }
 
 
-def _compare_times(mine: float, theirs: float) -> dict[str, float]:
+def compare_times(mine: float, theirs: float) -> dict[str, float]:
     """The measurements of seconds a step here and there."""
     return {
         "us": 1e6 * mine,
@@ -152,18 +167,18 @@ def _compare_times(mine: float, theirs: float) -> dict[str, float]:
     }
 
 
-def _in_mujoco(case: _Case, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _in_mujoco(case: Case, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return case.adapter.to_q(q), case.adapter.to_v(q, v)
 
 
-def _state_views(case: _Case, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _state_views(case: Case, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Positions and velocities in MuJoCo's state, after the time."""
     nq, nv = case.model.nq, case.model.nv
     return state[..., 1 : 1 + nq], state[..., 1 + nq : 1 + nq + nv]
 
 
 @contextmanager
-def _one_thread(case: _Case, **inputs: np.ndarray) -> Iterator[Any]:
+def run_in_one_thread(case: Case, **inputs: np.ndarray) -> Iterator[Any]:
     """A call of mujoco.rollout in this thread, into arrays that are used again."""
     import mujoco
     from mujoco import rollout as rollouts
@@ -173,11 +188,11 @@ def _one_thread(case: _Case, **inputs: np.ndarray) -> Iterator[Any]:
     for target, x in zip(_state_views(case, start), _in_mujoco(case, case.q, case.v), strict=True):
         target[:] = x
     data = mujoco.MjData(case.model)
-    state = np.empty((len(start), _STEPS, size))
+    state = np.empty((len(start), case.steps, size))
     with rollouts.Rollout(nthread=0) as runner:
 
         def run() -> np.ndarray:
-            runner.rollout(case.model, data, start, nstep=_STEPS, state=state, **inputs)
+            runner.rollout(case.model, data, start, nstep=case.steps, state=state, **inputs)
             return state
 
         yield run
@@ -214,10 +229,10 @@ def measure_contact(clock: Clock, kind: str) -> dict[str, Any]:
     model = spec.compile()
     model.opt.timestep = _STEP
     model.dof_frictionloss[:], model.dof_damping[:] = 0.0, 0.0
-    case = _Case(robot, model, engines.mujoco(robot, model, check=False), q, v)
+    case = Case(robot, model, engines.mujoco(robot, model, check=False), q, v)
     few = case.of(_FEW)
     controls = np.tile(home[7:], (len(few.q), _STEPS, 1))
-    with _one_thread(few, control=controls) as engine, one_core():
+    with run_in_one_thread(few, control=controls) as engine, one_core():
         found, stands = ours(), engine()
         turns = case.turn("qddot", ours), few.turn("MuJoCo", engine)
         mine, theirs = clock.time_interleaved(
@@ -227,7 +242,7 @@ def measure_contact(clock: Clock, kind: str) -> dict[str, Any]:
         "contact": kind,
         "states": len(q),
         "steps": _STEPS,
-        **_compare_times(mine, theirs),
+        **compare_times(mine, theirs),
         "height": float(found.q[:_FEW, -1, 2].mean()),
         "mujoco_height": float(_state_views(case, stands)[0][:, -1, 2].mean()),
     }

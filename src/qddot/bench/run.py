@@ -27,6 +27,7 @@ from qddot.bench.contender import (
 )
 from qddot.bench.laws import LAWS, measure_law
 from qddot.bench.logs import measure_log_regressor
+from qddot.bench.loop_rollouts import LOOPS, measure_loops
 from qddot.bench.measure import (
     TOLERANCE,
     Clock,
@@ -101,6 +102,7 @@ def benchmark(plan: Plan, on_step: Callable[[str, int, int], None]) -> dict[str,
         "logs": [],
         "rollouts": [],
         "contacts": [],
+        "loops": [],
         "laws": [],
     }
     steps = list(_list_steps(plan, subjects, data))
@@ -142,6 +144,12 @@ def _list_steps(plan: Plan, subjects: Sequence[Subject], data: dict[str, Any]) -
         ),
         ("rollouts", "{0}: rollout", measure_rollout, [(title,) for title in plan.rollouts]),
         ("contacts", "quadruped: {0}", measure_contact, [(k,) for k in CONTACTS if plan.rollouts]),
+        (
+            "loops",
+            "{0}: loops, {1}",
+            measure_loops,
+            [(k, method) for k in LOOPS for method in ("semi_implicit", "rk4") if plan.rollouts],
+        ),
         ("laws", "UR5: {0} law", measure_law, [(name,) for name in LAWS if plan.rollouts]),
     )
     for _ in range(plan.settings.passes):

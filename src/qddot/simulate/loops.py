@@ -34,7 +34,7 @@ __all__ = ["ClosedLoops", "close_start", "find_loops"]
 START = 1e-6
 """How far (m, rad; m/s, rad/s) a start may be open: what the digits of a file leave."""
 _SINGLE_START = 1e-4
-_ITERATIONS = 3
+_ITERATIONS = 4
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,8 @@ class ClosedLoops:
 
     Accelerations are those with multipliers, M q̈ + h = τ + Jᵀ λ with J q̈ + J̇ v = 0. At the end
     of the step q and v are projected on closure in the metric of M: so many `iterations` of
-    Newton's method, with J of the first and of the last one, then J v = 0.
+    Newton's method, the last one with J of its own and those before with J and M of the start of
+    the step, which are at hand; then J v = 0.
     """
 
     loops: tuple[Loop, ...]
@@ -77,15 +78,14 @@ class ClosedLoops:
         return [a + b for a, b in zip(free, held.least_motion(opening), strict=True)]
 
     def project(
-        self, model: Model, q: Vector, v: Vector
+        self, model: Model, start: Vector, q: Vector, v: Vector
     ) -> tuple[list[Scalar], list[Scalar], Scalar]:
-        """The nearest closed state, and by how much (m, rad) its loops are still open."""
-        mass: Factor = factorise(mass_matrix(model, q))
+        """The closed state nearest to the end of a step, and how far (m, rad) it is still open."""
+        mass: Factor = factorise(mass_matrix(model, start))
         kept, q1 = independent_rows(model, self.loops), list(q)
-        held = ConstraintMobility.of(self.rows(model, q1), mass)
+        held = ConstraintMobility.of(self.rows(model, start), mass)
         for k in range(self.iterations):
-            # openings are small: the Jacobian of the start is good enough, but for the last step
-            if k and k == self.iterations - 1:
+            if k == self.iterations - 1:
                 held = ConstraintMobility.of(self.rows(model, q1), mass)
             phi = constraint_residual(model, q1, constraints=self.loops)
             q1 = integrate(model, q1, held.least_motion([-phi[k] for k in kept]))

@@ -239,7 +239,9 @@ class RobotPlant:
         drive = [t - x for t, x in zip(tau, h, strict=True)]
         damping = self._damping() if damped else zeros(model.nv)
         laws, M = self.implicit_torques(q, v), mass_matrix(model, q)
-        held = self.loops and (self.loops.rows(model, q), self.loops.bias(model, q, v))
+        held = None
+        if self.loops:
+            held = self.loops.rows(model, q), self.loops.bias(model, q, v)
         solution = solve_implicit_torques(M, v, drive, self.dt, laws, damping, held)
         # joints at their stops come to rest by impulses, which move other joints: they do not stick
         sticking = dict(solution.sticking)

@@ -114,7 +114,7 @@ class Step:
         # loops: the nearest state where they are closed
         violation: Scalar = 0.0
         if plant.loops:
-            q1, v1, violation = plant.loops.project(model, q1, v1)
+            q1, v1, violation = plant.loops.project(model, q, q1, v1)
         # states of effects, sensors and contact for the next step
         states_after = [*plant.update_states(q, v, v1), *states_after]
         # residuals of the iterations, the largest so far

@@ -28,6 +28,7 @@ LAYERS = [
 UPWARD = {
     ("qddot.robot.robot", "qddot.simulate.rollout"),
     ("qddot.robot.robot", "qddot.export.export_c"),
+    ("qddot.robot.robot", "qddot.analysis.inverse_kinematics"),
 }
 RANK = {name: i for i, layer in enumerate(LAYERS) for name in layer}
 MOST_FILE_LINES = 400

@@ -48,6 +48,8 @@ from qddot.spatial.algebra import Transform
 if TYPE_CHECKING:
     import casadi
 
+    from qddot.analysis.inverse_kinematics import InverseKinematics
+
 __all__ = ["Robot", "RobotLimits", "Terms", "Wrench", "load", "with_marked_rows"]
 
 
@@ -242,7 +244,7 @@ class Robot(CatalogueMethods, _OtherNames):
         """Joints along which nothing beyond them has inertia."""
         return singular_joints(self.model)
 
-    @property
+    @cached_property
     def limits(self) -> RobotLimits:
         """Bounds of q (`lower`, `upper`, nq) and of v (`velocity`, `effort`, nv), else ±inf."""
         return robot_limits(self.model)
@@ -452,6 +454,14 @@ class Robot(CatalogueMethods, _OtherNames):
         from qddot.simulate.rollout import rollout
 
         return rollout(self, q0, v0, tau, **choices)
+
+    def inverse_kinematics(
+        self, frame: str, pose: ArrayLike, q0: ArrayLike | None = None, **choices: Any
+    ) -> InverseKinematics:
+        """Configurations that bring a frame to a pose; see `qddot.inverse_kinematics`."""
+        from qddot.analysis.inverse_kinematics import inverse_kinematics
+
+        return inverse_kinematics(self, frame, pose, q0, **choices)
 
     def with_payload(
         self,

@@ -20,7 +20,7 @@ LAYERS = [
     {"export", "analysis"},
     {"engines", "writers"},
     {"simulate"},
-    {"verify", "bench"},
+    {"verify", "bench", "view"},
     {"cli"},
     {"__main__"},
 ]
@@ -29,6 +29,8 @@ UPWARD = {
     ("qddot.robot.robot", "qddot.simulate.rollout"),
     ("qddot.robot.robot", "qddot.export.export_c"),
     ("qddot.robot.robot", "qddot.analysis.inverse_kinematics"),
+    ("qddot.robot.robot", "qddot.view.pictures"),
+    ("qddot.robot.robot", "qddot.view.browser"),
 }
 RANK = {name: i for i, layer in enumerate(LAYERS) for name in layer}
 MOST_FILE_LINES = 400

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 from qddot.algorithms.configuration import integrate
@@ -66,21 +67,26 @@ def inverse_kinematics_step(
     *,
     frame: str,
     task: Task,
+    joints: Sequence[str] | None = None,
 ) -> tuple[list[Scalar], list[Scalar]]:
     """The error of a frame at q, and the configuration one Levenberg–Marquardt step further.
 
     The step is Jᵀ (J Jᵀ + λ)⁻¹ e with λ = e² + a little (Sugihara 2011, equation 23 with unit
     weights): never longer than half a radian or metre, and quadratic near a solution. A joint at
     a limit that the error pushes against takes no part in it (two-metric projection, Bertsekas
-    1982); what still passes a limit stops there. `lower` and `upper` are bounds of q (nq).
+    1982); what still passes a limit stops there. `lower` and `upper` are bounds of q (nq); only
+    `joints` move, all where none are named.
     """
     rows = task_rows(task)
     error = pose_error(frame_pose(model, q, frame=frame), target)
     e = error[rows]
     J = frame_jacobian(model, q, frame=frame, reference="local")[rows]
-    # joints that are held at a limit
+    # joints that do not move, and those that are held at a limit
     for body in model.independent:
-        if body.joint.kind.quaternion is None and body.joint.kind.nv == 1:
+        if joints is not None and body.joint.name not in joints:
+            for row in J:
+                row[body.iv] = [0.0] * body.joint.kind.nv
+        elif body.joint.kind.quaternion is None and body.joint.kind.nv == 1:
             i, k = body.iq.start, body.iv.start
             push = dot([row[k] for row in J], e)
             room = where(less(push, 0.0), q[i] - lower[i], upper[i] - q[i])

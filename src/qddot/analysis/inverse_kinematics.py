@@ -61,6 +61,7 @@ def inverse_kinematics(
     q0: ArrayLike | None = None,
     *,
     task: Task = "pose",
+    joints: Sequence[str] | None = None,
     tolerance: float = 1e-6,
     iterations: int = 32,
     restarts: int = 16,
@@ -71,9 +72,10 @@ def inverse_kinematics(
 
     `pose` is a 4×4 matrix in the world; with task="position" it is a point (3), with
     task="orientation" a rotation matrix (3×3). `q0` is the start (nq), by default the middle of
-    the limits. Leading axes of both are batch and broadcast: many targets, many starts, or both.
-    A problem that is not solved to `tolerance` (m and rad) after `iterations` starts again at a
-    random configuration, up to `restarts` times, and keeps its best. Loops are left open.
+    the limits. Only `joints` move, all of them unless they are named. Leading axes of `pose` and
+    `q0` are batch and broadcast: many targets, many starts, or both. A problem that is not solved
+    to `tolerance` (m and rad) after `iterations` starts again at a random configuration, up to
+    `restarts` times, and keeps its best. Loops are left open.
     """
     start, target, batch = _validate(robot, frame, pose, q0, task)
     for name, value, least in (("iterations", iterations, 1), ("restarts", restarts, 0)):
@@ -85,7 +87,10 @@ def inverse_kinematics(
     lower, upper = (bounds.lower, bounds.upper) if limits else np.full((2, robot.nq), np.inf)
     lower = lower if limits else -upper
     generator = np.random.default_rng(rng)
-    problem = _Problem(robot.model.digest, frame, task, robot.model)
+    moving = None if joints is None else tuple(joints)
+    for name in moving or ():
+        robot.model.body_of_joint(name)
+    problem = _Problem(robot.model.digest, frame, task, moving, robot.model)
     count = math.prod(batch)
     require_batch("inverse_kinematics", batch, 8 * (4 * robot.nq + 32))
     q = np.ascontiguousarray(np.broadcast_to(start, (*batch, robot.nq)).reshape(count, robot.nq))
@@ -95,9 +100,8 @@ def inverse_kinematics(
     # an attempt: rounds of iterations on the problems that are left
     left = np.arange(count)
     for attempt in range(restarts + 1):
-        if attempt:
-            q = robot.random(generator, len(left))
-        running, at = left, np.clip(q, lower, upper)
+        running = left
+        at = np.clip(_restart(robot, moving, q[left], generator) if attempt else q, lower, upper)
         attempts[left], used[left] = attempt + 1, 0
         seen, miss = at.copy(), np.full((len(running), 2), np.inf)
         for done in range(0, iterations, _ROUND):
@@ -162,6 +166,17 @@ def _middle(robot: Robot) -> np.ndarray:
     return np.where(bounded, middle, robot.neutral())
 
 
+def _restart(
+    robot: Robot, joints: Sequence[str] | None, q: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Random configurations, the same as before where joints do not move."""
+    fresh = robot.random(rng, len(q))
+    for body in robot.model.independent:
+        if joints is not None and body.joint.name not in joints:
+            fresh[:, body.iq] = q[:, body.iq]
+    return fresh
+
+
 def _merit(miss: np.ndarray) -> np.ndarray:
     """Square of both errors together."""
     return np.asarray((miss * miss).sum(axis=-1))
@@ -174,6 +189,7 @@ class _Problem:
     digest: str
     frame: str
     task: Task
+    joints: tuple[str, ...] | None
     model: Model = field(compare=False)
 
     def step(
@@ -182,7 +198,14 @@ class _Problem:
         """One iteration on plain numbers: configuration, the best so far and its errors."""
         target = Transform(Mat3(*(Vec3(*row[:3]) for row in T[:3])), Vec3(*(r[3] for r in T[:3])))
         error, moved = inverse_kinematics_step(
-            self.model, q, target, lower, upper, frame=self.frame, task=self.task
+            self.model,
+            q,
+            target,
+            lower,
+            upper,
+            frame=self.frame,
+            task=self.task,
+            joints=self.joints,
         )
         # the errors that the task asks for
         wanted, none = range(6)[task_rows(self.task)], 0.0 * q[0]
@@ -222,7 +245,7 @@ def _compile_loop(problem: _Problem) -> tuple[Kernel, ScanShapes]:
     carry: tuple[tuple[int, ...], ...] = ((n,), (n,), (2,))
     shapes = ScanShapes(carry, ((),), ((4, 4), (n,), (n,)), path_places=(), end_places=(0, 1, 2))
     doc = f"Damped least squares for the {problem.task} of {problem.frame}."
-    key = repr((problem.digest, problem.frame, problem.task))
+    key = repr((problem.digest, problem.frame, problem.task, problem.joints))
     source = KernelSource(
         "inverse_kinematics", doc, problem.step, shapes.inputs, carry, key, shapes
     )

@@ -463,6 +463,18 @@ class Robot(CatalogueMethods, _OtherNames):
 
         return inverse_kinematics(self, frame, pose, q0, **choices)
 
+    def plot(self, q: ArrayLike | None = None, **choices: Any) -> Any:
+        """A matplotlib figure of the robot; see `qddot.view.plot_robot`."""
+        from qddot.view.pictures import plot_robot
+
+        return plot_robot(self, q, **choices)
+
+    def view(self, motion: Any = None, **choices: Any) -> Any:
+        """The robot in the browser, until it is closed; see `qddot.view.show_robot`."""
+        from qddot.view.browser import show_robot
+
+        return show_robot(self, motion, **choices)
+
     def with_payload(
         self,
         frame: str,

@@ -32,6 +32,7 @@ _COMMANDS = {
     "size": "size",
     "integrators": "integrators",
     "simulate": "simulate",
+    "view": "view",
     "bench": "bench",
     "cache": "cache",
 }

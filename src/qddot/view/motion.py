@@ -12,6 +12,7 @@ import numpy as np
 
 from qddot.errors import DescriptionError, InvalidArgument, ShapeMismatch
 from qddot.robot.robot import Robot
+from qddot.view.coordinates import start_configuration
 
 __all__ = ["Motion", "as_motion", "read_motion", "sweep_motion"]
 
@@ -153,7 +154,7 @@ def _read_mcap(file: Path) -> dict[str, np.ndarray]:
 
 def sweep_motion(robot: Robot, seconds: float = 2.0, rate: float = 30.0) -> Motion:
     """Each joint in turn through half its range and back: what there is to see of a robot."""
-    start = robot.configurations.get("home", robot.neutral())
+    start = start_configuration(robot)
     lower, upper = np.maximum(robot.limits.lower, -1.0), np.minimum(robot.limits.upper, 1.0)
     n, rows = max(2, round(seconds * rate)), []
     for body in robot.model.independent:

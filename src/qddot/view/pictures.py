@@ -54,7 +54,7 @@ class RobotPicture:
             X = np.eye(4) if body == WORLD else poses[body]
             world = corners @ X[:3, :3].T + X[:3, 3]
             normals = np.cross(world[:, 1] - world[:, 0], world[:, 2] - world[:, 0])
-            # matplotlib sorts triangles by their middles only, so the far side of a part is left out
+            # matplotlib sorts triangles by their middles only: leave the far side of a part out
             if rgba[3] == 1.0:
                 near = normals @ self._camera > 0.0
                 world, normals = world[near], normals[near]

@@ -39,6 +39,7 @@ _FUNCTIONS = {
 }
 _MODULES = {
     "adapt": "engines",
+    "view": "view",
     "engines": "engines",
     "simulate": "simulate",
     "verify": "verify",

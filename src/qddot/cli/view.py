@@ -53,7 +53,7 @@ def view(
 ) -> None:
     """See a robot in the browser: move it, drag its tool, watch torques, play motions."""
     # viser takes a second to import
-    from qddot.view.browser import View, export_page
+    from qddot.view.browser import export_page, open_view
 
     with errors_as_messages():
         check_outputs(force, export)
@@ -66,7 +66,7 @@ def view(
             print_written(as_json, page)
             return
         other = load_robot(ghost, base, couplings, strict, trust) if ghost else None
-        shown = View(loaded, ghost=other, motion=motion, host=host, port=port)
+        shown = open_view(loaded, motion, ghost=other, host=host, port=port)
     for line in shown.scene.geometry.missing[:5]:
         err.print(style_text(("not shown: ", "yellow"), line))
     if as_json:

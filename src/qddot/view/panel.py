@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +13,7 @@ from qddot.view.coordinates import sliders_from_coordinates
 from qddot.view.motion import Motion
 from qddot.view.readings import Readings, torque_bars
 from qddot.view.scene import OVERLAYS, TOOL_ELLIPSOIDS, quaternions
-
-if TYPE_CHECKING:
-    from qddot.view.browser import View
+from qddot.view.session import View
 
 __all__ = ["Panel"]
 
@@ -123,10 +121,9 @@ class Panel:
             if event.client is not None:
                 prescribed = "position" if task.value == "position" else "pose"
                 view.drag_tool(self._gizmo.wxyz, self._gizmo.position, prescribed)
-
-        @self._gizmo.on_drag_end
-        def _(_: Any) -> None:
-            self._place_gizmo()
+                # what is out of reach is let go of where the tool stopped
+                if event.phase == "end":
+                    self._place_gizmo()
 
         @self._ellipsoid.on_update
         def _(_: Any) -> None:

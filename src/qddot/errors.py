@@ -322,7 +322,10 @@ def _describe_value(x: object) -> str:
     shape = getattr(x, "shape", ())
     if isinstance(shape, tuple) and shape:
         return f"an array of shape {shape}"
-    text = " ".join(repr(x).split())
+    try:
+        text = " ".join(repr(x).split())
+    except Exception:  # the repr of a foreign object may raise anything
+        return f"an object of type {type(x).__name__}"
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 

@@ -129,9 +129,11 @@ def test_a_method_hands_large_batches_on(monkeypatch):
 
 
 LONG = """
-    import sys
+    import signal
     import numpy as np
     import qddot
+    # a background job of a shell ignores interrupts, and so would its children
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     robot = qddot.load("planar_2r")
     short = robot.rollout([0.1, 0.2], [0, 0], dt=1e-4, steps=100)
     robot.mass_matrix(robot.random(0, 3))

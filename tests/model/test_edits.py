@@ -159,6 +159,10 @@ def test_an_impossible_payload_is_an_error_of_health(load):
         ("tool", "heavy"),
         ("tool", None),
         ("tool", [1.0]),
+        ("tool", object()),
+        ("tool", float),
+        ("tool", 10**400),
+        ("tool", 10**5000),
         ("tool", 1.0, (0, 0)),
         ("tool", 1.0, 3.0),
         ("tool", 1.0, (0, 0, math.nan)),
@@ -170,6 +174,12 @@ def test_an_impossible_payload_is_an_error_of_health(load):
 def test_bad_payloads(load, arguments):
     with pytest.raises(qddot.QddotError):
         load(*ARM).with_payload(*arguments)
+
+
+@pytest.mark.parametrize("gravity", [(0, 0, 10**400), (0, 0, -(10**5000)), (0, 0, object())])
+def test_bad_gravity(load, gravity):
+    with pytest.raises(qddot.QddotError):
+        load(*ARM).with_gravity(gravity)
 
 
 def test_unknown_frame_says_what_is_close(load):

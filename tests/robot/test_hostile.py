@@ -241,3 +241,29 @@ def test_dask_arrays_take_no_results():
         [sys.executable, "-c", DASK], capture_output=True, text=True, timeout=120, check=False
     )
     assert done.stdout.count("refused") == 8, done.stderr
+
+
+def test_terms_at_states_that_are_not_finite_are_nan():
+    robot = qddot.load("planar_2r")
+    q = np.array([[0.1, 0.2], [np.nan, 0.0], [0.0, np.inf]])
+    terms = robot.terms(q, np.zeros(2))
+    assert np.isfinite(terms.smallest_eigenvalue[0])
+    assert np.isnan(terms.smallest_eigenvalue[1:]).all()
+    np.testing.assert_array_equal(
+        terms.smallest_eigenvalue[0], np.linalg.eigvalsh(robot.mass_matrix(q[0])).min()
+    )
+
+
+@pytest.mark.parametrize("axes", [np.zeros((2, 2)), [np.arange(3)], [1.0], [{}]])
+def test_axes_that_are_arrays_are_refused(axes):
+    robot = qddot.load("planar_2r")
+    with pytest.raises(qddot.QddotError, match="axes"):
+        robot.operational_space([0.1, 0.2], [0, 0], robot.frame_names[-1], axes=axes)
+
+
+@pytest.mark.parametrize("rate", [10**400, -1, np.nan, np.inf])
+def test_stabilisation_that_is_no_rate_is_refused(rate):
+    robot = qddot.load("four_bar")
+    still = np.zeros(robot.nv)
+    with pytest.raises(qddot.QddotError, match="stabilisation"):
+        robot.constrained_dynamics(robot.neutral(), still, still, stabilisation=rate)

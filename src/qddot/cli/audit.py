@@ -1,4 +1,4 @@
-"""`qddot audit`: is the model right? Hypotheses on every link, rank_findings by evidence."""
+"""`qddot audit`: is the model right? Hypotheses on every link, ranked by evidence."""
 
 from __future__ import annotations
 

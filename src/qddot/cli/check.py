@@ -95,4 +95,4 @@ def _print_checks(robot: Robot, results: list[Check], states: int, seed: int) ->
         if r.detail and r.passed is not True:
             out.print(style_text((r.name, "red"), f": {r.detail}"))
     print_findings([f for f in robot.health if f.severity == "warning"])
-    out.print(style_text(("not judge_goals:", "dim"), f" {_NOT_JUDGED}"), soft_wrap=True)
+    out.print(style_text(("not judged:", "dim"), f" {_NOT_JUDGED}"), soft_wrap=True)

@@ -38,6 +38,17 @@ _ROTATION = (
 )
 
 
+def _is_scalar(x: Any) -> bool:
+    """Whether arithmetic with floats works: on numbers, symbols; not on whole ones beyond those."""
+    if isinstance(x, np.ndarray | type):
+        return False
+    try:
+        0.5 * x + 0.5
+    except Exception:  # of a foreign object's own operators
+        return False
+    return True
+
+
 def parse_scalars(what: str, values: Any, count: int, order: str = "") -> list[Scalar]:
     """Scalars, `count` of them, from a sequence or array, NumPy's own as Python numbers."""
     try:
@@ -46,8 +57,7 @@ def parse_scalars(what: str, values: Any, count: int, order: str = "") -> list[S
         given = []
     single = (isinstance(x, np.generic | np.ndarray) and x.ndim == 0 for x in given)
     scalars = [x.item() if alone else x for x, alone in zip(given, single, strict=True)]
-    foreign = (str, bytes, list, tuple, dict, np.ndarray, type(None))
-    if len(scalars) != count or any(isinstance(x, foreign) for x in scalars):
+    if len(scalars) != count or not all(map(_is_scalar, scalars)):
         raise InvalidArgument(
             what, values, f"needs {count} number{'s' if count > 1 else ''}{order}"
         )

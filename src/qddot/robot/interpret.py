@@ -6,7 +6,7 @@ one scalar for each coordinate. For a batch that scalar is an array over the lea
 
 from __future__ import annotations
 
-import numbers
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any
@@ -129,7 +129,10 @@ _LISTS: dict[str, tuple[str, Callable[[Any], bool]]] = {
         "(frame, reference)",
         lambda x: isinstance(x, tuple) and len(x) == 2 and all(isinstance(y, str) for y in x),
     ),
-    "axes": (f"axes, {', '.join(TASK_AXES)}", TASK_AXES.__contains__),
+    "axes": (
+        f"axes, {', '.join(TASK_AXES)}",
+        lambda x: isinstance(x, str) and x in TASK_AXES,
+    ),
     "prescribed": ("names of joints", lambda x: isinstance(x, str)),
     "constraints": ("constraints, Loop or Contact", lambda x: isinstance(x, Loop | Contact)),
 }
@@ -151,7 +154,8 @@ def _normalise_option(option: str, value: Any) -> Any:
     if option == "stabilisation":
         if value is None:
             return None
-        if not (isinstance(value, numbers.Real) and 0.0 <= float(value) < float("inf")):
+        real = isinstance(value, int | float | np.integer | np.floating)
+        if not (real and 0 <= value <= sys.float_info.max):
             raise InvalidArgument(option, value, "it is a rate in 1/s, zero or more")
         return float(value)
     if option == "friction":

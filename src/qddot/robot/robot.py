@@ -271,6 +271,10 @@ class Robot(CatalogueMethods, _OtherNames):
         dM, C, h = (
             self.call(name, q, v) for name in ("mass_matrix_rate", "coriolis_matrix", "bias")
         )
+        # the smallest eigenvalue, NaN where M is not finite: the solver may raise there
+        finite = np.isfinite(M).all(axis=(-2, -1))
+        eigenvalues = np.linalg.eigvalsh(np.where(finite[..., None, None], M, 0.0))
+        smallest = np.where(finite, eigenvalues.min(axis=-1, initial=np.inf), np.nan)
         # residuals: Ṁ − 2C is skew-symmetric, C v + g is the bias
         skew = dM - 2.0 * C
         Cv = np.einsum("...ij,...j->...i", C, np.asarray(v))
@@ -280,7 +284,7 @@ class Robot(CatalogueMethods, _OtherNames):
             g,
             h,
             symmetry=_max_magnitude(M - M.swapaxes(-1, -2), 2),
-            smallest_eigenvalue=np.linalg.eigvalsh(M).min(axis=-1, initial=np.inf),
+            smallest_eigenvalue=smallest,
             skewness=_max_magnitude(0.5 * (skew + skew.swapaxes(-1, -2)), 2),
             consistency=_max_magnitude(Cv + g - h, 1),
         )

@@ -43,7 +43,7 @@ def row_names(constraints: Iterable[Loop | Contact]) -> tuple[str, ...]:
 
 
 def require_finite(name: str, x: ArrayLike) -> np.ndarray:
-    """An argument as an array of as_floats, all finite."""
+    """An argument as an array of floats, all finite."""
     array = as_floats(name, x)
     if not np.isfinite(array).all():
         raise InvalidArgument(name, x, "it needs finite numbers")

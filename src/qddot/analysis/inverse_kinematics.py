@@ -16,6 +16,7 @@ from qddot.algorithms.linear import dot
 from qddot.compile.ir.scan import ScanShapes
 from qddot.compile.kernel import Kernel, KernelSource, compile_kernel
 from qddot.compile.runtime.chunks import run_batch
+from qddot.display import Readable
 from qddot.errors import InvalidArgument, ShapeMismatch, Unsupported
 from qddot.memory import require_batch
 from qddot.model.model import Model
@@ -31,8 +32,8 @@ _ROUND = 8
 _TARGETS: dict[str, tuple[int, ...]] = {"pose": (4, 4), "position": (3,), "orientation": (3, 3)}
 
 
-@dataclass(frozen=True)
-class InverseKinematics:
+@dataclass(frozen=True, repr=False)
+class InverseKinematics(Readable):
     """Configurations that bring a frame to its targets, and by how much they miss them.
 
     `position_error` is in metres, `orientation_error` in radians, each zero where the task does

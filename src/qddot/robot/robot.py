@@ -18,6 +18,7 @@ from qddot.compile.kernel import Kernel
 from qddot.compile.runtime.chunks import run_batch
 from qddot.compile.runtime.gufunc import aligned_zeros
 from qddot.compile.runtime.results import validate_out
+from qddot.display import Readable, html_table, latex_matrix, text_table
 from qddot.errors import InvalidArgument, Unsupported, WrongType, count_text
 from qddot.loaders import load_model
 from qddot.loaders.description import Base, Couplings
@@ -52,9 +53,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Robot", "RobotLimits", "Terms", "Wrench", "load", "with_marked_rows"]
 
+_MOST_IN_LATEX = 8
 
-@dataclass(frozen=True)
-class Terms:
+
+@dataclass(frozen=True, repr=False)
+class Terms(Readable):
     """The terms of M a + C v + g = τ at a state, with residuals that vanish if they are right.
 
     `symmetry` is max |M − Mᵀ|, `smallest_eigenvalue` that of M, `skewness` the largest entry of
@@ -69,6 +72,13 @@ class Terms:
     smallest_eigenvalue: np.ndarray
     skewness: np.ndarray
     consistency: np.ndarray
+
+    def _repr_latex_(self) -> str | None:
+        """M, C and g of one state of a small robot; None leaves it to the table."""
+        if self.M.ndim != 2 or len(self.M) > _MOST_IN_LATEX:
+            return None
+        parts = (f"{name} = {latex_matrix(getattr(self, name))}" for name in ("M", "C", "g"))
+        return r"$\displaystyle " + r" \quad ".join(parts) + "$"
 
 
 def load(
@@ -186,6 +196,24 @@ class Robot(CatalogueMethods, _OtherNames):
         m = self.model
         bodies = count_text(m.nb, "body", "bodies")
         return f"<Robot {m.name!r}: {bodies}, nq={m.nq}, nv={m.nv}, {float(m.mass):.4g} kg>"
+
+    def __str__(self) -> str:
+        return f"{self!r}\n{text_table(*self._joint_rows())}"
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._joint_rows(), caption=repr(self).strip("<>"))
+
+    def _joint_rows(self) -> tuple[list[str], list[list[str]]]:
+        """Heads and rows of a table with a joint a line."""
+        rows = []
+        for body in self.model.bodies:
+            joint, limits = body.joint, body.joint.limits
+            bounds = [limits.lower, limits.upper, limits.velocity, limits.effort]
+            shown = [f"{x:.4g}" if np.isfinite(x) else "" for x in bounds]
+            rows.append(
+                [joint.name, joint.kind.name, body.name, f"{body.inertia.mass:.4g}", *shown]
+            )
+        return ["joint", "kind", "body", "kg", "from", "to", "speed", "effort"], rows
 
     @property
     def name(self) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.compile.runtime.chunks import run_scan
+from qddot.display import Readable
 from qddot.errors import InvalidArgument, ShapeMismatch
 from qddot.robot.health import refuse_singular
 from qddot.robot.interpret import batch_shape
@@ -38,8 +40,8 @@ OnStep = Callable[[str, int, int], None]
 """Told the name of a step, how much is done, and of how much."""
 
 
-@dataclass(frozen=True)
-class Rollout:
+@dataclass(frozen=True, repr=False)
+class Rollout(Readable):
     """Trajectories of a batch: the last axes of q and v are time and coordinate.
 
     `memories` are what effects, sensors and contact keep at the end, `history` the same at each
@@ -61,6 +63,18 @@ class Rollout:
     misses: np.ndarray | None = None
     native: bool = False
     every: int = 1
+
+    def plot(self, robot: Robot | None = None, **choices: Any) -> Any:
+        """A matplotlib figure of the motion over time; see `qddot.view.plot_motion`."""
+        from qddot.view.pictures import plot_motion
+
+        return plot_motion(self, robot, **choices)
+
+    def animate(self, file: str | Path, robot: Robot | None = None, **choices: Any) -> Path:
+        """Write the motion as a .gif or .mp4; see `qddot.view.animate_motion`."""
+        from qddot.view.pictures import animate_motion
+
+        return animate_motion(self, file, robot, **choices)
 
     @property
     def finite(self) -> np.ndarray:

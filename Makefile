@@ -47,7 +47,7 @@ $(INTERPRETER):
 	$(PYTHON) -m venv .venv
 
 .venv/demo.stamp: $(INTERPRETER) pyproject.toml constraints.txt
-	$(INSTALL) -e .
+	$(INSTALL) -e ".[symbolic,view]"
 	touch $@
 
 .venv/test.stamp: $(INTERPRETER) pyproject.toml constraints.txt

@@ -74,10 +74,10 @@ def derive(
     as_json: JsonOption = False,
 ) -> None:
     """Derive the equations of motion by Euler–Lagrange; exit code 1 if their proof fails."""
-    # SymPy takes half a second to import
-    from qddot.analysis import lagrange
-
     with errors_as_messages():
+        # SymPy takes half a second to import
+        from qddot.analysis import lagrange
+
         check_outputs(force, file)
         loaded = _lock_joints(load_robot(robot, base, couplings, strict, trust), lock or [])
         kept = None if symbols is None else [s for s in symbols.replace(",", " ").split() if s]

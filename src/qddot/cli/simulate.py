@@ -13,6 +13,7 @@ from rich.table import Table
 
 from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.recursion import joint_kinematics
+from qddot.cli.states import STATE_HELP, parse_configuration, write_motion_table
 from qddot.cli.terminal import (
     BaseOption,
     CouplingsChoice,
@@ -34,7 +35,7 @@ from qddot.cli.terminal import (
     style_text,
     write_output,
 )
-from qddot.errors import InvalidArgument, UnknownName, count_text
+from qddot.errors import InvalidArgument, count_text
 from qddot.model.model import WORLD
 from qddot.plotting import PALETTE, new_figure, save_figure
 from qddot.robot.robot import Robot
@@ -71,9 +72,7 @@ TorqueOption = Annotated[
     str | None,
     typer.Option(help="Held throughout, N m or N: one for all joints, one a joint, or gravity."),
 ]
-StateOption = Annotated[
-    str, typer.Option(help="Where it starts, at rest: random, neutral, or a name of the file.")
-]
+StateOption = Annotated[str, typer.Option(help=f"Where it starts, at rest: {STATE_HELP}.")]
 FrictionOption = Annotated[
     bool, typer.Option("--friction", help="With the losses and springs of its joints.")
 ]
@@ -125,7 +124,7 @@ def simulate(
     stops: StopsOption = True,
     ground: GroundOption = False,
     plot: Annotated[Path | None, typer.Option(help="Draw motion and energy here.")] = None,
-    save: Annotated[Path | None, typer.Option(help="Keep the motion: .npz or .mcap.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Keep the motion: .npz, .mcap or .csv.")] = None,
     base: BaseOption = None,
     couplings: CouplingsOption = CouplingsChoice.exact,
     strict: StrictOption = False,
@@ -149,7 +148,7 @@ def simulate(
         if plot:
             write_output(plot, lambda draft: _plot_motion(loaded, found, ledger, draft), force)
         if save:
-            write_output(save, lambda draft: save_trajectory(loaded, found, draft), force)
+            write_output(save, lambda draft: _save_motion(loaded, found, draft), force)
     _warn_of_loops(loaded)
     if as_json:
         print_json(_summary_json(loaded, found, ledger, verdict))
@@ -157,6 +156,15 @@ def simulate(
         _print_motion(loaded, found, ledger, verdict, asked)
     print_written(as_json, plot, save)
     raise typer.Exit(0 if verdict.step is None and ledger.drift().acceptable else 1)
+
+
+def _save_motion(robot: Robot, found: Rollout, file: Path) -> None:
+    """Write a motion in the format that the end of the file's name says."""
+    if file.suffix == ".csv":
+        arrays = {"q": found.q, "v": found.v, "tau": np.broadcast_to(found.tau, found.v[1:].shape)}
+        write_motion_table(robot, file, time=found.time, **arrays)
+    else:
+        save_trajectory(robot, found, file)
 
 
 def _run_motion(robot: Robot, asked: _Asked, on_step: OnStep) -> Rollout:
@@ -245,12 +253,7 @@ def _raise_above_ground(robot: Robot, scene: Scene, q: np.ndarray) -> np.ndarray
 
 def _start_configuration(robot: Robot, state: str, seed: int) -> np.ndarray:
     """The configuration to start from."""
-    named = {"neutral": robot.neutral(), **robot.configurations}
-    if state == "random":
-        return robot.random(seed)
-    if state not in named:
-        raise UnknownName("state", state, ("random", *named), robot.name)
-    return named[state]
+    return parse_configuration(robot, "--state", state, seed)
 
 
 def _joint_torques(robot: Robot, q: np.ndarray, text: str | None) -> np.ndarray | None:

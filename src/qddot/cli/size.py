@@ -41,7 +41,7 @@ def size(
     robot: RobotArgument = "ur5e",
     payload: Annotated[float, typer.Option(help="Mass of the payload in kg.")] = 0.0,
     frame: Annotated[
-        str | None, typer.Option(help="Where the payload is; the last frame of the robot.")
+        str | None, typer.Option(help="Where the payload is; the end of the chain.")
     ] = None,
     com: Annotated[str, typer.Option(help="Its centre of mass in that frame, x,y,z.")] = "0,0,0",
     speed: Annotated[
@@ -56,6 +56,9 @@ def size(
         str | None, typer.Option(help="Of the motors, kg m², if the description has none.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the answer into this file.")] = None,
+    friction: Annotated[
+        bool, typer.Option("--friction", help="With damping, friction and springs of the file.")
+    ] = False,
     base: BaseOption = None,
     couplings: CouplingsOption = CouplingsChoice.exact,
     strict: StrictOption = False,
@@ -79,6 +82,7 @@ def size(
                 seed,
                 None if rotor_inertia is None else _parse_numbers("--rotor-inertia", rotor_inertia),
                 on_step,
+                friction,
             )
         if plot:
             write_output(plot, lambda draft: sizing.plot(loaded, answer, draft), force)

@@ -190,8 +190,8 @@ def test_pictures(arm, tmp_path):
     arm.plot([0.3, 0.4]).savefig(tmp_path / "robot.png")
     figure = qddot.view.plot_motion(rollout)
     assert [axes.get_ylabel() for axes in figure.axes][:2] == [
-        "position, rad or m",
-        "velocity, rad/s or m/s",
+        "position, rad",
+        "velocity, rad/s",
     ]
     assert all(axes.get_legend() for axes in figure.axes)
     file = qddot.view.animate_motion(rollout, tmp_path / "motion.gif", fps=10)

@@ -148,7 +148,7 @@ def _is_mjcf(file: Path) -> bool:
 
 def _summary_page(source: str, match: str, entries: list[AuditEntry]) -> str:
     command = f"qddot audit {source}" + (f' --match "{match}"' if match != "*" else "")
-    return markdown_page("Audit of public robots", f"{command} --page …", entries)
+    return markdown_page(f"{command} --page …", entries)
 
 
 def _apply_fixes(result: Audit, fix: Path | None, force: bool) -> str | None:

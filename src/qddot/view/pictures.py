@@ -18,7 +18,7 @@ from qddot.robot.robot import Robot
 from qddot.view.geometry import Part, robot_geometry
 from qddot.view.motion import as_motion
 
-__all__ = ["RobotPicture", "animate_motion", "plot_motion", "plot_robot"]
+__all__ = ["RobotPicture", "animate_motion", "frame_axes", "plot_motion", "plot_robot"]
 
 _LIGHT = np.array([0.4, -0.6, 0.7]) / math.sqrt(0.4**2 + 0.6**2 + 0.7**2)
 _MOST_TRIANGLES = 6000
@@ -104,7 +104,7 @@ def plot_robot(
         RobotPicture(robot, axes, opacity).draw(state)
         for state, opacity in zip(states, np.linspace(1.0, 0.25, len(states))[::-1], strict=True)
     ]
-    _frame_axes(axes, np.concatenate(shown).reshape(-1, 3))
+    frame_axes(axes, np.concatenate(shown).reshape(-1, 3))
     axes.set_title(robot.name)
     return figure
 
@@ -131,7 +131,7 @@ def _new_axes(size: float, elevation: float, azimuth: float) -> tuple[Any, Any]:
     return figure, axes
 
 
-def _frame_axes(axes: Any, points: np.ndarray) -> None:
+def frame_axes(axes: Any, points: np.ndarray) -> None:
     """Limits of the axes around points, one scale for all three, and a floor below them."""
     low, high = points.min(axis=0), points.max(axis=0)
     middle, half = 0.5 * (low + high), 0.5 * float((high - low).max()) or 0.5
@@ -169,9 +169,13 @@ def plot_motion(
     rows = [k for k, name in enumerate(names) if _is_wanted(name, joints)]
     if joints is not None and not rows:
         raise InvalidArgument("plot: joints", list(joints), f"the joints are {', '.join(names)}")
-    panels = [("position, rad or m", moved.positions), ("velocity, rad/s or m/s", moved.v)]
+    # units: those of angles where all joints turn
+    turning = [x for b in robot.model.independent for x in b.joint.kind.angular]
+    angles = all(turning[k] for k in rows)
+    units = ("rad", "rad/s", "N m") if angles else ("rad or m", "rad/s or m/s", "N m or N")
+    panels = [(f"position, {units[0]}", moved.positions), (f"velocity, {units[1]}", moved.v)]
     if moved.tau is not None:
-        panels.append(("torque, N m or N", moved.tau))
+        panels.append((f"torque, {units[2]}", moved.tau))
     figure = new_figure(9.0, 1.0 + 2.3 * len(panels))
     all_axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
     styles = ("-", "--", ":", "-.")
@@ -246,7 +250,7 @@ def animate_motion(
     every = np.concatenate(
         [picture.draw(q).reshape(-1, 3) for q in states[:: max(1, len(states) // 12)]]
     )
-    _frame_axes(axes, every)
+    frame_axes(axes, every)
     title = axes.set_title(moved.robot.name)
 
     def write(draft: Path) -> None:

@@ -87,7 +87,10 @@ def inverse_kinematics(
     bounds = robot.limits
     lower, upper = (bounds.lower, bounds.upper) if limits else np.full((2, robot.nq), np.inf)
     lower = lower if limits else -upper
-    generator = np.random.default_rng(rng)
+    try:
+        generator = np.random.default_rng(rng)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgument("rng", rng, "it is a seed or a np.random.Generator") from error
     moving = None if joints is None else tuple(joints)
     for name in moving or ():
         robot.model.body_of_joint(name)
@@ -120,9 +123,14 @@ def inverse_kinematics(
         if not left.size:
             break
     angle = 2.0 * np.arcsin(np.clip(0.5 * error[:, 1], 0.0, 1.0))
-    converged = (error <= tolerance).all(axis=1)
-    parts = (error[:, 0], angle, converged, used, attempts)
-    return InverseKinematics(best.reshape(*batch, robot.nq), *(x.reshape(batch) for x in parts))
+    return InverseKinematics(
+        q=best.reshape(*batch, robot.nq),
+        position_error=error[:, 0].reshape(batch),
+        orientation_error=angle.reshape(batch),
+        converged=(error <= tolerance).all(axis=1).reshape(batch),
+        iterations=used.reshape(batch),
+        attempts=attempts.reshape(batch),
+    )
 
 
 def _validate(
@@ -146,8 +154,10 @@ def _validate(
             raise InvalidArgument(f"inverse_kinematics: {name}", "NaN or inf", "it must be finite")
     target = np.zeros((*given.shape[: given.ndim - len(core)], 4, 4))
     target[..., range(4), range(4)] = 1.0
-    place = {"pose": np.s_[:, :], "position": np.s_[:3, 3], "orientation": np.s_[:3, :3]}[task]
-    target[(..., *place)] = given
+    if task == "position":
+        target[..., :3, 3] = given
+    else:
+        target[..., : core[0], : core[1]] = given
     R = target[..., :3, :3]
     if task != "position" and (
         np.abs(R @ R.swapaxes(-1, -2) - np.eye(3)).max(initial=0.0) > 1e-6
@@ -233,7 +243,8 @@ def _iterate(
     constants = (arrays[3].transpose(1, 2, 0), *(list(x) for x in arrays[4:]))
     with np.errstate(all="ignore"):
         for _ in range(steps):
-            flat = problem.step(*(list(x.T) for x in carry), 0.0, *constants)
+            q, best, miss = (list(x.T) for x in carry)
+            flat = problem.step(q, best, miss, 0.0, *constants)
             rows = np.stack([np.broadcast_to(x, len(carry[0])) for x in flat], axis=-1)
             carry = np.split(rows, [n, 2 * n], axis=-1)
     return tuple(carry)

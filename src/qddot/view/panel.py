@@ -31,6 +31,8 @@ class Panel:
         self.view, self.gui = view, view.server.gui
         self.full_torque = True
         self._plot: Any = None
+        self._gizmo: Any = None
+        self._ellipsoid: Any = None
         robot = view.robot
         # the joints that have motors: a free base has none
         driven = [b for b in robot.model.independent if not b.joint.kind.floats]
@@ -90,7 +92,6 @@ class Panel:
         moving = [f.name for f in view.robot.model.frames if f.body != WORLD]
         if view.tool is None or not moving:
             gui.add_markdown("Nothing moves.")
-            self._gizmo = self._ellipsoid = None
             return
         frame = gui.add_dropdown("frame", moving, initial_value=view.tool)
         drag = gui.add_checkbox("drag it", False, hint="pull the tool; joints follow")

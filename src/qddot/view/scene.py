@@ -160,10 +160,9 @@ class RobotScene:
 
     def mark_center_of_mass(self, point: np.ndarray, ground: float, visible: bool) -> None:
         """A ball at the centre of mass, and a line down to the ground."""
-        ball, line = self._overlays.get("centre of mass", (None, None))
-        if ball is None and not visible:
+        if "centre of mass" not in self._overlays and not visible:
             return
-        if ball is None:
+        if "centre of mass" not in self._overlays:
             ball = self._scene.add_icosphere(
                 f"{self._root}/centre of mass", radius=0.018 * self.size, color=(201, 162, 39)
             )
@@ -174,6 +173,7 @@ class RobotScene:
                 thickness=0.004 * self.size,
             )
             self._overlays["centre of mass"] = [ball, line]
+        ball, line = self._overlays["centre of mass"]
         ball.visible = line.visible = visible
         ball.position = point
         line.points = np.array([[point, [point[0], point[1], ground]]], dtype=np.float32)

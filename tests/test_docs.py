@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -84,3 +85,21 @@ def test_the_site_has_every_page_and_every_picture():
     for file in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
         named = re.findall(r"(?:\]\(|src=\")([\w/.-]+\.(?:png|gif))", file.read_text("utf-8"))
         assert all((file.parent / name).is_file() for name in named), file
+
+
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("[0-9]*.py"))
+
+
+@pytest.mark.parametrize("script", NOTEBOOKS, ids=lambda file: file.stem)
+def test_notebooks_run_and_are_those_of_their_scripts(script, tmp_path):
+    result = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert result.returncode == 0, result.stderr
+    # the notebook has the code of the script, with what it shows
+    cells = json.loads(script.with_suffix(".ipynb").read_text("utf-8"))["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    text = script.read_text("utf-8")
+    assert all(part in text for part in code)
+    assert len(code) == len(re.findall(r"^# %%$", text, re.M))
+    assert any(cell.get("outputs") for cell in cells)

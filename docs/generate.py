@@ -49,6 +49,7 @@ MODULES = (
     "trajectory",
     "sizing",
     "simulate",
+    "identify",
     "adapt",
     "writers",
 )

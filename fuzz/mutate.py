@@ -178,7 +178,9 @@ def _move(root: Element, rng: random.Random) -> None:
     if not parent.children:
         return
     child = parent.children.pop(rng.randrange(len(parent.children)))
-    rng.choice(_all(root)).children.append(child)
+    # an element that was repeated stands in several places
+    inside = {id(e) for e in _all(child)}
+    rng.choice([e for e in _all(root) if id(e) not in inside]).children.append(child)
 
 
 def _nest(root: Element, rng: random.Random) -> None:

@@ -20,13 +20,14 @@ LAYERS = [
     {"export", "analysis"},
     {"engines", "writers"},
     {"simulate"},
+    {"identify"},
     {"verify", "bench", "view"},
     {"cli"},
     {"__main__"},
 ]
 # methods of Robot that call what is built on robots, imported when they are called
 UPWARD = {
-    ("qddot.robot.robot", "qddot.simulate.rollout"),
+    ("qddot.robot.robot", "qddot.simulate.simulator"),
     ("qddot.robot.robot", "qddot.export.export_c"),
     ("qddot.robot.robot", "qddot.analysis.inverse_kinematics"),
     ("qddot.robot.robot", "qddot.view.pictures"),

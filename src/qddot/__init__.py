@@ -41,6 +41,7 @@ _MODULES = {
     "adapt": "engines",
     "view": "view",
     "engines": "engines",
+    "identify": "identify",
     "simulate": "simulate",
     "verify": "verify",
     "writers": "writers",
@@ -62,7 +63,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """What is imported when it is first asked for: modules such as `qddot.simulate`, functions."""
+    """Import a module such as `qddot.simulate`, or a function, when it is first used."""
     if name in _MODULES:
         return importlib.import_module(f"qddot.{_MODULES[name]}")
     if name in _FUNCTIONS:

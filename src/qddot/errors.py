@@ -27,6 +27,7 @@ __all__ = [
     "NoEquilibrium",
     "NoSupport",
     "NotEnoughMemory",
+    "NotIdentifiable",
     "QddotError",
     "RedundantConstraints",
     "ShapeMismatch",
@@ -35,6 +36,7 @@ __all__ = [
     "UnknownArgument",
     "UnknownName",
     "Unsupported",
+    "UnusableLog",
     "WrongType",
     "combination",
     "control_character",
@@ -396,3 +398,19 @@ class DoubtfulQuaternion(QddotError):
             f"the quaternion of joint {joint!r} is doubtful: {reason}; {side} has it as ({order}). "
             "If it is meant, make the adapter with check=False"
         )
+
+
+class UnusableLog(QddotError):
+    """A log of a robot that cannot be read or repaired: the file and the reason."""
+
+    def __init__(self, source: str | Path, reason: str) -> None:
+        self.source, self.reason = str(source), reason
+        super().__init__(f"{self.source}: {reason}")
+
+
+class NotIdentifiable(QddotError):
+    """A question that the data cannot answer: what was asked, why not, and the remedy."""
+
+    def __init__(self, what: str, reason: str, remedy: str) -> None:
+        self.what, self.reason, self.remedy = what, reason, remedy
+        super().__init__(f"{what} cannot be identified: {reason}; {remedy}")

@@ -6,17 +6,19 @@ the comparison comes before the allocation.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib
 import math
 import os
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 from qddot.errors import NotEnoughMemory
 
-__all__ = ["SMALL", "available_memory", "require_batch", "require_memory"]
+__all__ = ["SMALL", "available_memory", "require_batch", "require_memory", "total_memory"]
 
 SMALL = 64 * 2**20
 """Bytes below which no question is asked."""
@@ -52,31 +54,42 @@ def require_batch(purpose: str, batch: tuple[int, ...], bytes_a_state: int) -> N
 def available_memory() -> int | None:
     """Bytes that can be taken without swapping, by the tightest limit; None where unknown."""
     if sys.platform == "win32":
-        return _windows_memory()
-    limits = (_system_memory(), *_group_memory(), _address_space())
+        return _windows_memory("available_physical")
+    groups = (most - used for most, used in _group_memory())
+    limits = (_system_memory(), *groups, _address_space())
     return min((max(0, x) for x in limits if x is not None), default=None)
+
+
+@cache
+def total_memory() -> int | None:
+    """Bytes that this process could ever have, by the tightest limit; None where unknown."""
+    if sys.platform == "win32":
+        return _windows_memory("total_physical")
+    limits = (_pages("SC_PHYS_PAGES"), *(most for most, _ in _group_memory()))
+    return min((x for x in limits if x is not None), default=None)
 
 
 def _system_memory() -> int | None:
     """Memory of the machine: MemAvailable on Linux, else its free or all pages."""
-    try:
+    # only Linux has the file, and not every kernel the line
+    with contextlib.suppress(OSError, ValueError, IndexError):
         for line in (_PROC / "meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):
                 return 1024 * int(line.split()[1])
-    except (OSError, ValueError, IndexError):
-        pass
-    for pages in ("SC_AVPHYS_PAGES", "SC_PHYS_PAGES"):
-        try:
-            found = os.sysconf(pages) * os.sysconf("SC_PAGE_SIZE")
-        except (AttributeError, OSError, ValueError):
-            continue
-        if found > 0:
-            return found
-    return None
+    return _pages("SC_AVPHYS_PAGES") or _pages("SC_PHYS_PAGES")
 
 
-def _group_memory() -> list[int]:
-    """Memory that the control groups of this process, of either version, leave of their limits."""
+def _pages(count: str) -> int | None:
+    """Bytes of a count of pages that the system knows by this name."""
+    try:
+        found = os.sysconf(count) * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return None
+    return found if found > 0 else None
+
+
+def _group_memory() -> list[tuple[int, int]]:
+    """Limits of the control groups of this process, of either version, and bytes used of them."""
     try:
         lines = (_PROC / "self" / "cgroup").read_text().splitlines()
     except OSError:
@@ -96,23 +109,24 @@ def _group_memory() -> list[int]:
         # a group is bounded by all groups it is part of
         for group in (folder, *folder.parents):
             if group == root or root in group.parents:
-                found += _left_in_group(group, *names)
+                found += _memory_of_group(group, *names)
     return found
 
 
-def _left_in_group(group: Path, limit: str, usage: str, reclaimable: str) -> list[int]:
-    """The limit less what is used, pages of files that can be dropped not counted."""
+def _memory_of_group(
+    group: Path, limit: str, usage: str, reclaimable: str
+) -> list[tuple[int, int]]:
+    """The limit and what is used, pages of files that can be dropped not counted."""
     try:
         most, used = (int((group / name).read_text()) for name in (limit, usage))
     except (OSError, ValueError):
         # the root has no files, and a group without a limit says "max"
         return []
-    try:
+    # without statistics, none of what is used counts as reclaimable
+    with contextlib.suppress(OSError, ValueError, IndexError):
         rows = (line.split() for line in (group / "memory.stat").read_text().splitlines())
         used -= next((int(row[1]) for row in rows if row[0] == reclaimable), 0)
-    except (OSError, ValueError, IndexError):
-        pass
-    return [most - used]
+    return [(most, used)]
 
 
 def _address_space() -> int | None:
@@ -142,11 +156,11 @@ class _MemoryStatus(ctypes.Structure):
     )
 
 
-def _windows_memory() -> int | None:
-    """Physical memory that is free, by GlobalMemoryStatusEx."""
+def _windows_memory(field: str) -> int | None:
+    """Physical memory, all of it or what is free, by GlobalMemoryStatusEx."""
     status = _MemoryStatus(length=ctypes.sizeof(_MemoryStatus))
     try:
         ask = getattr(ctypes, "windll").kernel32.GlobalMemoryStatusEx  # noqa: B009
     except (AttributeError, OSError):
         return None
-    return int(status.available_physical) if ask(ctypes.byref(status)) else None
+    return int(getattr(status, field)) if ask(ctypes.byref(status)) else None

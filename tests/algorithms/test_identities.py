@@ -61,6 +61,16 @@ def test_forward_dynamics_undoes_inverse_dynamics(tree):
 
 
 @many
+@given(trees(kinds=("revolute", "prismatic", "helical", "universal")))
+def test_momentum_regressors_give_the_torque_without_accelerations(tree):
+    """d/dt (Y_p π), by complex step along the motion, less Y π is the torque of the bodies."""
+    c = Case(tree)
+    along = c.robot.momentum_regressor(c.along(c.v), c.v + 1j * STEP * c.a).imag / STEP
+    torque = c.robot.torque_regressor(c.q, c.v, c.a)
+    agree(along - c.robot.momentum_rate_regressor(c.q, c.v), torque)
+
+
+@many
 @given(trees())
 def test_regressors_are_linear_maps_of_the_parameters(tree):
     c = Case(tree)
@@ -71,6 +81,8 @@ def test_regressors_are_linear_maps_of_the_parameters(tree):
     )
     momentum = dot(r.mass_matrix(c.q), c.v)
     agree(dot(r.momentum_regressor(c.q, c.v), pi) + c.armature * c.v, momentum)
+    rate = r.coriolis_transpose_product(c.q, c.v) - r.gravity(c.q)
+    agree(dot(r.momentum_rate_regressor(c.q, c.v), pi), rate)
     kinetic = r.kinetic_energy_regressor(c.q, c.v) @ pi + 0.5 * (c.armature * c.v**2).sum(axis=1)
     agree(kinetic, 0.5 * (c.v * momentum).sum(axis=1))
     agree(kinetic, r.kinetic_energy(c.q, c.v))

@@ -330,7 +330,7 @@ def quick(monkeypatch, certificate):
         "scaling": [],
         "settings": {"passes": 1, "seconds": 1, "rollout_seconds": 1},
     }
-    monkeypatch.setattr("qddot.bench.read_figures", lambda _: figures)
+    monkeypatch.setattr("qddot.bench.read_measurements", lambda _: figures)
     monkeypatch.setattr("qddot.bench.sheets", lambda _: [])
     monkeypatch.setattr("qddot.bench.disagreements", lambda _: [])
     monkeypatch.setattr("qddot.bench.page", lambda _: "page")

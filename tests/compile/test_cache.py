@@ -7,6 +7,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -337,6 +338,32 @@ def test_the_key_is_all_that_code_depends_on(cache, monkeypatch):
         for d in ("float64", "float32")
     ]
     assert len(set(sources)) == 8
+
+
+def test_only_sources_that_kernels_are_recorded_from_change_the_key(tmp_path):
+    def digest_with(number: int, *added: str) -> str:
+        package = tmp_path / str(number)
+        for name in ("algorithms/gravity.py", "cli/check.py", *added):
+            (package / name).parent.mkdir(parents=True, exist_ok=True)
+            (package / name).write_text("# a source file")
+        return kernel_module._sources_digest(package)
+
+    plain = digest_with(0)
+    silent = [f"{name}/added.py" for name in kernel_module._WITHOUT_KERNEL_TEXT]
+    assert digest_with(1, *silent) == plain
+    for i, name in enumerate(["algorithms/added.py", "a_new_package/law.py", "scalar.py"], 2):
+        assert digest_with(i, name) != plain
+    (tmp_path / "0/algorithms/gravity.py").write_text("# other text")
+    assert kernel_module._sources_digest.__wrapped__(tmp_path / "0") != plain
+
+
+def test_packages_left_out_of_the_key_have_no_part_in_recording():
+    """Only the loaders stand above the packages that kernels come from, and they give data."""
+    source = Path(kernel_module.__file__).parents[1]
+    for folder in ("spatial", "model", "algorithms", "compile", "analysis"):
+        for file in (source / folder).rglob("*.py"):
+            imported = re.findall(r"^ *(?:from|import) qddot\.(\w+)", file.read_text("utf-8"), re.M)
+            assert not set(imported) & kernel_module._WITHOUT_KERNEL_TEXT, file
 
 
 PROCESS = """

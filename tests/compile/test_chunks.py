@@ -50,7 +50,7 @@ def test_chunks_of_a_rollout_are_the_whole(case, kind, threads, monkeypatch):
     for q in (Q[0].astype(kind), Q.astype(kind), Q.reshape(3, 20, 1, 2).astype(kind)):
         v = np.array([0.1, -0.2], kind)
         whole = rollout(ARM, q, v, dt=1e-3, **CASES[case])
-        cost = whole.plan.kernel().cost
+        cost = whole.step.kernel().cost
         for steps in (7, 40):
             told = []
             with monkeypatch.context() as patch, qddot.threads(threads):
@@ -64,9 +64,9 @@ def test_chunks_of_a_rollout_are_the_whole(case, kind, threads, monkeypatch):
             assert len(told) > 1
             assert told[-1] == ("steps", 60 * (q.size // 2), 60 * (q.size // 2))
             assert [x[1] for x in told] == sorted(x[1] for x in told)
-            for name in ("q", "v", "misses"):
+            for name in ("q", "v", "residuals"):
                 np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
-            for name in ("memories", "history"):
+            for name in ("effect_states", "effect_history"):
                 for a, b in zip(getattr(parts, name), getattr(whole, name), strict=True):
                     np.testing.assert_array_equal(a, b)
 
@@ -78,7 +78,7 @@ def test_a_start_that_is_written_over_is_read_first(monkeypatch):
     q, v = first.q[::-1, 3], first.v[::-1, 3]
     expected = rollout(ARM, q.copy(), v.copy(), **given)
     monkeypatch.setattr(chunks, "_FEWEST", 8)
-    monkeypatch.setattr(chunks, "CHUNK", 10 * 8 * expected.plan.kernel().cost)
+    monkeypatch.setattr(chunks, "CHUNK", 10 * 8 * expected.step.kernel().cost)
     found = rollout(ARM, q, v, **given, out=(first.q, first.v))
     np.testing.assert_array_equal(found.q, expected.q)
     np.testing.assert_array_equal(found.v, expected.v)
@@ -185,7 +185,7 @@ def test_a_rollout_that_does_not_fit_is_refused(monkeypatch):
     assert found.q is out[0]
     assert ARM.rollout(Q, [0, 0], **given, every=10).q.shape == (60, 101, 2)
     with pytest.raises(NotEnoughMemory, match="samples"):
-        found.continued(steps=10**6)
+        found.resume(steps=10**6)
 
 
 def test_a_survey_that_does_not_fit_is_refused():

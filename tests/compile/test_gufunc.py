@@ -287,10 +287,10 @@ import numpy as np
 sys.path.insert(0, "../helpers")
 from native_cases import DETOURS, mover, moved, mover_inputs, robots, inputs_of
 from test_gufunc import exact
-from qddot.compile.ir import block_groups
+from qddot.compile.ir import block_groups, stream
 from qddot.compile.runtime import native
 from qddot.compile.kernel import compile_kernel
-import dataclasses
+import dataclasses, itertools
 
 libc, page, kept = ctypes.CDLL(None, use_errno=True), mmap.PAGESIZE, []
 libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
@@ -336,12 +336,15 @@ def check(function, expected, arrays, end, style):
     out = tuple(like(np.zeros_like(x), end, style) for x in expected)
     exact(function(*given, out=out), expected)
     exact(function(*given), expected)
+    kept.clear()
 
 host = native.host()
-for width, detours, far in [(w, d, f) for w in (16, 32, 64) for d in (0, DETOURS) for f in (0, 1)]:
+ways = ("", "far", "streamed")
+for width, detours, way in itertools.product((16, 32, 64), (0, DETOURS), ways):
     native.host = lambda: dataclasses.replace(host, register_bytes=width)
-    block_groups._NEAR_BYTES = 0 if far else 2**21
-    move = compile_kernel(mover("far" if far else "", detours)).gufunc
+    block_groups._NEAR_BYTES = 0 if way == "far" else 2**21
+    stream._FEWEST_NUMBERS, stream._FAR_BYTES = (0, 0) if way == "streamed" else (100, 2**25)
+    move = compile_kernel(mover(way, detours)).gufunc
     for dtype in (np.float64, np.float32):
         for n in (*range(1, 10), 33):
             arrays = mover_inputs((n,), dtype)

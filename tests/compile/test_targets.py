@@ -207,7 +207,7 @@ def test_objects_of_other_systems(monkeypatch, all_targets, system):
     source = source_of(CATALOGUE["mass_matrix"], robots("quadruped")[0].model, {})
     defined, needed = symbols(native.assemble(ir_of(monkeypatch, source), target))
     assert defined == {f"{prefix}qddot_loop", f"{prefix}qddot_direct"}
-    expected = {f"{prefix}{name}" for name in (*PYTHON, "sin", "cos", "malloc", "free")}
+    expected = {f"{prefix}{name}" for name in (*PYTHON, "sin", "cos", "malloc", "free", "memcpy")}
     expected |= {"memset"} if not prefix else {"_bzero"} if "arm64" in triple else {"___bzero"}
     expected |= {"__chkstk"} if is_windows else {f"{prefix}{name}" for name in FLAGS}
     expected |= set() if target.fuses else {"fma"}

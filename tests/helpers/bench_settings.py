@@ -14,4 +14,5 @@ TINY = bench.Settings(
     threaded_seconds=0.0,
     rollout_seconds=0.0,
     chains=(2, 3),
+    passes=1,
 )

@@ -53,7 +53,7 @@ def start(robot: Robot) -> tuple[np.ndarray, np.ndarray]:
 
 
 def parts(robot: Robot) -> dict:
-    """All that keeps a memory in a rollout of a flexible robot with motors."""
+    """Effects, sensors and a law with states, for a flexible robot with motors."""
     return {
         "effects": (
             Delay(3),
@@ -72,16 +72,3 @@ def parts(robot: Robot) -> dict:
         "kp": np.array([[5.0], [8.0], [3.0]]) * np.ones(robot.nv),
         "kd": 0.2 * np.ones(robot.nv),
     }
-
-
-class KeepsNothing:
-    """What an effect without a memory says of it."""
-
-    def memory(self, model):
-        return 0
-
-    def start(self, model):
-        return []
-
-    def renew(self, at, memory):
-        return []

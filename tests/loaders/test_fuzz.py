@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -13,7 +14,8 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from fuzz import cases, run  # noqa: E402
+from fuzz import cases, mutate, run  # noqa: E402
+from qddot.loaders.xml import parse_xml  # noqa: E402
 
 
 def test_the_first_files_have_no_findings(tmp_path):
@@ -63,3 +65,18 @@ def test_crash_exception_memory_and_hang_are_findings(tmp_path, monkeypatch):
         (1, "crash"), (2, "exception"), (3, "memory"), (4, "hang"),
     ]  # fmt: skip
     assert summary.outcomes["accepted"] == 2
+
+
+def test_elements_are_never_moved_into_themselves():
+    def is_endless(element, above=()):
+        inside = (*above, element)
+        return any(element is e for e in above) or any(
+            is_endless(child, inside) for child in element.children
+        )
+
+    for seed in range(200):
+        rng = random.Random(seed)
+        root = parse_xml(b"<a><b><c><d/></c></b></a>", "seed")
+        mutate._repeat(root, rng)
+        mutate._move(root, rng)
+        assert not is_endless(root), seed

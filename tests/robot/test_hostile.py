@@ -6,6 +6,7 @@ import subprocess
 import sys
 import warnings
 
+import mpmath
 import numpy as np
 import pytest
 from native_cases import cold_cache, inputs_of, results, robots, same_bits  # noqa: F401
@@ -245,7 +246,7 @@ def test_dask_arrays_take_no_results():
 
 def test_terms_at_states_that_are_not_finite_are_nan():
     robot = qddot.load("planar_2r")
-    q = np.array([[0.1, 0.2], [np.nan, 0.0], [0.0, np.inf]])
+    q = np.array([[0.1, 0.2], [0.0, np.nan], [0.0, np.inf]])
     terms = robot.terms(q, np.zeros(2))
     assert np.isfinite(terms.smallest_eigenvalue[0])
     assert np.isnan(terms.smallest_eigenvalue[1:]).all()
@@ -254,11 +255,21 @@ def test_terms_at_states_that_are_not_finite_are_nan():
     )
 
 
+def test_terms_of_long_and_exact_numbers():
+    robot, q = qddot.load("planar_2r"), np.array([0.1, 0.2])
+    expected = robot.terms(q, q)
+    for numbers in (q.astype(np.longdouble), np.array([mpmath.mpf(x) for x in q])):
+        found = robot.terms(numbers, numbers)
+        np.testing.assert_allclose(
+            found.smallest_eigenvalue, expected.smallest_eigenvalue, rtol=1e-12
+        )
+
+
 @pytest.mark.parametrize("axes", [np.zeros((2, 2)), [np.arange(3)], [1.0], [{}]])
 def test_axes_that_are_arrays_are_refused(axes):
     robot = qddot.load("planar_2r")
     with pytest.raises(qddot.QddotError, match="axes"):
-        robot.operational_space([0.1, 0.2], [0, 0], robot.frame_names[-1], axes=axes)
+        robot.operational_space([0.1, 0.2], [0, 0], robot.frame_names[-1], "world", axes=axes)
 
 
 @pytest.mark.parametrize("rate", [10**400, -1, np.nan, np.inf])
@@ -267,3 +278,13 @@ def test_stabilisation_that_is_no_rate_is_refused(rate):
     still = np.zeros(robot.nv)
     with pytest.raises(qddot.QddotError, match="stabilisation"):
         robot.constrained_dynamics(robot.neutral(), still, still, stabilisation=rate)
+
+
+def test_as_many_axes_as_arrays_have_and_numbers_that_overflow():
+    robot = qddot.load("planar_2r")
+    q, v = np.full((*[1] * 62, 2), 0.3), np.full(2, 1e200)
+    tool = robot.frame_names[-1]
+    expected = robot.operational_space(q.ravel(), v, tool, "world", axes=["x"])
+    found = robot.operational_space(q, v, tool, "world", axes=["x"])
+    for mine, one in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(mine.reshape(one.shape), one)

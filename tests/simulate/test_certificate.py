@@ -19,7 +19,7 @@ from qddot.cli import app
 from qddot.errors import BatchMismatch, InvalidArgument, ShapeMismatch, UnknownName
 from qddot.robot.robot import Robot
 from qddot.simulate import certificate, certify, integrate_adaptive, rollout
-from qddot.simulate.certificate import Measured, plot
+from qddot.simulate.certificate import Measurement, plot
 
 
 def pendulum(native: bool = True) -> Robot:
@@ -145,7 +145,7 @@ def test_a_floating_robot_is_judged_by_its_momentum():
 
 def test_the_longest_step_follows_the_measured_errors():
     dts = np.array([0.04, 0.02, 0.01])
-    row = Measured("x", 2, 2.0, dts, 4.0 * dts**2, np.zeros(8), 0.0, 0.0, math.nan, 1e-6)
+    row = Measurement("x", 2, 2.0, dts, 4.0 * dts**2, np.zeros(8), 0.0, 0.0, math.nan, 1e-6)
     for error in (1e-1, 1e-3, 1e-6):
         assert row.longest(error) == pytest.approx(math.sqrt(error / 4.0))
 

@@ -298,7 +298,9 @@ def test_springs_hold_the_energy_that_they_took():
     robot = column(2.0, native=True)
     found = rollout(robot, [0.1], [0.0], dt=2e-5, steps=9000, every=100, effects=[law])
     total = robot.kinetic_energy(found.q, found.v) + robot.potential_energy(found.q)
-    stored = law.stored(robot.model, [found.q[:, 0]], list(np.moveaxis(found.history[0], -1, 0)))
+    stored = law.elastic_energy(
+        robot.model, [found.q[:, 0]], list(np.moveaxis(found.effect_history[0], -1, 0))
+    )
     assert stored.max() > 0.5 * 2 * GRAVITY * 0.1
     np.testing.assert_allclose(total + stored, total[0], atol=2e-3 * 2 * GRAVITY * 0.1)
 
@@ -320,9 +322,13 @@ def test_native_code_takes_the_same_steps():
             rollout(column(1.0, 0.5, native=way), q, v, dt=1e-3, steps=40, every=4, **how)
             for way in (True, False)
         )
-        for a, b in ((native.q, text.q), (native.v, text.v), (native.history[0], text.history[0])):
+        for a, b in (
+            (native.q, text.q),
+            (native.v, text.v),
+            (native.effect_history[0], text.effect_history[0]),
+        ):
             np.testing.assert_allclose(a, b, atol=1e-10)
-        np.testing.assert_allclose(native.history[0][:, -1], native.memories[0])
+        np.testing.assert_allclose(native.effect_history[0][:, -1], native.effect_states[0])
 
 
 def test_one_bad_state_spoils_no_other():
@@ -352,7 +358,7 @@ def test_the_ledger_finds_the_forces_of_the_rollout():
     how = {"dt": 1e-3, "contact": law, "parameters": {"inertia": inertia}}
     found = rollout(block(), q, v, steps=200, **how)
     ledger = contact_ledger(found)
-    impulse = found.history[0][..., 1:, :12].reshape(2, 200, 4, 3)
+    impulse = found.effect_history[0][..., 1:, :12].reshape(2, 200, 4, 3)
     np.testing.assert_allclose(ledger.force[:, :-1], impulse / 1e-3, atol=1e-7)
     assert ledger.normal_force.max() > 100.0
     assert np.abs(ledger.newton).max() < 1e-8

@@ -198,12 +198,12 @@ def test_pairs_on_a_robot():
     model = qddot.load("quadruped").model
     feet = [Sphere(f"{leg}_foot", 0.02) for leg in ("FL", "FR")]
     scene = Scene(planes=[Plane()], spheres=[*feet, Sphere("FL_thigh", 0.03)], friction=0.7)
-    assert scene.resolved(model) == (
+    assert scene.resolve_pairs(model) == (
         Pair("FL_foot", "ground", 0.7, 0.0),
         Pair("FR_foot", "ground", 0.7, 0.0),
         Pair("FL_thigh", "ground", 0.7, 0.0),
     )
-    every = Scene(planes=scene.planes, spheres=scene.spheres, pairs="all").resolved(model)
+    every = Scene(planes=scene.planes, spheres=scene.spheres, pairs="all").resolve_pairs(model)
     # a calf is next to its thigh, so these two do not touch
     assert [(p.first, p.second) for p in every[3:]] == [
         ("FL_foot", "FR_foot"),
@@ -211,7 +211,7 @@ def test_pairs_on_a_robot():
     ]
     (one,) = Scene(
         planes=[Plane()], spheres=feet, pairs=[Pair("ground", "FR_foot", friction=0.2)]
-    ).resolved(model)
+    ).resolve_pairs(model)
     assert one == Pair("FR_foot", "ground", 0.2, 0.0)
 
 

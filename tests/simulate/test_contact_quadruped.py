@@ -122,7 +122,7 @@ def test_what_a_step_costs():
     """Few enough operations for a million steps a second, by one core at 1.5e10 a second."""
 
     def operations(kind: str) -> int:
-        return sum(dropped(kind)[0].plan.kernel().facts["operations"].values())
+        return sum(dropped(kind)[0].step.kernel().facts["operations"].values())
 
     assert operations("soft") < 15_000
     assert operations("soft") < operations("complementarity") < 60_000

@@ -51,8 +51,8 @@ from qddot.simulate.drivetrain import (
     with_rotors,
 )
 from qddot.simulate.feedback import PD
-from qddot.simulate.plant import Moment
-from qddot.simulate.resistance import Grip, resistance
+from qddot.simulate.implicit_torques import VelocityConstraint, solve_implicit_torques
+from qddot.simulate.plant import StepContext
 from qddot.spatial.algebra import Inertia, Mat3, Sym3, Transform, Vec3
 
 DT = 1e-3
@@ -169,15 +169,17 @@ def test_several_effects_on_one_joint_add_up():
 
 @few
 @given(st.integers(0, 2**32 - 1))
-def test_grips_are_the_solution_of_a_bounded_least_squares_problem(seed):
+def test_torques_are_the_solution_of_a_bounded_least_squares_problem(seed):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 6))
     M = rng.normal(size=(n, n))
     M = M @ M.T + 0.1 * np.eye(n)
     v, drive, bound = rng.normal(size=n), 30 * rng.normal(size=n), rng.uniform(0, 20, n)
     dt, give = 0.1, np.where(rng.random(n) < 0.3, rng.uniform(0.1, 1.0, n), 0.0)
-    grips = [Grip(k, -bound[k], 2 * bound[k], float(give[k]), give[k]) for k in range(n)]
-    found = resistance(M.tolist(), v, drive, dt, grips, [0.0] * n)
+    constraints = [
+        VelocityConstraint(k, -bound[k], 2 * bound[k], float(give[k]), give[k]) for k in range(n)
+    ]
+    found = solve_implicit_torques(M.tolist(), v, drive, dt, constraints, [0.0] * n)
     # ½ λᵀ A λ + bᵀ λ with A = Δt M⁻¹ + compliance, as the squares that scipy makes least
     A = dt * np.linalg.inv(M) + np.diag(give)
     b = v + dt * np.linalg.solve(M, drive) + give
@@ -185,7 +187,7 @@ def test_grips_are_the_solution_of_a_bounded_least_squares_problem(seed):
     oracle = lsq_linear(root, -np.linalg.solve(root, b), (-bound, 2 * bound), tol=1e-14)
     np.testing.assert_allclose(found.torque, oracle.x, atol=1e-5 * (1 + bound.max()))
     speed = v + dt * np.linalg.solve(M, drive + found.torque)
-    for k, stuck in found.stuck.items():
+    for k, stuck in found.sticking.items():
         assert give[k] == 0.0
         assert not stuck or abs(speed[k]) < 1e-9
 
@@ -319,7 +321,7 @@ def test_friction_gives_no_energy(effects, seed):
     needed = robot.inverse_dynamics(found.q[:, :-1], before, (after - before) / dt)
     gears = math.prod(e.ratio for e in effects if isinstance(e, Gear))
     work = dt * ((needed - tau * gears) * after).sum(-1)
-    for effect, kept in zip(effects, found.history or [None] * 3, strict=False):
+    for effect, kept in zip(effects, found.effect_history or [None] * 3, strict=False):
         if isinstance(effect, LuGre):
             work += np.diff(0.5 * effect.stiffness * (kept[..., :3] ** 2).sum(-1), axis=-1)
     scale = np.abs(dt * needed * after).max() + robot.kinetic_energy(found.q, found.v).max()
@@ -334,9 +336,9 @@ def test_bent_bristles_give_back_no_more_than_they_took(law, stiffness, damping,
     """Whatever the deflection, and whatever velocity the step ends with."""
     effect, model = LuGre(law, stiffness, damping), wheel(1.0).model
     z = z * (law.forward.static if z > 0 else law.backward.static) / stiffness
-    at = Moment(model, [0.0], [v], [0.0], dt, [v_end])
-    (drag,) = effect.resist(at, [z, 0.0])
-    (bent, _) = effect.renew(at, [z, 0.0])
+    at = StepContext(model, [0.0], [v], [0.0], dt, [v_end])
+    (drag,) = effect.implicit_torques(at, [z, 0.0])
+    (bent, _) = effect.update(at, [z, 0.0])
     stored = 0.5 * stiffness * (bent**2 - z**2)
     taken = dt * v_end * (drag.offset + drag.slope * v_end)
     assert stored <= taken + 1e-9 * (abs(taken) + stiffness * z**2)
@@ -390,7 +392,7 @@ def test_effort_limits_of_the_model_are_the_default_limit():
 
 
 @pytest.mark.parametrize("ratio", [50.0, -50.0])
-def test_what_resists_at_the_motor_is_felt_through_the_gear(ratio):
+def test_friction_at_the_motor_acts_through_the_gear(ratio):
     F, b, J = 0.02, 1e-3, 3.0
     geared = run(wheel(J), Gear(ratio, motor=(Friction(coulomb(F, b)),)), v=1.0)
     direct = run(wheel(J), Friction(coulomb(F * 50.0, b * 50.0**2)), v=1.0)
@@ -596,8 +598,8 @@ def test_native_code_takes_the_same_steps():
     model = qddot.load("planar_2r").model
     text, native = (full(Robot(model, native=way)) for way in (False, True))
     assert np.ptp(text.q[:, :, 0], axis=1).min() > 0.01
-    memories = zip(native.memories, text.memories, strict=True)
-    for a, b in ((native.q, text.q), (native.v, text.v), *memories):
+    effect_states = zip(native.effect_states, text.effect_states, strict=True)
+    for a, b in ((native.q, text.q), (native.v, text.v), *effect_states):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
@@ -663,8 +665,8 @@ def stick_slip_period(J, kp, kd, static, kinetic, speed) -> float:
 def test_stick_slip_has_the_period_of_the_closed_form(kd):
     # a rotor of 5e-5 kg m² behind a gear of 100 and a link of 0.1 kg m²
     robot = with_rotors(wheel(0.1), 5e-5, 100.0)
-    figures = {"kp": 200.0, "kd": kd, "speed": 0.05}
-    found = slow(robot, Friction(stiction(5.0, 3.0)), **figures)
+    values = {"kp": 200.0, "kd": kd, "speed": 0.05}
+    found = slow(robot, Friction(stiction(5.0, 3.0)), **values)
     starts = onsets(found)
     assert len(starts) > 5
     expected = stick_slip_period(0.6, 200.0, kd, 5.0, 3.0, 0.05)
@@ -675,14 +677,14 @@ def test_stick_slip_has_the_period_of_the_closed_form(kd):
 
 def test_bristles_stick_and_slip_too_and_viscous_friction_does_not():
     robot = with_rotors(wheel(0.1), 5e-5, 100.0)
-    figures = {"kp": 200.0, "kd": 0.0, "speed": 0.05}
-    bristles = slow(robot, LuGre(stribeck(5.0, 3.0, 1e-2), 1e5, 300.0), **figures)
+    values = {"kp": 200.0, "kd": 0.0, "speed": 0.05}
+    bristles = slow(robot, LuGre(stribeck(5.0, 3.0, 1e-2), 1e5, 300.0), **values)
     moving = np.abs(bristles.v[:, 0]) > 0.01
     starts = bristles.time[1:][moving[1:] & ~moving[:-1]]
     assert len(starts) > 5
     expected = stick_slip_period(0.6, 200.0, 0.0, 5.0, 3.0, 0.05)
     np.testing.assert_allclose(np.diff(starts[1:]), expected, rtol=0.1)
-    smooth = slow(robot, Friction(viscous(5.0)), **figures)
+    smooth = slow(robot, Friction(viscous(5.0)), **values)
     assert (smooth.v[2:, 0] > 0.0).all()
     np.testing.assert_allclose(smooth.v[-1000:, 0], 0.05, rtol=1e-3)
 
@@ -693,7 +695,7 @@ def test_a_stiffer_loop_drags_without_sticking():
     assert (found.v[2000:, 0] > 0.0).all()
 
 
-# figures that differ from motion to motion
+# parameters that differ from motion to motion
 
 BATCH = (
     ("semi_implicit", lambda x: {"effects": [Friction(coulomb(0.2 * x, 0.1))]}),
@@ -711,29 +713,29 @@ BATCH = (
 
 @pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize(("integrator", "make"), BATCH)
-def test_figures_carry_batch_axes(integrator, make, native):
+def test_parameters_carry_batch_axes(integrator, make, native):
     robot = Robot(qddot.load("planar_2r").model, native=native)
     given = {"q0": [3.1, 0.2], "v0": [0.8, -0.4], "tau": [1.5, -0.7], "dt": 2e-3, "steps": 40}
     given |= {"integrator": integrator, "record": True, "feedback": PD()}
     given |= {"q_ref": np.zeros(2), "v_ref": np.zeros(2), "kp": np.ones(2), "kd": np.ones(2)}
-    figures = np.array([[1.0, 2.0, 2.5]])
-    found = rollout(robot, **given, **make(figures))
+    values = np.array([[1.0, 2.0, 2.5]])
+    found = rollout(robot, **given, **make(values))
     assert found.q.shape == (1, 3, 41, 2)
-    for k, figure in enumerate(figures[0]):
+    for k, figure in enumerate(values[0]):
         alone = rollout(Robot(robot.model), **given, **make(float(figure)))
         np.testing.assert_allclose(found.q[0, k], alone.q, rtol=1e-11, atol=1e-12)
         np.testing.assert_allclose(found.v[0, k], alone.v, rtol=1e-10, atol=1e-11)
     assert np.abs(found.q[0, 0, -1] - found.q[0, 1, -1]).max() > 1e-6
-    more = found.continued(steps=5, q_ref=np.zeros(2), v_ref=np.zeros(2), tau=given["tau"])
-    whole = rollout(robot, **(given | {"steps": 45}), **make(figures))
+    more = found.resume(steps=5, q_ref=np.zeros(2), v_ref=np.zeros(2), tau=given["tau"])
+    whole = rollout(robot, **(given | {"steps": 45}), **make(values))
     assert more.q.tobytes() == whole.q[..., 40:, :].tobytes()
 
 
-def test_energy_of_figures_by_motion():
-    robot, figures = Robot(qddot.load("planar_2r").model), np.array([0.3, 0.6])
+def test_energy_with_parameters_by_motion():
+    robot, values = Robot(qddot.load("planar_2r").model), np.array([0.3, 0.6])
     given = {"q0": [0.1, 0.2], "v0": [1.0, -0.4], "dt": 1e-3, "steps": 30}
-    ledger = energy_ledger(rollout(robot, **given, effects=[Friction(coulomb(figures))]))
-    for k, x in enumerate(figures):
+    ledger = energy_ledger(rollout(robot, **given, effects=[Friction(coulomb(values))]))
+    for k, x in enumerate(values):
         alone = energy_ledger(rollout(robot, **given, effects=[Friction(coulomb(float(x)))]))
         np.testing.assert_allclose(ledger.friction[k], alone.friction, rtol=1e-9, atol=1e-12)
     assert ledger.friction[1, -1] > 1.5 * ledger.friction[0, -1] > 0.0
@@ -793,7 +795,7 @@ def test_backlash_by_motion():
         (lambda: stiction(1.0, 2.0), InvalidArgument, "at least that of coulomb"),
     ],
 )
-def test_figures_that_have_no_meaning_are_refused(make, error, words):
+def test_parameters_that_have_no_meaning_are_refused(make, error, words):
     with pytest.raises(error, match=words):
         make()
 

@@ -240,7 +240,7 @@ def test_batches_have_a_ledger_each():
         both.drift()
 
 
-def test_effects_with_memory_need_a_record():
+def test_effects_with_a_state_need_a_record():
     robot = slider()
     effect = LuGre({robot.joint_names[0]: coulomb(1.0)}, 1e5, 0.0)
     with pytest.raises(InvalidArgument, match="record=True"):

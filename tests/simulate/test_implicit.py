@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from native_cases import cold_cache  # noqa: F401
-from rollouts import IMPLICIT, KeepsNothing, start, tree, undamped
+from rollouts import IMPLICIT, start, tree, undamped
 
 import qddot
 from qddot.algorithms.inverse_dynamics import newton_euler
@@ -16,6 +16,7 @@ from qddot.algorithms.recursion import per_body
 from qddot.robot.robot import Robot
 from qddot.simulate import INTEGRATORS, rollout
 from qddot.simulate.implicit import step_matrix
+from qddot.simulate.plant import StatelessEffect
 from qddot.spatial.algebra import Force
 
 SYMMETRIC = ("implicit_midpoint", "variational")
@@ -142,13 +143,13 @@ def test_variational_energy_is_bounded_over_a_million_steps():
 
 
 @dataclass(frozen=True)
-class Drag(KeepsNothing):
+class Drag(StatelessEffect):
     """Torques against the velocity of each joint, and a push on the last body."""
 
-    def act(self, at, memory):
-        pushes = per_body(at.model, Force.zero())
-        pushes[at.model.nb - 1] = Force.of([0.3, -0.2, 0.1, 0.0, 0.1, 0.2])
-        return [t - 0.4 * s for t, s in zip(at.tau, at.v, strict=True)], pushes
+    def act(self, context, state):
+        pushes = per_body(context.model, Force.zero())
+        pushes[context.model.nb - 1] = Force.of([0.3, -0.2, 0.1, 0.0, 0.1, 0.2])
+        return [t - 0.4 * s for t, s in zip(context.tau, context.v, strict=True)], pushes
 
 
 @pytest.mark.parametrize("integrator", IMPLICIT)

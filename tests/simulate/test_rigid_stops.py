@@ -73,7 +73,7 @@ def test_away_from_stops_the_motion_is_as_without():
             for effects in (STOPS, ())
         )
         np.testing.assert_allclose(with_stops.q, free.q, rtol=1e-12)
-        assert np.abs(with_stops.history[0]).max() < 1e-12
+        assert np.abs(with_stops.effect_history[0]).max() < 1e-12
 
 
 def test_the_account_of_energy_closes_with_motors_friction_and_stops():
@@ -99,12 +99,12 @@ def test_native_and_interpreted_agree_and_a_batch_is_its_members():
     q, v = upper - np.random.default_rng(0).uniform(0.0, 0.05, (5, 3)), np.array([2.0, 4.0, -1.0])
     given = {"dt": 2e-3, "steps": 12, "integrator": "rk4", "effects": STOPS}
     batch = rollout(ARM, q, v, **given)
-    assert batch.history[0][:, -1].min() > 0.1
+    assert batch.effect_history[0][:, -1].min() > 0.1
     plain = rollout(text, q[:2], v, **given)
     np.testing.assert_allclose(batch.q[:2], plain.q, atol=1e-9)
     alone = rollout(ARM, q[3], v, **given)
     np.testing.assert_array_equal(batch.q[3], alone.q)
-    whole = rollout(ARM, q, v, **{**given, "steps": 5}).continued(steps=7)
+    whole = rollout(ARM, q, v, **{**given, "steps": 5}).resume(steps=7)
     np.testing.assert_array_equal(whole.q[:, -1], batch.q[:, -1])
 
 
@@ -113,7 +113,7 @@ def test_joints_that_move_together_stop_at_the_nearest_of_their_stops(ratio):
     robot = coupled(ratio)
     found = rollout(robot, [0.0], [0.0], dt=1e-3, steps=600, integrator="rk4", effects=STOPS)
     assert found.status.ok, found.status
-    assert found.history[0][-1, 0] > 0.0
+    assert found.effect_history[0][-1, 0] > 0.0
     # the follower, which turns by the ratio, has the nearer stop; many stops push no further
     assert np.abs(found.q[:, 0]).max() == pytest.approx(0.2 / abs(ratio), abs=1e-9)
 
@@ -127,7 +127,7 @@ def test_small_steps_agree_with_complementarity():
     theirs = rollout(
         ARM, q, np.zeros(3), dt=1e-4, steps=steps, every=40, contact=ComplementarityContact(Scene())
     )
-    assert ours.history[0][-1, 0] > 0.1
+    assert ours.effect_history[0][-1, 0] > 0.1
     np.testing.assert_allclose(ours.q, theirs.q, atol=2e-2)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from native_cases import cold_cache  # noqa: F401
-from rollouts import IMPLICIT, KeepsNothing, parts, start, tree, undamped
+from rollouts import IMPLICIT, parts, start, tree, undamped
 
 import qddot
 from qddot.engines import mujoco as mujoco_adapter
@@ -32,6 +32,7 @@ from qddot.simulate.drivetrain import (
     Noise,
     coulomb,
 )
+from qddot.simulate.plant import StatelessEffect
 
 MENAGERIE = Path(__file__).resolve().parents[3] / "shared" / "menagerie"
 
@@ -169,20 +170,26 @@ def test_two_rollouts_are_one(integrator, hold, native):
     some = 4 + (hold == "linear")
     first = rollout(robot, q, np.zeros(robot.nv), tau[:some], steps=8, q_ref=q_ref[:4], **given)
     v_ref = np.zeros(robot.nv)
-    more = first.continued(tau[4:], steps=10, q_ref=q_ref[4:], v_ref=v_ref)
+    more = first.resume(tau[4:], steps=10, q_ref=q_ref[4:], v_ref=v_ref)
     assert np.isfinite(whole.q).all()
     for a, b in zip(
-        (whole.q, whole.v, *whole.history), (more.q, more.v, *more.history), strict=True
+        (whole.q, whole.v, *whole.effect_history),
+        (more.q, more.v, *more.effect_history),
+        strict=True,
     ):
         assert a[:, 4:].tobytes() == b.tobytes()
-    for a, b in zip(whole.memories, more.memories, strict=True):
+    for a, b in zip(whole.effect_states, more.effect_states, strict=True):
         assert a.tobytes() == b.tobytes()
     assert whole.time[4:].tobytes() == more.time.tobytes()
-    # and all of it matters: without the memories it is another motion
+    # and all of it matters: without the states of effects it is another motion
     fresh = rollout(
         robot, first.q[:, -1], first.v[:, -1], tau[4:], steps=10, q_ref=q_ref[4:], **given
     )
-    assert all((a != b).any() for a, b in zip(fresh.memories, more.memories, strict=True) if a.size)
+    assert all(
+        (a != b).any()
+        for a, b in zip(fresh.effect_states, more.effect_states, strict=True)
+        if a.size
+    )
 
 
 @pytest.mark.parametrize("native", [True, False])
@@ -196,10 +203,10 @@ def test_contact_goes_on_from_its_impulses(native):
         {"effects": [PenaltyContact(scene, 300.0, 1.0)]},
     ):
         whole = rollout(robot, q, v, dt=2e-3, steps=30, **given)
-        more = rollout(robot, q, v, dt=2e-3, steps=12, **given).continued(steps=11)
-        more = more.continued(steps=7)
+        more = rollout(robot, q, v, dt=2e-3, steps=12, **given).resume(steps=11)
+        more = more.resume(steps=7)
         assert more.q.tobytes() == whole.q[23:].tobytes()
-        assert more.memories[0].tobytes() == whole.memories[0].tobytes()
+        assert more.effect_states[0].tobytes() == whole.effect_states[0].tobytes()
         cold = rollout(robot, more.q[0], more.v[0], dt=2e-3, steps=7, **given)
         assert (cold.q[-1] != more.q[-1]).any()
 
@@ -242,26 +249,26 @@ def test_steps_of_the_status_are_counted_from_the_start_of_the_motion():
     first = rollout(robot, [0.1, 0.2], [0, 0], dt=1e-3, steps=10)
     tau = np.zeros((6, 2))
     tau[3, 0] = np.nan
-    more = first.continued(tau, steps=6)
+    more = first.resume(tau, steps=6)
     assert more.status.label == "nan_input"
     assert more.status.step == 13
     assert more.status.of().time == pytest.approx(0.013)
-    assert first.continued(steps=0).q.shape == (1, 2)
+    assert first.resume(steps=0).q.shape == (1, 2)
     none = rollout(robot, [0.1, 0.2], [0, 0], dt=1e-3, steps=0, every=5)
-    assert none.continued(steps=10).q.shape == (3, 2)
+    assert none.resume(steps=10).q.shape == (3, 2)
     single = rollout(robot, np.zeros(2, np.float32), np.zeros(2, np.float32), dt=1e-3, steps=3)
-    assert single.continued(steps=2).q.dtype == np.float32
-    assert single.continued(steps=2).dt == single.dt == 1e-3
-    assert first.continued(steps=4, every=2).time == pytest.approx([0.01, 0.012, 0.014])
-    ledger = energy_ledger(more.continued(steps=4))
+    assert single.resume(steps=2).q.dtype == np.float32
+    assert single.resume(steps=2).dt == single.dt == 1e-3
+    assert first.resume(steps=4, every=2).time == pytest.approx([0.01, 0.012, 0.014])
+    ledger = energy_ledger(more.resume(steps=4))
     assert np.isnan(ledger.kinetic[-1])
     whole = energy_ledger(rollout(robot, [0.1, 0.2], [0, 0], dt=1e-3, steps=18)).residual
-    part = energy_ledger(first.continued(steps=8)).residual
+    part = energy_ledger(first.resume(steps=8)).residual
     np.testing.assert_allclose(part, whole[10:] - whole[10], atol=1e-12)
     with pytest.raises(UnknownName, match="kp"):
-        first.continued(steps=1, kp=1.0)
+        first.resume(steps=1, kp=1.0)
     with pytest.raises(InvalidArgument, match="rollout made"):
-        dataclasses.replace(first, plan=None).continued(steps=1)
+        dataclasses.replace(first, step=None).resume(steps=1)
 
 
 @pytest.mark.parametrize(
@@ -319,7 +326,7 @@ def test_free_motion_is_that_of_mujoco(file):
         (
             {"q0": np.zeros((3, 2)), "effects": [Friction(coulomb(np.ones(4)))]},
             BatchMismatch,
-            r"q0 \(3,\), figures of effects \(4,\) do",
+            r"q0 \(3,\), parameters of effects \(4,\) do",
         ),
     ],
 )
@@ -330,11 +337,11 @@ def test_what_cannot_be_done_is_said(changes, error, words):
         rollout(robot, **given)
 
 
-class Pushing(KeepsNothing):
+class Pushing(StatelessEffect):
     """An effect of a torque at all joints."""
 
-    def act(self, at, memory):
-        return [x + self.torque for x in at.tau], None
+    def act(self, context, state):
+        return [x + self.torque for x in context.tau], None
 
 
 @dataclasses.dataclass
@@ -359,8 +366,8 @@ class Scaled(Steady):
     def __repr__(self):
         return f"Scaled({self.torque}, {self.scale})"
 
-    def act(self, at, memory):
-        return [x + self.scale * self.torque for x in at.tau], None
+    def act(self, context, state):
+        return [x + self.scale * self.torque for x in context.tau], None
 
 
 def push(native, effects, **choices):
@@ -368,19 +375,19 @@ def push(native, effects, **choices):
     return rollout(robot, [0.3, 0.2], [0.0, 0.0], dt=1e-3, steps=5, effects=effects, **choices)
 
 
-def test_the_same_objects_have_the_same_plan():
+def test_the_same_objects_have_the_same_step():
     robot, friction = qddot.load("planar_2r"), Friction(coulomb(0.1))
 
-    def plan(**choices):
-        return rollout(robot, [0.3, 0.2], [0.0, 0.0], dt=1e-3, steps=5, **choices).plan
+    def step(**choices):
+        return rollout(robot, [0.3, 0.2], [0.0, 0.0], dt=1e-3, steps=5, **choices).step
 
-    assert plan() is plan()
+    assert step() is step()
     time = rollout(robot, [0.3, 0.2], [0.0, 0.0], dt=1e-3, steps=5).time
     time += 1.0
     assert rollout(robot, [0.3, 0.2], [0.0, 0.0], dt=1e-3, steps=5).time[0] == 0.0
-    assert plan(effects=[friction]) is plan(effects=deque([friction]))
-    assert plan(effects=[friction]) is not plan()
-    assert plan(sensors=[Noise(0.1, 0.0, seed=1)]) is not plan(sensors=[Noise(0.1, 0.0, seed=2)])
+    assert step(effects=[friction]) is step(effects=deque([friction]))
+    assert step(effects=[friction]) is not step()
+    assert step(sensors=[Noise(0.1, 0.0, seed=1)]) is not step(sensors=[Noise(0.1, 0.0, seed=2)])
 
 
 @pytest.mark.parametrize("native", [True, False])
@@ -393,16 +400,16 @@ def test_what_can_be_changed_is_looked_at_again(native, kind, name):
     np.testing.assert_array_equal(push(native, [effect]).v, expected.v)
     assert (np.abs(expected.v[-1] - first.v[-1]) > 1e-4).all()
     # and so it is where the first motion goes on
-    robot, state = Robot(first.plan.model, native=native), (first.q[-1], first.v[-1])
+    robot, state = Robot(first.step.model, native=native), (first.q[-1], first.v[-1])
     further = rollout(robot, *state, dt=1e-3, steps=5, effects=[steady])
-    np.testing.assert_allclose(first.continued(steps=5).v, further.v, rtol=1e-12)
+    np.testing.assert_allclose(first.resume(steps=5).v, further.v, rtol=1e-12)
 
 
-def test_figures_that_are_arrays_are_not_kept_alive():
-    figures = np.full(1000, 0.1)
-    alive = weakref.ref(figures)
-    found = push(True, [Friction(coulomb(figures))])
-    del figures, found
+def test_array_parameters_are_not_kept_alive():
+    levels = np.full(1000, 0.1)
+    alive = weakref.ref(levels)
+    found = push(True, [Friction(coulomb(levels))])
+    del levels, found
     gc.collect()
     assert alive() is None
 

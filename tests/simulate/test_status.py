@@ -21,7 +21,7 @@ from qddot.simulate.contact import (
     Sphere,
 )
 from qddot.simulate.drivetrain import Backlash, Delay, Friction, Gear, LuGre, ModelLosses, coulomb
-from qddot.simulate.status import MISS
+from qddot.simulate.status import CONTACT_RESIDUAL
 
 ARM = qddot.load("planar_2r").model
 
@@ -158,9 +158,9 @@ def test_contact_that_is_not_solved():
     # no step between two samples is overlooked, and none from before is told again
     law = ComplementarityContact(box, 1)
     sparse = rollout(robot, q, v, dt=2e-3, steps=400, every=400, contact=law)
-    assert sparse.history[-1][-1, -2] < MISS < sparse.history[-1][-1, -1]
+    assert sparse.effect_history[-1][-1, -2] < CONTACT_RESIDUAL < sparse.effect_history[-1][-1, -1]
     assert sparse.status.label == "not_converged"
-    assert sparse.continued(steps=1, every=1).status.label != "not_converged"
+    assert sparse.resume(steps=1, every=1).status.label != "not_converged"
 
 
 IMPLICIT = ("backward_euler", "implicit_midpoint", "variational")
@@ -179,12 +179,12 @@ def test_iterations_of_implicit_steps_that_end_early(integrator, native):
     assert coarse.status.of(1).label == "ok"
     fine = rollout(robot, q, v, dt=2e-3, steps=60, integrator=integrator)
     assert fine.status.ok
-    assert fine.misses.max() < 1e-12
+    assert fine.residuals.max() < 1e-12
     # the first bad step is found between samples too
     kept = rollout(robot, q, v, dt=0.12, steps=6, every=3, integrator=integrator)
     bad = coarse.status.step[0]
     assert kept.status.step[0] == 3 * -(-bad // 3)
-    np.testing.assert_array_equal(kept.misses, coarse.misses[:, ::3])
+    np.testing.assert_array_equal(kept.residuals, coarse.residuals[:, ::3])
 
 
 def test_a_step_that_settled_is_in_balance_and_another_is_not():
@@ -202,11 +202,11 @@ def test_a_step_that_settled_is_in_balance_and_another_is_not():
     assert off[settled].max() < 1e-6 < off[~settled].max()
 
 
-def test_explicit_steps_carry_no_misses():
+def test_explicit_steps_carry_no_residuals():
     for name in ("euler", "semi_implicit", "implicit_damping", "rk4", "dormand_prince"):
         found = rollout(Robot(ARM), [0.1, 0.2], [0, 0], dt=1e-3, steps=1, integrator=name)
-        assert found.misses is None
-        assert found.plan.shapes.carry == ((2,), (2,), ())
+        assert found.residuals is None
+        assert found.step.shapes.carry == ((2,), (2,), ())
 
 
 def row_of_links(n: int, file) -> Robot:
@@ -401,7 +401,7 @@ def test_torques_under_way_are_no_gain(line):
     first = rollout(
         robot, np.zeros(2), np.zeros(2), np.full(2, 30.0), dt=1e-3, steps=60, effects=delay
     )
-    later = first.continued(np.zeros(2), steps=40)
+    later = first.resume(np.zeros(2), steps=40)
     assert np.abs(later.v[-1]).max() > np.abs(later.v[0]).max()
     assert later.status.ok, str(later.status)
 
@@ -410,13 +410,13 @@ def test_bent_bristles_are_no_gain():
     robot = qddot.load("planar_2r").with_gravity((0.0, 0.0, 0.0))
     still, bristles = np.zeros(2), [LuGre(coulomb(1.0), 1e2)]
     first = rollout(robot, still, still, np.array([0.5, 0.0]), dt=1e-3, steps=60, effects=bristles)
-    assert first.continued(np.zeros(2), steps=30).status.ok
+    assert first.resume(np.zeros(2), steps=30).status.ok
 
 
-def test_springs_with_a_memory_that_was_not_recorded_are_left_alone():
+def test_springs_whose_state_was_not_recorded_are_left_alone():
     class Keeper(Delay):
-        def stored(self, model, q, memory):
-            return memory[0]
+        def elastic_energy(self, model, q, state):
+            return state[0]
 
     robot = qddot.load("planar_2r")
     found = rollout(robot, np.ones(2), np.zeros(2), dt=1e-3, steps=40, effects=[Keeper(1)])

@@ -101,7 +101,7 @@ class Function:
         return "->".join(",".join(f"({','.join(a.shape)})" for a in side) for side in sides)
 
     def numbers(self, dims: Mapping[str, int]) -> int:
-        """How many numbers the outputs have at one state."""
+        """The number of entries of all outputs at one state."""
         return sum(math.prod(output.shape_in(dims)) for output in self.outputs)
 
     def flat(self, value: Any, dims: Mapping[str, int]) -> list[list[Any]]:
@@ -196,6 +196,7 @@ CATALOGUE: dict[str, Function] = {
         ),
         _catalogue_row(regressors.torque_regressor, "q:nq v:nv a:nv -> Y:nv,np", each_body=True),
         _catalogue_row(regressors.momentum_regressor, "q:nq v:nv -> Y:nv,np", each_body=True),
+        _catalogue_row(regressors.momentum_rate_regressor, "q:nq v:nv -> Y:nv,np"),
         _catalogue_row(regressors.kinetic_energy_regressor, "q:nq v:nv -> Y:np"),
         _catalogue_row(regressors.potential_energy_regressor, "q:nq -> Y:np"),
         _joint_row(
@@ -258,7 +259,7 @@ _ELSEWHERE = {
     "integrate": "mj_integratePos",
     "difference": "mj_differentiatePos",
 }
-"""What functions are called elsewhere: in Pinocchio, MuJoCo, Drake, robotics toolboxes, books."""
+"""Names of functions elsewhere: in Pinocchio, MuJoCo, Drake, robotics toolboxes, books."""
 
 
 def _fold_name(name: str) -> str:

@@ -126,15 +126,13 @@ def _frame_pair(model: Model, q: Vector, constraint: Constraint) -> _Pair:
     # joints between both frames and the last body that carries both
     chains = [[*model.ancestors(frame.body), WORLD] for frame in (frame1, frame2)]
     top = next(i for i in chains[0] if i in chains[1])
-    path1, path2 = (_joint_path(model, q, chain[: chain.index(top)]) for chain in chains)
+    between = (reversed(chain[: chain.index(top)]) for chain in chains)
+    # each from the root side outward: bodies with their pose in the parent and their subspace
+    path1, path2 = (
+        [(model.bodies[i], *model.bodies[i].kinematics(q)) for i in chain] for chain in between
+    )
     X1, X2 = _end_pose(path1, frame1), _end_pose(path2, frame2)
     return _Pair(path1, path2, frame1.placement, frame2.placement, X1.inverse() @ X2)
-
-
-def _joint_path(model: Model, q: Vector, inward: Sequence[int]) -> Path:
-    """Bodies from the root side outward, with their pose in the parent and their subspace."""
-    bodies = (model.bodies[i] for i in reversed(inward))
-    return [(body, *body.kinematics(q)) for body in bodies]
 
 
 def _end_pose(path: Path, frame: Frame) -> Transform:
@@ -142,28 +140,6 @@ def _end_pose(path: Path, frame: Frame) -> Transform:
     for _, X_parent, _ in path:
         X = X @ X_parent
     return X @ frame.placement
-
-
-def _relative_velocity(pair: _Pair, v: Vector) -> Motion:
-    """Velocity of frame 2 relative to frame 1, in coordinates of frame 2."""
-    ends = []
-    for path, placement in ((pair.path1, pair.placement1), (pair.path2, pair.placement2)):
-        V = Motion.zero()
-        for body, X, S in path:
-            V = X.to_child(V) + S * v[body.iv]
-        ends.append(placement.to_child(V))
-    return ends[1] - pair.X.to_child(ends[0])
-
-
-def _relative_velocity_columns(pair: _Pair) -> list[tuple[int, Motion]]:
-    """The relative velocity by each joint velocity, with the index of the latter."""
-    found: list[tuple[int, Motion]] = []
-    first = pair.placement1 @ pair.X
-    for path, X, sign in ((pair.path1, first, -1.0), (pair.path2, pair.placement2, 1.0)):
-        for body, X_parent, S in reversed(path):
-            found += [(dof, X.to_child(s) * sign) for dof, s in zip(body.dofs, S, strict=True)]
-            X = X_parent @ X
-    return found
 
 
 def _constraints_or_loops(model: Model, constraints: Constraints) -> Sequence[Constraint]:
@@ -213,7 +189,15 @@ def constraint_jacobian(model: Model, q: Vector, *, constraints: Constraints = N
             J += _select_rows(constraint, frame_jacobian(model, q, **_frame_options(constraint)))
             continue
         pair = _frame_pair(model, q, constraint)
-        columns = _relative_velocity_columns(pair)
+        # the relative velocity by each joint velocity, with the index of the latter
+        columns: list[tuple[int, Motion]] = []
+        first = pair.placement1 @ pair.X
+        for path, X, sign in ((pair.path1, first, -1.0), (pair.path2, pair.placement2, 1.0)):
+            for body, X_parent, S in reversed(path):
+                columns += [
+                    (dof, X.to_child(s) * sign) for dof, s in zip(body.dofs, S, strict=True)
+                ]
+                X = X_parent @ X
         for _, force in _constraint_equations(constraint, pair.X):
             row: list[Scalar] = zeros(model.nv)
             for dof, column in columns:
@@ -252,7 +236,14 @@ def constraint_bias(
             found += _select_rows(constraint, [*A])
             continue
         pair = _frame_pair(model, moving, constraint)
-        V = _relative_velocity(pair, v)
+        # velocity of frame 2 relative to frame 1, in coordinates of frame 2
+        ends = []
+        for path, placement in ((pair.path1, pair.placement1), (pair.path2, pair.placement2)):
+            W = Motion.zero()
+            for body, X, S in path:
+                W = X.to_child(W) + S * v[body.iv]
+            ends.append(placement.to_child(W))
+        V = ends[1] - pair.X.to_child(ends[0])
         rates = [V.dot(force) for _, force in _constraint_equations(constraint, pair.X)]
         found += [partials_of(rate, 1)[0] for rate in rates]
     return found
@@ -268,24 +259,18 @@ def _dual_along_velocity(model: Model, q: Vector, v: Vector) -> list[Scalar]:
     return moving
 
 
-def _factorise_mobility(factor: Factor, J: Matrix) -> Factor:
-    """The factors of J M⁻¹ Jᵀ; those of a row that others make up are zero, never rounding.
-
-    Where a row is a combination of those after it, nothing but rounding is left of its pivot.
-    """
-    A = mobility(factor, J)
-    L, d = factorise(A)
-    whole = [less(A[k][k] * _SINGULAR, d[k]) for k in range(len(d))]
-    return L, [where(sound, x, 0.0) for sound, x in zip(whole, d, strict=True)]
-
-
 def _solve_multipliers(
     factor: Factor, J: Matrix, right: Vector, constraints: Sequence[Constraint]
 ) -> list[Scalar]:
     """λ of (J M⁻¹ Jᵀ) λ = right by the independent rows; that of a redundant row is zero."""
     flags = [row in c.redundant for c in constraints for row in c.rows]
     kept = [k for k, idle in enumerate(flags) if not idle]
-    solved = solve(_factorise_mobility(factor, [J[k] for k in kept]), [right[k] for k in kept])
+    A = mobility(factor, [J[k] for k in kept])
+    L, d = factorise(A)
+    # where a row is a combination of those after it, nothing but rounding is left of its pivot
+    whole = [less(A[k][k] * _SINGULAR, d[k]) for k in range(len(d))]
+    pivots = [where(sound, x, 0.0) for sound, x in zip(whole, d, strict=True)]
+    solved = solve((L, pivots), [right[k] for k in kept])
     found: list[Scalar] = zeros(len(J))
     for k, x in zip(kept, solved, strict=True):
         found[k] = x

@@ -130,18 +130,7 @@ def forward_dynamics_derivatives(
     factor = factorise(mass_matrix(model, q))
     mobility = inverse(factor)
     a = solve(factor, [t - h for t, h in zip(tau, bias(model, q, v), strict=True)])
-    found = _free_body_columns(model, q, v)
-    found.update(solve_columns(factor, _torque_derivative_columns(model, q, v, a, found)))
-    n = range(model.nv)
-    by_q, by_v = ([[found[k, j][i] for j in n] for i in n] for k in range(2))
-    return by_q, by_v, mobility
-
-
-def _free_body_columns(model: Model, q: Vector, v: Vector) -> dict[Place, list[Scalar]]:
-    """Derivatives of q̈ by the freedoms of free bodies, which are known without a solve.
-
-    Turned, it sees gravity turned; faster by a uniform motion, only itself turning against that.
-    """
+    # derivatives of q̈ by the freedoms of free bodies, which are known without a solve
     found: dict[Place, list[Scalar]] = {}
     for body in model.bodies:
         if body.parent == WORLD and body.joint.kind.floats:
@@ -151,7 +140,10 @@ def _free_body_columns(model: Model, q: Vector, v: Vector) -> dict[Place, list[S
                 found[0, dof] = _column_of_body(model, body, g.cross(s))
                 if not turns:
                     found[1, dof] = _column_of_body(model, body, -V.cross(s))
-    return found
+    found.update(solve_columns(factor, _torque_derivative_columns(model, q, v, a, found)))
+    n = range(model.nv)
+    by_q, by_v = ([[found[k, j][i] for j in n] for i in n] for k in range(2))
+    return by_q, by_v, mobility
 
 
 def _column_of_body(model: Model, body: Body, motion: Motion) -> list[Scalar]:
@@ -203,16 +195,6 @@ def frame_velocity_derivatives(
     return jacobian_from_columns(model, by_q), jacobian_from_columns(model, by_v)
 
 
-def _along_tangent(model: Model, q: Vector) -> list[Dual]:
-    """The configuration with its derivatives by the tangent space."""
-    moved: list[Dual] = [Dual(x) for x in q]
-    for body in model.independent:
-        rows = body.joint.kind.tangent(q[body.iq])
-        for k, row in zip(range(body.iq.start, body.iq.stop), rows, strict=True):
-            moved[k] = Dual(q[k], dict(zip(body.dofs, row, strict=True)))
-    return moved
-
-
 def inverse_dynamics_second_derivatives(
     model: Model, q: Vector, v: Vector, a: Vector
 ) -> tuple[list[Matrix], list[Matrix], list[Matrix], list[Matrix]]:
@@ -225,7 +207,13 @@ def inverse_dynamics_second_derivatives(
     def partials(M: Matrix) -> list[Matrix]:
         return [[partials_of(x, n) for x in row] for row in M]
 
-    by_q, by_v, M = inverse_dynamics_derivatives(model, _along_tangent(model, q), v, a)
+    # the configuration with its derivatives by the tangent space
+    moved: list[Dual] = [Dual(x) for x in q]
+    for body in model.independent:
+        rows = body.joint.kind.tangent(q[body.iq])
+        for k, row in zip(range(body.iq.start, body.iq.stop), rows, strict=True):
+            moved[k] = Dual(q[k], dict(zip(body.dofs, row, strict=True)))
+    by_q, by_v, M = inverse_dynamics_derivatives(model, moved, v, a)
     fast: list[Scalar] = [Dual(x, {k: 1.0}) for k, x in enumerate(v)]
     _, by_vv, _ = inverse_dynamics_derivatives(model, q, fast, a)
     return partials(by_q), partials(by_v), partials(by_vv), partials(M)

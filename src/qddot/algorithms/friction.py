@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from qddot.algorithms.recursion import Vector, zeros
-from qddot.model.joints import Drivetrain
 from qddot.model.model import Model
 from qddot.spatial.scalar import Scalar, less, sign, where
 
@@ -19,13 +18,10 @@ def friction(model: Model, q: Vector, v: Vector) -> list[Scalar]:
         # a follower moves by ratio · v and passes its torque back through the same ratio
         for dof, x in zip(body.dofs, stretch, strict=True):
             rate = v[dof] * joint.ratio
-            torque = rate * drive.damping + _coulomb_torque(rate, drive) + x * drive.stiffness
+            # Coulomb friction of the direction of motion, zero at rest
+            ahead, back = drive.friction_levels
+            forward = sign(rate) * ahead
+            coulomb = forward if back is ahead else where(less(rate, 0.0), -back, forward)
+            torque = rate * drive.damping + coulomb + x * drive.stiffness
             tau[dof] = tau[dof] + torque * joint.ratio
     return tau
-
-
-def _coulomb_torque(rate: Scalar, drive: Drivetrain) -> Scalar:
-    """Coulomb friction of the direction of motion, zero at rest."""
-    ahead, back = drive.friction_levels
-    forward = sign(rate) * ahead
-    return forward if back is ahead else where(less(rate, 0.0), -back, forward)

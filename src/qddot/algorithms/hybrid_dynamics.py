@@ -48,7 +48,13 @@ def hybrid_dynamics(
     few free ones before them, or follow others, factorising M of the free joints costs fewer
     operations. `forces` and `friction` are those of forward and inverse dynamics.
     """
-    held = _prescribed_velocities(model, prescribed or ())
+    # indices of the velocities of the joints that are prescribed
+    bodies = [model.body_of_joint(name) for name in prescribed or ()]
+    for joint in (body.joint for body in bodies):
+        if joint.leader is not None:
+            reason = f"follows {joint.leader!r}; prescribe that one"
+            raise InvalidModel(f"joint {joint.name!r}", reason)
+    held = {dof for body in bodies for dof in body.dofs}
     losses = joint_friction(model, q, v) if friction else zeros(model.nv)
     given = [a[k] if k in held else 0.0 for k in range(model.nv)]
     drive = [0.0 if k in held else tau[k] - losses[k] for k in range(model.nv)]
@@ -74,21 +80,17 @@ def solve_accelerations(
     """
     if not (model.has_couplings or _is_shallow(model, held)):
         return _articulated_body(model, q, v, a, tau, wrenches, held)
+    # forces of the motion whose free joints do not accelerate, and what they leave of τ
     h = newton_euler(model, q, v, a, wrenches)
-    rest = [0.0 if k in held else tau[k] - h[k] for k in range(model.nv)]
-    change, reaction = _solve_factorised(model, q, rest, held)
     every = range(model.nv)
-    return [a[k] + change[k] for k in every], [h[k] + reaction[k] for k in every]
-
-
-def _prescribed_velocities(model: Model, prescribed: Sequence[str]) -> set[int]:
-    """Indices of the velocities of the joints that are prescribed."""
-    bodies = [model.body_of_joint(name) for name in prescribed]
-    for joint in (body.joint for body in bodies):
-        if joint.leader is not None:
-            reason = f"follows {joint.leader!r}; prescribe that one"
-            raise InvalidModel(f"joint {joint.name!r}", reason)
-    return {dof for body in bodies for dof in body.dofs}
+    free = [k for k in every if k not in held]
+    rest = [tau[k] - h[k] for k in free]
+    # M of the free joints gives their accelerations, M of all the torques that hold the others
+    M = mass_matrix(model, q) if free else zeros(model.nv, model.nv)
+    factor = factorise([[M[i][j] for j in free] for i in free])
+    change = dict(zip(free, solve(factor, rest), strict=True))
+    reaction = [sum((M[k][j] * x for j, x in change.items()), 0.0) for k in every]
+    return [a[k] + change.get(k, 0.0) for k in every], [h[k] + reaction[k] for k in every]
 
 
 def _is_shallow(model: Model, held: Collection[int]) -> bool:
@@ -101,16 +103,6 @@ def _is_shallow(model: Model, held: Collection[int]) -> bool:
         before = [dof for j in model.ancestors(i)[1:] for dof in model.bodies[j].dofs]
         steps += max((k for k, dof in enumerate(before, start=1) if dof not in held), default=0)
     return steps < 7 * model.nb
-
-
-def _solve_factorised(model: Model, q: Vector, tau: Vector, held: Collection[int]) -> Solution:
-    """Accelerations at rest by M of the free joints, and the torques that hold the others."""
-    free = [k for k in range(model.nv) if k not in held]
-    M = mass_matrix(model, q) if free else zeros(model.nv, model.nv)
-    factor = factorise([[M[i][j] for j in free] for i in free])
-    found = dict(zip(free, solve(factor, [tau[k] for k in free]), strict=True))
-    a = [found.get(k, 0.0) for k in range(model.nv)]
-    return a, [sum((M[k][j] * x for j, x in found.items()), 0.0) for k in range(model.nv)]
 
 
 def _articulated_body(

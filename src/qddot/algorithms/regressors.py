@@ -14,17 +14,20 @@ from qddot.algorithms.recursion import (
     Matrix,
     Vector,
     acceleration_fields,
+    ancestors_with_forces,
     joint_kinematics,
     per_body,
+    subspace_rates,
     velocities,
     zeros,
 )
 from qddot.model.model import WORLD, Body, Model
-from qddot.spatial.algebra import Force, Inertia, Motion, Subspace, Transform
+from qddot.spatial.algebra import Force, Inertia, Motion, Subspace, Transform, Vec3
 from qddot.spatial.scalar import Scalar
 
 __all__ = [
     "kinetic_energy_regressor",
+    "momentum_rate_regressor",
     "momentum_regressor",
     "potential_energy_regressor",
     "torque_regressor",
@@ -105,6 +108,29 @@ def momentum_regressor(model: Model, q: Vector, v: Vector) -> Matrix:
     X, S = joint_kinematics(model, q)
     V = velocities(model, X, S, v)[: model.nb]
     return _project_unit_forces(model, q, V, Inertia.apply)
+
+
+def momentum_rate_regressor(model: Model, q: Vector, v: Vector) -> Matrix:
+    """Regressor (nv × 10 nb) of the momentum rate without torques: Y π = Cᵀ v − g.
+
+    With the momentum regressor it gives d/dt (Y_p π + armature · v) = Y π + τ, the dynamics
+    without accelerations. A freedom feels Ṡᵀ of the momentum beyond it, and Sᵀ of the weight.
+    """
+    X, S = joint_kinematics(model, q)
+    V = velocities(model, X, S, v)
+    dS = subspace_rates(S, V)
+    fall = per_body(model, Motion(model.gravity, Vec3.zero()))
+    Y: Matrix = zeros(model.nv, 10 * model.nb)
+    for i, body in enumerate(model.bodies):
+        fall[i] = X[i].to_child(fall[body.parent])
+        momenta = [unit.apply(V[i]) for unit in _UNITS]
+        weights = [unit.apply(fall[i]) for unit in _UNITS]
+        # leaves to root: project momentum and weight of each unit parameter on each joint
+        for j, P, W in ancestors_with_forces(model, X, i, momenta, weights):
+            for dof, s, ds in zip(model.bodies[j].dofs, S[j], dS[j], strict=True):
+                for column, (p, w) in enumerate(zip(P, W, strict=True), start=10 * i):
+                    Y[dof][column] = Y[dof][column] + ds.dot(p) + s.dot(w)
+    return Y
 
 
 def kinetic_energy_regressor(model: Model, q: Vector, v: Vector) -> list[Scalar]:

@@ -119,20 +119,14 @@ def operational_space(
     # velocity and gravity terms
     g = gravity(model, q)
     coriolis = [x - y for x, y in zip(bias(model, q, v), g, strict=True)]
-    drift = _velocity_product(model, q, v, frame, reference, axes)
-    transposed = [list(column) for column in zip(*Jbar, strict=True)]
-    mu = [dot(x, coriolis) - dot(row, drift) for x, row in zip(transposed, Lambda, strict=True)]
-    return Lambda, Jbar, mu, [dot(x, g) for x in transposed]
-
-
-def _velocity_product(
-    model: Model, q: Vector, v: Vector, frame: str, reference: Reference, axes: Axes
-) -> list[Scalar]:
-    """J̇ v: the acceleration of the frame while the joints do not accelerate."""
+    # J̇ v: the acceleration of the frame while the joints do not accelerate
     fixed_axes = reference == "local_world_aligned"
     acceleration = frame_classical_acceleration if fixed_axes else frame_acceleration
     A = [*acceleration(model, q, v, zeros(model.nv), frame=frame, reference=reference)]
-    return [A[i] for i in _axis_indices(axes)]
+    drift = [A[i] for i in _axis_indices(axes)]
+    transposed = [list(column) for column in zip(*Jbar, strict=True)]
+    mu = [dot(x, coriolis) - dot(row, drift) for x, row in zip(transposed, Lambda, strict=True)]
+    return Lambda, Jbar, mu, [dot(x, g) for x in transposed]
 
 
 def manipulability(

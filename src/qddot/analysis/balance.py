@@ -165,23 +165,20 @@ def support_polygon(
     if len(labels) != len(p):
         raise ShapeMismatch("support_polygon", "names", f"({len(p)},)", (len(labels),))
     flat = ground.plane_coordinates(p)
-    corners = _hull_corners(flat)
-    return SupportPolygon(
-        ground, ground.points_at(flat[corners]), tuple(labels[k] for k in corners)
-    )
-
-
-def _hull_corners(flat: np.ndarray) -> list[int]:
-    """Indices of the corners of the convex hull, counter-clockwise; the ends of a line; a point."""
-    # extents along the principal directions tell a point, a line and a polygon apart
+    # corners of the convex hull, counter-clockwise; the ends of a line; or a point:
+    # extents along the principal directions tell them apart
     spread = flat - flat.mean(axis=0)
     _, size, directions = np.linalg.svd(spread)
     if len(flat) == 1 or size[0] <= _FLAT * np.abs(flat).max():
-        return [0]
-    if len(flat) == 2 or size[1] <= _FLAT * size[0]:
+        corners = [0]
+    elif len(flat) == 2 or size[1] <= _FLAT * size[0]:
         along = spread @ directions[0]
-        return [int(along.argmin()), int(along.argmax())]
-    return [int(k) for k in ConvexHull(flat).vertices]
+        corners = [int(along.argmin()), int(along.argmax())]
+    else:
+        corners = [int(k) for k in ConvexHull(flat).vertices]
+    return SupportPolygon(
+        ground, ground.points_at(flat[corners]), tuple(labels[k] for k in corners)
+    )
 
 
 def contact_points(robot: Robot, q: ArrayLike, frames: Sequence[str]) -> np.ndarray:

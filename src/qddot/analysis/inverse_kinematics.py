@@ -79,18 +79,10 @@ def inverse_kinematics(
     `restarts` times, and keeps its best. Loops are left open.
     """
     start, target, batch = _validate(robot, frame, pose, q0, task)
-    for name, value, least in (("iterations", iterations, 1), ("restarts", restarts, 0)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-            raise InvalidArgument(name, value, f"it is a whole number from {least} up")
-    if not 0.0 < tolerance < math.inf:
-        raise InvalidArgument("tolerance", tolerance, "it is a number above 0, in m and rad")
+    generator = _check_choices(iterations, restarts, tolerance, rng)
     bounds = robot.limits
     lower, upper = (bounds.lower, bounds.upper) if limits else np.full((2, robot.nq), np.inf)
     lower = lower if limits else -upper
-    try:
-        generator = np.random.default_rng(rng)
-    except (TypeError, ValueError) as error:
-        raise InvalidArgument("rng", rng, "it is a seed or a np.random.Generator") from error
     moving = None if joints is None else tuple(joints)
     for name in moving or ():
         robot.model.body_of_joint(name)
@@ -167,6 +159,19 @@ def _validate(
         raise InvalidArgument("inverse_kinematics: pose", given.tolist(), accepted)
     batch = batch_shape("inverse_kinematics", [start, target], [1, 2], ["q0", "pose"])
     return start, target, batch
+
+
+def _check_choices(iterations: Any, restarts: Any, tolerance: float, rng: Any) -> Any:
+    """Refuse choices that make no sense; the generator of random numbers."""
+    for name, value, least in (("iterations", iterations, 1), ("restarts", restarts, 0)):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+            raise InvalidArgument(name, value, f"it is a whole number from {least} up")
+    if not 0.0 < tolerance < math.inf:
+        raise InvalidArgument("tolerance", tolerance, "it is a number above 0, in m and rad")
+    try:
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgument("rng", rng, "it is a seed or a np.random.Generator") from error
 
 
 def _middle(robot: Robot) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from qddot.bench.measure import FULL, QUICK, Settings
 from qddot.bench.plot import plot
-from qddot.bench.report import Sheet, page, read_figures, sheets, write_figures
+from qddot.bench.report import Sheet, page, read_measurements, sheets, write_measurements
 from qddot.bench.rollouts import ROLLOUTS
 from qddot.bench.run import (
     FUNCTIONS,
@@ -29,7 +29,7 @@ __all__ = [
     "disagreements",
     "page",
     "plot",
-    "read_figures",
+    "read_measurements",
     "sheets",
-    "write_figures",
+    "write_measurements",
 ]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from qddot.algorithms.catalogue import Argument, function, sizes
+from qddot.algorithms.catalogue import function, sizes
 from qddot.algorithms.kinematics import Reference
 from qddot.bench.subjects import Subject
 from qddot.errors import QddotError
@@ -67,7 +67,7 @@ class Job:
 
     @property
     def states(self) -> int:
-        """How many states there are."""
+        """The number of states."""
         return len(next(iter(self.inputs.values())))
 
     def first(self, most: int = _MOST_CALLS) -> dict[str, np.ndarray]:
@@ -90,7 +90,7 @@ class Contender:
 
 
 def make_job(subject: Subject, name: str, most_states: int, most_bytes: int, seed: int = 0) -> Job:
-    """A job at random states: as many as fit into so many bytes, a power of two from 64."""
+    """A job at random states: a power of two from 64, within a number of bytes."""
     row, robot = function(name), subject.robot
     given = {
         "frame": _deepest_frame(robot),
@@ -105,16 +105,13 @@ def make_job(subject: Subject, name: str, most_states: int, most_bytes: int, see
     size = 8 * sum(int(np.prod(s)) for s in shapes)
     states = min(most_states, 1 << (max(64, most_bytes // size).bit_length() - 1))
     rng = np.random.default_rng(seed)
-    inputs = {a.name: _random_state(robot, a, dims, states, rng) for a in arguments}
+    inputs = {
+        a.name: robot.random(rng, states)
+        if a.shape == ("nq",)
+        else rng.normal(size=(states, *a.shape_in(dims)))
+        for a in arguments
+    }
     return Job(subject, name, options, inputs)
-
-
-def _random_state(
-    robot: Robot, a: Argument, dims: dict[str, int], states: int, rng: np.random.Generator
-) -> np.ndarray:
-    if a.shape == ("nq",):
-        return robot.random(rng, states)
-    return rng.normal(size=(states, *a.shape_in(dims)))
 
 
 def _deepest_frame(robot: Robot) -> str:
@@ -131,7 +128,7 @@ def can_move_freely(robot: Robot) -> bool:
 
 
 def brief(run: Callable[[], Any], states: int, most: int) -> int:
-    """How many states take a brief time, at most so many, if a run has so many of them."""
+    """The number of states that take a brief time, given a run of some of them; at most `most`."""
     run()
     times = [time.perf_counter()]
     for _ in range(5):

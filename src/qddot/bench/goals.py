@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["GOALS", "Goal", "Verdict", "judge_goals"]
 
-Figures = Iterator[tuple[str, float]]
+Measurements = Iterator[tuple[str, float]]
 _COMPARED = ("UR5", "Panda", "ANYmal C", "Talos")
 _FIRST_DERIVATIVES = ("inverse_dynamics_derivatives", "forward_dynamics_derivatives")
 _DYNAMICS = ("inverse_dynamics", "forward_dynamics")
@@ -16,22 +16,22 @@ _DYNAMICS = ("inverse_dynamics", "forward_dynamics")
 
 @dataclass(frozen=True)
 class Goal:
-    """A claim, the figures it is about, and the bound that they must reach or must not pass."""
+    """A claim, its measurements, and the bound that they must reach or must not pass."""
 
     claim: str
     bound: float
-    figures: Callable[[dict[str, Any]], Figures]
+    measurements: Callable[[dict[str, Any]], Measurements]
     least: bool = True
     unit: str = "×"
 
-    def is_met(self, figure: float) -> bool:
-        """Whether a figure keeps the bound."""
-        return figure >= self.bound if self.least else figure <= self.bound
+    def is_met(self, measurement: float) -> bool:
+        """Whether a measurement keeps the bound."""
+        return measurement >= self.bound if self.least else measurement <= self.bound
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A goal, its worst figure (None if there is none), and the figures that miss it."""
+    """A goal, its worst measurement (None if there is none), and the measurements that miss it."""
 
     goal: Goal
     worst: tuple[str, float] | None
@@ -42,9 +42,9 @@ def judge_goals(data: dict[str, Any]) -> list[Verdict]:
     """All goals, with what was measured."""
     verdicts = []
     for goal in GOALS:
-        figures = list(goal.figures(data))
-        worst = (min if goal.least else max)(figures, key=lambda f: f[1], default=None)
-        missed = tuple(f for f in figures if not goal.is_met(f[1]))
+        measurements = list(goal.measurements(data))
+        worst = (min if goal.least else max)(measurements, key=lambda f: f[1], default=None)
+        missed = tuple(f for f in measurements if not goal.is_met(f[1]))
         verdicts.append(Verdict(goal, worst, missed))
     return verdicts
 
@@ -61,61 +61,61 @@ def _select_rows(
 
 def _ratio_of(
     engine: str, functions: Collection[str], robots: Collection[str], ours: str = "us"
-) -> Callable[[dict[str, Any]], Figures]:
-    """How many times as long an engine takes as we do, by one of our figures."""
+) -> Callable[[dict[str, Any]], Measurements]:
+    """Time of an engine over ours, by one of our measurements."""
 
-    def figures(data: dict[str, Any]) -> Figures:
+    def measurements(data: dict[str, Any]) -> Measurements:
         for label, row in _select_rows(data, functions, robots):
             mine = row["ours"].get(ours)
             for peer in row["peers"]:
                 if peer["engine"] == engine and peer["us"] and mine:
                     yield label, peer["us"] / mine
 
-    return figures
+    return measurements
 
 
 def _figure_of(
     part: str, field: str, functions: Collection[str] = (), robots: Collection[str] = ()
-) -> Callable[[dict[str, Any]], Figures]:
-    """A figure of the rows."""
+) -> Callable[[dict[str, Any]], Measurements]:
+    """A measurement of the rows."""
 
-    def figures(data: dict[str, Any]) -> Figures:
+    def measurements(data: dict[str, Any]) -> Measurements:
         for label, row in _select_rows(data, functions, robots):
             if row[part][field] is not None:
                 yield label, row[part][field]
 
-    return figures
+    return measurements
 
 
-def _thread_ratios(data: dict[str, Any]) -> Figures:
+def _thread_ratios(data: dict[str, Any]) -> Measurements:
     for row in data["threads"]:
         if row["status"] == "ok":
             yield row["robot"], row["ratio"]
 
 
-def _contact_figure(kind: str, field: str) -> Callable[[dict[str, Any]], Figures]:
-    """A figure of a way of contact."""
+def _contact_figure(kind: str, field: str) -> Callable[[dict[str, Any]], Measurements]:
+    """A measurement of a way of contact."""
 
-    def figures(data: dict[str, Any]) -> Figures:
+    def measurements(data: dict[str, Any]) -> Measurements:
         for row in data.get("contacts", ()):
             if row["contact"] == kind:
                 yield f"quadruped, {kind}", row[field]
 
-    return figures
+    return measurements
 
 
-def _rollout_figure(field: str) -> Callable[[dict[str, Any]], Figures]:
-    """A figure of the rollouts."""
+def _rollout_figure(field: str) -> Callable[[dict[str, Any]], Measurements]:
+    """A measurement of the rollouts."""
 
-    def figures(data: dict[str, Any]) -> Figures:
+    def measurements(data: dict[str, Any]) -> Measurements:
         for row in data.get("rollouts", ()):
             if row["status"] == "ok":
                 yield f"{row['robot']} rollout", row[field]
 
-    return figures
+    return measurements
 
 
-def _largest_spread(data: dict[str, Any]) -> Figures:
+def _largest_spread(data: dict[str, Any]) -> Measurements:
     costs = [row["ns_per_operation"] for row in data["scaling"]]
     if len(costs) > 1:
         yield "slowest ÷ fastest", max(costs) / min(costs)
@@ -123,7 +123,7 @@ def _largest_spread(data: dict[str, Any]) -> Figures:
 
 def _cold_compiles(
     functions: Collection[str], robots: Collection[str]
-) -> Callable[[dict[str, Any]], Figures]:
+) -> Callable[[dict[str, Any]], Measurements]:
     return _figure_of("compile", "cold_s", functions, robots)
 
 

@@ -40,7 +40,7 @@ _QUICKLY = 1.0
 
 @dataclass(frozen=True)
 class Settings:
-    """How long is measured.
+    """Durations of the measurements.
 
     `sample` is about the time of one measurement in seconds, where a run is no longer; `seconds`
     how long each contender has its turns in each of the `passes` through all rows, so that no row
@@ -85,13 +85,22 @@ class Clock:
     def time_interleaved(
         self, row: str, contenders: Sequence[Contender], seconds: float | None = None
     ) -> list[float]:
-        """Seconds a state of each, the best of turns that take so many seconds for each."""
+        """Seconds a state of each, the best of turns of `seconds` in all for each."""
         lasting = self.settings.seconds if seconds is None else seconds
         once = [_time_once(c) for c in contenders]
         repeats = [max(1, round(self.settings.sample / max(s, 1e-9))) for s in once]
         keys = [(row, c.engine, c.call) for c in contenders]
+        # whose turn it is: contenders with few rounds have them far apart
+        rounds = [self._count_rounds(s, lasting) for s in once]
+        most = max(rounds)
+        turns = [
+            i
+            for k in range(most)
+            for i, n in enumerate(rounds)
+            if (k + 1) * n // most > k * n // most
+        ]
         with _no_collection():
-            for k in _turn_order([self._count_rounds(s, lasting) for s in once]):
+            for k in turns:
                 c = contenders[k]
                 if once[k] < _COLD * self.settings.sample:
                     # what ran before has the caches
@@ -101,7 +110,7 @@ class Clock:
         return [self._best[key] for key in keys]
 
     def _count_rounds(self, once: float, seconds: float) -> int:
-        """How many turns fit into so many seconds, if a run takes that long once."""
+        """The number of turns that fit into a time, from the time of one run."""
         turn = max(once, self.settings.sample)
         return max(self.settings.rounds, round(seconds / turn))
 
@@ -112,26 +121,19 @@ class Clock:
         return self._first[row]
 
 
-def _turn_order(rounds: Sequence[int]) -> Iterator[int]:
-    """Whose turn it is, one after the other, as each has so many: those of few lie far apart."""
-    most = max(rounds)
-    for k in range(most):
-        yield from (i for i, n in enumerate(rounds) if (k + 1) * n // most > k * n // most)
+def _time_once(c: Contender) -> float:
+    """Seconds of one run, after one to warm up."""
+    c.run()
+    return _seconds_per_state(c, 1) * c.states
 
 
 def _seconds_per_state(c: Contender, repeats: int) -> float:
-    """Seconds a state over so many runs."""
+    """Seconds a state, averaged over `repeats` runs."""
     run = c.run
     start = time.perf_counter()
     for _ in range(repeats):
         run()
     return (time.perf_counter() - start) / (repeats * c.states)
-
-
-def _time_once(c: Contender) -> float:
-    """How long a run takes, after one to warm up."""
-    c.run()
-    return _seconds_per_state(c, 1) * c.states
 
 
 @contextmanager

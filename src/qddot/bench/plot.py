@@ -1,4 +1,4 @@
-"""The figures as a picture."""
+"""The measurements as a plot."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ def plot(data: dict[str, Any], file: Path) -> None:
     lines = -(-panels // columns)
     figure = new_figure(5.5 * columns, 5.5 * lines)
     axes = figure.subplots(lines, columns, squeeze=False).ravel()
-    engines = _engine_names(data["rows"])
+    engines = list(
+        dict.fromkeys(p["engine"] for row in data["rows"] for p in row["peers"] if p["ratio"])
+    )
     for ax, robot in zip(axes, robots, strict=False):
         _draw_ratios(ax, [row for row in data["rows"] if row["robot"] == robot], engines)
         ax.set_title(robot)
@@ -33,11 +35,6 @@ def plot(data: dict[str, Any], file: Path) -> None:
     figure.suptitle(f"peer's time ÷ qddot's, one core of {machine['cpu']}, {machine['date'][:10]}")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=6)
     save_figure(figure, file)
-
-
-def _engine_names(rows: list[dict[str, Any]]) -> list[str]:
-    """Engines that were timed at least once."""
-    return list(dict.fromkeys(p["engine"] for row in rows for p in row["peers"] if p["ratio"]))
 
 
 def _draw_ratios(ax: Any, rows: list[dict[str, Any]], engines: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""The figures as tables: for the terminal, and as a page of the documentation."""
+"""The measurements as tables: for the terminal, and as a page of the documentation."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 from qddot.bench.goals import Verdict, judge_goals
 from qddot.errors import DescriptionError
 
-__all__ = ["Sheet", "page", "read_figures", "sheets", "write_figures"]
+__all__ = ["Sheet", "page", "read_measurements", "sheets", "write_measurements"]
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table with the words that say what its figures are."""
+    """A table with the words that say what its measurements are."""
 
     title: str
     text: str
@@ -30,21 +30,21 @@ class Sheet:
         return f"## {self.title}\n\n{self.text}\n\n{table}\n"
 
 
-def write_figures(data: dict[str, Any], file: Path) -> None:
-    """Keep the figures as JSON."""
+def write_measurements(data: dict[str, Any], file: Path) -> None:
+    """Keep the measurements as JSON."""
     file.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def read_figures(file: Path) -> dict[str, Any]:
-    """Figures that were kept."""
+def read_measurements(file: Path) -> dict[str, Any]:
+    """Measurements that were kept."""
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise DescriptionError(file, f"no figures of a benchmark ({error})") from error
+        raise DescriptionError(file, f"no measurements of a benchmark ({error})") from error
     if not isinstance(data, dict) or not {"machine", "rows", "scaling"} <= set(data):
-        raise DescriptionError(file, "no figures of a benchmark")
+        raise DescriptionError(file, "no measurements of a benchmark")
     if not {"passes", "seconds", "rollout_seconds"} <= set(data.get("settings", ())):
-        raise DescriptionError(file, "figures of an older benchmark: measure again")
+        raise DescriptionError(file, "measurements of an older benchmark: measure again")
     return data
 
 
@@ -101,12 +101,8 @@ def _format_number(x: float | None) -> str:
     return f"{x:.{min(max(digits, 0), 6)}f}"
 
 
-def _engine_names(data: dict[str, Any]) -> list[str]:
-    return list(dict.fromkeys(p["engine"] for row in data["rows"] for p in row["peers"]))
-
-
 def _batch_table(data: dict[str, Any]) -> Sheet:
-    engines = _engine_names(data)
+    engines = list(dict.fromkeys(p["engine"] for row in data["rows"] for p in row["peers"]))
     rows = []
     for row in data["rows"]:
         cells: dict[str, str] = {}
@@ -119,7 +115,7 @@ def _batch_table(data: dict[str, Any]) -> Sheet:
     text = (
         "µs a state, and in brackets the ratio. qddot runs a method of `Robot` on a batch that "
         "stays in the cache, on one core, in float64, into arrays that are used again. "
-        "Pinocchio's figure is the faster of a Python call a state and its own loop over a batch "
+        "Pinocchio's time is the shorter of a Python call a state and its own loop over a batch "
         "on one thread; MuJoCo and Drake take Python calls; CasADi runs the same text in its own "
         "virtual machine. A dash: that engine is not asked for it."
     )
@@ -306,7 +302,7 @@ def _goal_table(verdicts: list[Verdict]) -> Sheet:
             missed = "; ".join(f"{name} {_format_number(x)}{unit}" for name, x in v.missed)
             verdict = f"MISSED: {missed}" if missed else "met"
         rows.append((v.goal.claim, f"{sense} {v.goal.bound:g}{unit}", worst, verdict))
-    columns = ("figure", "goal", "worst", "verdict")
+    columns = ("measurement", "goal", "worst", "verdict")
     return Sheet("Goals", "What the project asks of itself.", columns, tuple(rows))
 
 

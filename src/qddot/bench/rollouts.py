@@ -22,7 +22,8 @@ from qddot.loaders.named_robots import locate_robot
 from qddot.robot.robot import Robot, load
 from qddot.simulate.contact import ComplementarityContact, PenaltyContact, Plane, Scene, Sphere
 from qddot.simulate.feedback import PD
-from qddot.simulate.rollout import Rollout, rollout
+from qddot.simulate.rollout import Rollout
+from qddot.simulate.simulator import rollout
 
 __all__ = ["CONTACTS", "ROLLOUTS", "measure_contact", "measure_rollout"]
 
@@ -75,7 +76,7 @@ class _Case:
         return partial(self.ours, out=(first.q, first.v))
 
     def of(self, states: int) -> _Case:
-        """The same from so many states: the first of them, or all again and again."""
+        """The same from this number of states: the first of them, or all again and again."""
         shapes = (states, self.q.shape[1]), (states, self.v.shape[1])
         return replace(self, q=np.resize(self.q, shapes[0]), v=np.resize(self.v, shapes[1]))
 
@@ -88,7 +89,22 @@ def measure_rollout(clock: Clock, title: str) -> dict[str, Any]:
     """The row of a robot: µs a step on one core and on two threads, and those of mujoco.rollout."""
     row: dict[str, Any] = {"robot": title, "status": "ok", "reason": "", "steps": _STEPS}
     try:
-        case = _make_case(title)
+        import mujoco
+
+        # the MJCF of a robot: in the folder beside the repository, or of mujoco-menagerie
+        folder, name = ROLLOUTS[title]
+        beside = _FOLDER / f"{folder}__{name}.xml"
+        file = beside if beside.is_file() else locate_robot(folder)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            robot = load(file)
+        model = mujoco.MjModel.from_xml_path(str(file))
+        off = mujoco.mjtDisableBit
+        model.opt.disableflags |= off.mjDSBL_CONSTRAINT | off.mjDSBL_ACTUATION
+        model.opt.integrator, model.opt.timestep = mujoco.mjtIntegrator.mjINT_EULER, _STEP
+        rng = np.random.default_rng(0)
+        q, v = robot.random(rng, _STATES), 0.1 * rng.normal(size=(_STATES, robot.nv))
+        case = _Case(robot, model, engines.mujoco(robot, model, check=False), q, v)
     except (QddotError, ImportError, OSError) as error:
         return {**row, "status": "SKIPPED", "reason": " ".join(str(error).split())}
     row |= {"nv": case.robot.nv, "states": len(case.q), "integrator": _SAME}
@@ -106,7 +122,16 @@ def measure_rollout(clock: Clock, title: str) -> dict[str, Any]:
                 f"{title}: rollout", turns, clock.settings.rollout_seconds
             )
     large = case.of(_LARGE)
-    first, second = _two_threads(clock, title, large)
+    # seconds a step on one thread and on two
+    again = large.runner()
+
+    def run(n: int) -> None:
+        with threads(n):
+            again()
+
+    runs = [large.turn(f"{n} threads", partial(run, n)) for n in (1, 2)]
+    seconds = clock.settings.threaded_seconds
+    first, second = clock.time_interleaved(f"{title}: rollout, large", runs, seconds)
     return {
         **row,
         "apart": apart,
@@ -118,49 +143,13 @@ def measure_rollout(clock: Clock, title: str) -> dict[str, Any]:
 
 
 def _compare_times(mine: float, theirs: float) -> dict[str, float]:
-    """The figures of seconds a step here and there."""
+    """The measurements of seconds a step here and there."""
     return {
         "us": 1e6 * mine,
         "mujoco_us": 1e6 * theirs,
         "ratio": theirs / mine,
         "million_steps_a_second": 1e-6 / mine,
     }
-
-
-def _two_threads(clock: Clock, title: str, large: _Case) -> list[float]:
-    """Seconds a step on one thread and on two."""
-    again = large.runner()
-
-    def run(n: int) -> None:
-        with threads(n):
-            again()
-
-    turns = [large.turn(f"{n} threads", partial(run, n)) for n in (1, 2)]
-    seconds = clock.settings.threaded_seconds
-    return clock.time_interleaved(f"{title}: rollout, large", turns, seconds)
-
-
-def _menagerie_file(title: str) -> Path:
-    """The MJCF of a robot: in the folder beside the repository, or of mujoco-menagerie."""
-    folder, name = ROLLOUTS[title]
-    beside = _FOLDER / f"{folder}__{name}.xml"
-    return beside if beside.is_file() else locate_robot(folder)
-
-
-def _make_case(title: str) -> _Case:
-    import mujoco
-
-    file = _menagerie_file(title)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        robot = load(file)
-    model = mujoco.MjModel.from_xml_path(str(file))
-    off = mujoco.mjtDisableBit
-    model.opt.disableflags |= off.mjDSBL_CONSTRAINT | off.mjDSBL_ACTUATION
-    model.opt.integrator, model.opt.timestep = mujoco.mjtIntegrator.mjINT_EULER, _STEP
-    rng = np.random.default_rng(0)
-    q, v = robot.random(rng, _STATES), 0.1 * rng.normal(size=(_STATES, robot.nv))
-    return _Case(robot, model, engines.mujoco(robot, model, check=False), q, v)
 
 
 def _in_mujoco(case: _Case, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -175,7 +164,7 @@ def _state_views(case: _Case, state: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 @contextmanager
 def _one_thread(case: _Case, **inputs: np.ndarray) -> Iterator[Any]:
-    """What runs mujoco.rollout in this thread, into arrays that are used again."""
+    """A call of mujoco.rollout in this thread, into arrays that are used again."""
     import mujoco
     from mujoco import rollout as rollouts
 
@@ -211,7 +200,19 @@ def measure_contact(clock: Clock, kind: str) -> dict[str, Any]:
         made = CONTACTS[kind]
         return rollout(robot, q, v, dt=_STEP, steps=_STEPS, feedback=PD(), **made, **law)
 
-    model = _with_servos()
+    # MuJoCo's quadruped with a servo at each joint and without friction there
+    import mujoco
+
+    spec = mujoco.MjSpec.from_file(str(locate_source("quadruped")))
+    for motor in list(spec.actuators):
+        spec.delete(motor)
+    for joint in (j for j in spec.joints if j.type == mujoco.mjtJoint.mjJNT_HINGE):
+        servo = spec.add_actuator(name=joint.name, target=joint.name)
+        servo.trntype = mujoco.mjtTrn.mjTRN_JOINT
+        servo.set_to_position(kp=_KP, kv=_KD)
+    model = spec.compile()
+    model.opt.timestep = _STEP
+    model.dof_frictionloss[:], model.dof_damping[:] = 0.0, 0.0
     case = _Case(robot, model, engines.mujoco(robot, model, check=False), q, v)
     few = case.of(_FEW)
     controls = np.tile(home[7:], (len(few.q), _STEPS, 1))
@@ -229,20 +230,3 @@ def measure_contact(clock: Clock, kind: str) -> dict[str, Any]:
         "height": float(found.q[:_FEW, -1, 2].mean()),
         "mujoco_height": float(_state_views(case, stands)[0][:, -1, 2].mean()),
     }
-
-
-def _with_servos() -> Any:
-    """MuJoCo's quadruped with a servo at each joint and without losses there."""
-    import mujoco
-
-    spec = mujoco.MjSpec.from_file(str(locate_source("quadruped")))
-    for motor in list(spec.actuators):
-        spec.delete(motor)
-    for joint in (j for j in spec.joints if j.type == mujoco.mjtJoint.mjJNT_HINGE):
-        servo = spec.add_actuator(name=joint.name, target=joint.name)
-        servo.trntype = mujoco.mjtTrn.mjTRN_JOINT
-        servo.set_to_position(kp=_KP, kv=_KD)
-    model = spec.compile()
-    model.opt.timestep = _STEP
-    model.dof_frictionloss[:], model.dof_damping[:] = 0.0, 0.0
-    return model

@@ -1,4 +1,4 @@
-"""The benchmark: every figure of every robot and function, as plain data for JSON."""
+"""The benchmark: every measurement of every robot and function, as plain data for JSON."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ Step = tuple[str, Callable[[], None]]
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be measured."""
+    """Robots, functions and settings to measure."""
 
     robots: tuple[str, ...] = tuple(SUITE)
     functions: tuple[str, ...] = FUNCTIONS
@@ -85,7 +85,7 @@ class Plan:
 
 
 def benchmark(plan: Plan, on_step: Callable[[str, int, int], None]) -> dict[str, Any]:
-    """All figures; `on_step(name, done, of)` hears what comes next."""
+    """All measurements; `on_step(name, done, of)` hears what comes next."""
     for name in plan.functions:
         function(name)
     subjects = [find_subject(name) for name in plan.robots]
@@ -108,10 +108,19 @@ def benchmark(plan: Plan, on_step: Callable[[str, int, int], None]) -> dict[str,
 
 
 def _list_steps(plan: Plan, subjects: Sequence[Subject], data: dict[str, Any]) -> Iterator[Step]:
-    """The steps in order; each adds its figures to the data."""
+    """The steps in order; each adds its measurements to the data."""
     clock, scaled = Clock(plan.settings), "inverse_dynamics" in plan.functions
-    yield "multiply-add peak", lambda: data["peak"].update(_peak_rate())
-    jobs = [(s, name) for s in subjects for name in plan.functions if _is_measurable(s, name)]
+    yield (
+        "multiply-add peak",
+        lambda: data["peak"].update({x: multiply_add_peak(x) for x in ("float64", "float32")}),
+    )
+    # a task is all six axes at the tool of an arm; any other function makes sense on any robot
+    jobs = [
+        (s, name)
+        for s in subjects
+        for name in plan.functions
+        if name != "operational_space" or (s.kind in ("arm", "robot") and can_move_freely(s.robot))
+    ]
     tables: tuple[tuple[str, str, Callable[..., Any], Sequence[Any]], ...] = (
         ("rows", "{0.title}: {1}", partial(_measure_function, data["peak"]), jobs),
         ("threads", "{0.title}: two threads", _measure_threads, [(s,) for s in subjects if scaled]),
@@ -133,12 +142,6 @@ def _list_steps(plan: Plan, subjects: Sequence[Subject], data: dict[str, Any]) -
                 )
 
 
-def _is_measurable(subject: Subject, name: str) -> bool:
-    """Whether a function makes sense on a robot; a task is all six axes at the tool of an arm."""
-    task = name == "operational_space"
-    return not task or (subject.kind in ("arm", "robot") and can_move_freely(subject.robot))
-
-
 def _put_row(
     rows: list[Any], place: int, measure: Callable[..., Any], clock: Clock, given: Sequence[Any]
 ) -> None:
@@ -147,22 +150,19 @@ def _put_row(
 
 
 @one_core()
-def _peak_rate() -> dict[str, float]:
-    """Operations a second of each kind of number."""
-    return {dtype: multiply_add_peak(dtype) for dtype in ("float64", "float32")}
-
-
 @one_core()
 def _measure_function(
     peak: dict[str, float], clock: Clock, subject: Subject, name: str
 ) -> dict[str, Any]:
-    """The figures of one function of one robot."""
+    """The measurements of one function of one robot."""
     settings, title = clock.settings, f"{subject.title} {name}"
     job = make_job(subject, name, settings.states, settings.bytes)
     compiled = clock.first(title, partial(compile_seconds, job))
     mine = [ours(job), ours(job, "float32"), ours_single(job)]
     entered, others = _agreeing_contenders(job, mine[0])
-    zeros = _share_of_zeros(mine[0])
+    # the share of numbers that are zero at all states that are compared
+    always = [np.all(x == 0.0, axis=0) for x in mine[0].values()]
+    zeros = float(sum(map(np.sum, always)) / sum(map(np.size, always)))
     refilled = [ours_refilled(job)] if zeros >= _MANY_ZEROS else []
     batch, narrow, single, *times = clock.time_interleaved(title, [*mine, *entered, *refilled])
     kept = [times.pop() for _ in refilled]
@@ -171,6 +171,10 @@ def _measure_function(
         for c, t in zip(entered, times, strict=True)
     ]
     calls = [t for c, t in zip(entered, times, strict=True) if c.call.startswith("pin.")][:1]
+    # the fastest way of each engine
+    best: dict[str, dict[str, Any]] = {}
+    for p in sorted(peers, key=lambda p: p["us"]):
+        best.setdefault(p["engine"], p)
     return {
         "robot": subject.title,
         "kind": subject.kind,
@@ -191,14 +195,8 @@ def _measure_function(
             "ratio": calls[0] / single if calls else None,
         },
         "compile": compiled,
-        "peers": _fastest_peer(peers) + others,
+        "peers": [best[e.name] for e in ENGINES if e.name in best] + others,
     }
-
-
-def _share_of_zeros(mine: Contender) -> float:
-    """The share of numbers that are zero at all states that are compared."""
-    always = [np.all(x == 0.0, axis=0) for x in mine.values()]
-    return float(sum(map(np.sum, always)) / sum(map(np.size, always)))
 
 
 def _agreeing_contenders(job: Job, mine: Contender) -> tuple[list[Contender], list[dict[str, Any]]]:
@@ -230,18 +228,10 @@ def _agreeing_contenders(job: Job, mine: Contender) -> tuple[list[Contender], li
     return entered, others
 
 
-def _peer_row(engine: str, status: str, reason: str = "", **figures: Any) -> dict[str, Any]:
-    """The row of an engine, without figures where it was not timed."""
+def _peer_row(engine: str, status: str, reason: str = "", **measurements: Any) -> dict[str, Any]:
+    """The row of an engine, without measurements where it was not timed."""
     row = {"engine": engine, "call": "", "status": status, "reason": reason}
-    return {**row, "us": None, "ratio": None, **figures}
-
-
-def _fastest_peer(peers: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The fastest way of each engine."""
-    best: dict[str, dict[str, Any]] = {}
-    for p in sorted(peers, key=lambda p: p["us"]):
-        best.setdefault(p["engine"], p)
-    return [best[e.name] for e in ENGINES if e.name in best]
+    return {**row, "us": None, "ratio": None, **measurements}
 
 
 def _measure_threads(clock: Clock, subject: Subject) -> dict[str, Any]:
@@ -271,7 +261,7 @@ def _measure_threads(clock: Clock, subject: Subject) -> dict[str, Any]:
 
 @one_core()
 def _measure_scaling(clock: Clock, joints: int) -> dict[str, Any]:
-    """Inverse dynamics of a chain of so many joints."""
+    """Inverse dynamics of a chain of `joints` joints."""
     robot, settings = chain(joints), clock.settings
     subject = Subject(robot.name, "robot", robot, None, None)
     job = make_job(subject, "inverse_dynamics", settings.states, settings.bytes)
@@ -302,7 +292,7 @@ def disagreements(data: dict[str, Any]) -> list[str]:
 
 
 def _machine_facts() -> dict[str, Any]:
-    """What the figures depend on."""
+    """The machine and the versions that measurements depend on."""
     target = native.host()
     versions: dict[str, str | None] = {}
     for package in _PACKAGES:

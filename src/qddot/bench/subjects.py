@@ -1,4 +1,4 @@
-"""What is measured: the robots of the benchmark, any other robot by name, and random chains."""
+"""Subjects of the benchmark: its robots, any other robot by name, and random chains."""
 
 from __future__ import annotations
 
@@ -57,7 +57,13 @@ def find_subject(name: str) -> Subject:
     """A robot of the benchmark, or any other by file or name, with mimic joints independent."""
     if name.lower() in SUITE:
         title, path, base, kind = SUITE[name.lower()]
-        file: Path | None = _example_robots() / path
+        # the folder of example-robot-data
+        folders = (folder for file in named_files().values() for folder in file.parents)
+        found = (x for x in folders if x.parts[-2:] == ("example-robot-data", "robots"))
+        folder = next(found, None)
+        if folder is None:
+            raise MissingPackage("example-robot-data", "the benchmark's robots")
+        file: Path | None = folder / path
     else:
         title, base, kind = name, None, "robot"
         file = Path(name) if Path(name).is_file() else named_files().get(name)
@@ -65,15 +71,6 @@ def find_subject(name: str) -> Subject:
         warnings.simplefilter("ignore")
         robot = load(file or name, base, "free")
     return Subject(title, kind, robot, file, base)
-
-
-def _example_robots() -> Path:
-    """The folder of example-robot-data."""
-    for file in named_files().values():
-        for folder in file.parents:
-            if folder.name == "robots" and folder.parent.name == "example-robot-data":
-                return folder
-    raise MissingPackage("example-robot-data", "the benchmark's robots")
 
 
 def bare_urdf(file: Path) -> str:
@@ -95,14 +92,10 @@ def chain(joints: int, seed: int = 0) -> Robot:
         R = rotation_from_quaternion(*(turn / np.linalg.norm(turn)).tolist())
         placement = Transform(R, Vec3(*rng.uniform(-0.5, 0.5, 3).tolist()))
         parent = f"b{i - 1}" if i else None
-        links.append(Link(f"b{i}", parent, placement, joint, _random_inertia(rng)))
+        # the inertia of five random points
+        total, identity = Inertia.zero(), Transform.identity().R
+        for mass, *point in rng.uniform(0.05, 0.35, (5, 4)).tolist():
+            at = Transform(identity, Vec3(*point))
+            total = total + at.to_parent(Inertia(mass, Vec3.zero(), Inertia.zero().I))
+        links.append(Link(f"b{i}", parent, placement, joint, total))
     return Robot(assemble(f"chain of {joints}", links))
-
-
-def _random_inertia(rng: np.random.Generator) -> Inertia:
-    """The inertia of five random points."""
-    total, identity = Inertia.zero(), Transform.identity().R
-    for mass, *point in rng.uniform(0.05, 0.35, (5, 4)).tolist():
-        at = Transform(identity, Vec3(*point))
-        total = total + at.to_parent(Inertia(mass, Vec3.zero(), Inertia.zero().I))
-    return total

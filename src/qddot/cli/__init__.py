@@ -64,11 +64,15 @@ _COMMANDS = {
     ),
     "integrators": (
         "integrators",
-        "Measure the integrators on a robot, and say which to take for what.",
+        "Measure the integrators on a robot, and recommend one for each use.",
     ),
     "simulate": (
         "simulate",
         "Step a robot in time and give an account of it; exit code 1 if something went wrong.",
+    ),
+    "identify": (
+        "identify",
+        "Logs: what is wrong in them, what they tell of a robot, and how to record better ones.",
     ),
     "bench": (
         "bench",
@@ -100,12 +104,21 @@ class _Commands(TyperGroup):
         """The command of a name, None if there is none; in a list of all, its line of help."""
         if cmd_name not in _COMMANDS:
             return None
-        module, line = _COMMANDS[cmd_name]
+        name, line = _COMMANDS[cmd_name]
         if self._listing:
             return TyperCommand(name=cmd_name, help=line)
         if self.commands[cmd_name] is None:
-            made = getattr(importlib.import_module(f"qddot.cli.{module}"), cmd_name)
-            self.commands[cmd_name] = _command(cmd_name, made)
+            module = importlib.import_module(f"qddot.cli.{name}")
+            # a function, or a group of commands, as a command
+            made = getattr(module, cmd_name)
+            if not isinstance(made, typer.Typer):
+                alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+                alone.command(cmd_name)(made)
+                self.commands[cmd_name] = typer.main.get_command(alone)
+            else:
+                group = typer.main.get_command(made)
+                group.name = cmd_name
+                self.commands[cmd_name] = group
         return self.commands[cmd_name]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -135,17 +148,6 @@ class _Commands(TyperGroup):
         """Parse and run; help and messages of Typer may fail to be written too."""
         with failures_as_messages():
             return super().main(*args, **options)
-
-
-def _command(name: str, made: Any) -> Any:
-    """A function, or a group of commands, as a command."""
-    if not isinstance(made, typer.Typer):
-        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        alone.command(name)(made)
-        return typer.main.get_command(alone)
-    group = typer.main.get_command(made)
-    group.name = name
-    return group
 
 
 def _print_version(asked: bool) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +25,7 @@ from qddot.cli.terminal import (
     write_output,
 )
 from qddot.errors import DescriptionError, InvalidArgument, QddotError, count_text
+from qddot.loaders.formats import is_description
 from qddot.loaders.locate import resolve_uri
 from qddot.verify.audit import Audit, AuditFinding, changes_of, diff_of, fixed_text
 from qddot.verify.audit import audit as run
@@ -72,8 +72,14 @@ def audit(
             print_written(as_json, page)
             failed = any(e.result is None or e.result.count("error") for e in entries)
             raise typer.Exit(1 if failed else 0)
-        result = _audit_one(robot, mass, trust)
-        diff = _apply_fixes(result, fix, force)
+        try_source(robot)
+        with progress_bar() as on_step:
+            result = run(robot, mass, on_step, trust)
+        diff = None
+        if fix is not None:
+            text, _ = fixed_text(result)
+            write_output(fix, text, force)
+            diff = diff_of(result.robot.text or "", text, result.robot.file.name)
         if html is not None:
             write_output(html, html_page(result), force)
         if page is not None:
@@ -98,19 +104,13 @@ def _audited_folder(source: str) -> Path | None:
         raise DescriptionError(source[:200], f"cannot be read: {error}") from error
 
 
-def _audit_one(source: str, mass: float | None, trust: bool) -> Audit:
-    try_source(source)
-    with progress_bar() as on_step:
-        return run(source, mass, on_step, trust)
-
-
 def _audit_all(
     folder: Path, match: str, single: object, mass: float | None, trust: bool
 ) -> list[AuditEntry]:
     """Every robot of a folder; one that cannot be read says why."""
     if single or mass is not None:
         raise InvalidArgument("robot", str(folder), "--mass, --fix and --html are for one file")
-    files = list(_description_files(folder, match))
+    files = [x for x in sorted(folder.rglob(match)) if x.is_file() and is_description(x)]
     if not files:
         raise DescriptionError(folder, f"has no URDF, MJCF or SDF file that matches {match!r}")
     entries = []
@@ -118,46 +118,21 @@ def _audit_all(
         for done, file in enumerate(files):
             name = file.relative_to(folder).as_posix()
             on_step(name, done, len(files))
-            entries.append(_audit_entry(name, file, trust))
+            try:
+                try_source(file)
+                entries.append(AuditEntry(name, run(file, trust=trust)))
+            except DescriptionError as error:
+                entries.append(
+                    AuditEntry(name, None, ": ".join(filter(None, (error.element, error.reason))))
+                )
+            except QddotError as error:
+                entries.append(AuditEntry(name, None, str(error)))
     return entries
-
-
-def _audit_entry(name: str, file: Path, trust: bool) -> AuditEntry:
-    try:
-        try_source(file)
-        return AuditEntry(name, run(file, trust=trust))
-    except DescriptionError as error:
-        return AuditEntry(name, None, ": ".join(filter(None, (error.element, error.reason))))
-    except QddotError as error:
-        return AuditEntry(name, None, str(error))
-
-
-def _description_files(folder: Path, match: str) -> Iterator[Path]:
-    """Description files below a folder; an .xml is one if it begins as MJCF does."""
-    for file in sorted(folder.rglob(match)):
-        if file.is_file() and (file.suffix in (".urdf", ".mjcf", ".sdf") or _is_mjcf(file)):
-            yield file
-
-
-def _is_mjcf(file: Path) -> bool:
-    if file.suffix != ".xml":
-        return False
-    with file.open("rb") as content:
-        return b"<mujoco" in content.read(4096)
 
 
 def _summary_page(source: str, match: str, entries: list[AuditEntry]) -> str:
     command = f"qddot audit {source}" + (f' --match "{match}"' if match != "*" else "")
     return markdown_page(f"{command} --page …", entries)
-
-
-def _apply_fixes(result: Audit, fix: Path | None, force: bool) -> str | None:
-    """Write the file with remedies, and what that changed."""
-    if fix is None:
-        return None
-    text, _ = fixed_text(result)
-    write_output(fix, text, force)
-    return diff_of(result.robot.text or "", text, result.robot.file.name)
 
 
 def _audit_json(result: Audit) -> dict[str, Any]:
@@ -171,14 +146,20 @@ def _audit_json(result: Audit) -> dict[str, Any]:
         "errors": result.count("error"),
         "warnings": result.count("warning"),
         "notes": result.count("info"),
-        "findings": [_plain_finding(result, f) for f in result.findings],
+        "findings": [
+            {
+                "subject": f.subject,
+                "hypothesis": f.hypothesis,
+                "severity": f.severity,
+                "message": f.message,
+                "strength": f.strength,
+                "links": list(f.links),
+                "others": list(f.others),
+                "fix": [dataclasses.asdict(c) for c in changes_of(result.robot, f)],
+            }
+            for f in result.findings
+        ],
     }
-
-
-def _plain_finding(result: Audit, f: AuditFinding) -> dict[str, Any]:
-    plain = {k: getattr(f, k) for k in ("subject", "hypothesis", "severity", "message", "strength")}
-    fix = [dataclasses.asdict(c) for c in changes_of(result.robot, f)]
-    return {**plain, "links": list(f.links), "others": list(f.others), "fix": fix}
 
 
 def _print_audit(result: Audit, verbose: bool) -> None:
@@ -197,7 +178,15 @@ def _print_audit(result: Audit, verbose: bool) -> None:
         for f, subjects in group_findings(notes):
             _print_finding(result, f, subjects)
     else:
-        _print_notes(notes)
+        # a line for each hypothesis that notes are about
+        kinds = dict.fromkeys(f.hypothesis for f in notes)
+        for kind in kinds:
+            about = [f for f in notes if f.hypothesis == kind]
+            listed = ", ".join(f.subject for f in about[:_MOST_NOTES])
+            more = f" and {len(about) - _MOST_NOTES} more" if len(about) > _MOST_NOTES else ""
+            out.print(style_text(("info", "cyan"), f" {kind}: {listed}{more}"), soft_wrap=True)
+        if notes:
+            out.print(style_text(("--verbose prints every note", "dim")))
 
 
 def _print_finding(result: Audit, f: AuditFinding, subjects: list[str]) -> None:
@@ -210,18 +199,6 @@ def _print_finding(result: Audit, f: AuditFinding, subjects: list[str]) -> None:
     for c in changes_of(result.robot, f):
         where = f"{c.kind} {c.name!r} {c.tag}".strip()
         out.print(style_text("    ", ("fix", "green"), f' {where} {c.attribute}="{c.text}"'))
-
-
-def _print_notes(notes: list[AuditFinding]) -> None:
-    """A line for each hypothesis that notes are about."""
-    kinds = dict.fromkeys(f.hypothesis for f in notes)
-    for kind in kinds:
-        about = [f for f in notes if f.hypothesis == kind]
-        listed = ", ".join(f.subject for f in about[:_MOST_NOTES])
-        more = f" and {len(about) - _MOST_NOTES} more" if len(about) > _MOST_NOTES else ""
-        out.print(style_text(("info", "cyan"), f" {kind}: {listed}{more}"), soft_wrap=True)
-    if notes:
-        out.print(style_text(("--verbose prints every note", "dim")))
 
 
 def _report_all(entries: list[AuditEntry], as_json: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -38,53 +38,42 @@ def bench(
         typer.Option(help="Rollouts beside MuJoCo's; with all robots and functions by default."),
     ] = None,
     json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write all figures to this file.")
+        Path | None, typer.Option("--json", help="Write all measurements to this file.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the ratios into this file.")] = None,
     page: Annotated[Path | None, typer.Option(help="Write the page of the docs.")] = None,
-    figures: Annotated[
-        Path | None, typer.Option("--from", help="Show kept figures; measure nothing.")
+    measurements: Annotated[
+        Path | None, typer.Option("--from", help="Show kept measurements; measure nothing.")
     ] = None,
     force: ForceOption = False,
 ) -> None:
     """Time every function beside other engines; exit code 1 if a pair of results disagrees."""
     with errors_as_messages():
         check_outputs(force, json_file, plot, page)
-        data = (
-            benchmarks.read_figures(figures)
-            if figures
-            else _run_bench(robots, function, quick, rollouts)
-        )
+        if measurements:
+            data = benchmarks.read_measurements(measurements)
+        else:
+            whole = not (robots or function or quick)
+            plan = benchmarks.Plan(
+                tuple(robots or (benchmarks.QUICK_ROBOTS if quick else benchmarks.SUITE)),
+                tuple(function or (benchmarks.QUICK_FUNCTIONS if quick else benchmarks.FUNCTIONS)),
+                benchmarks.QUICK if quick else benchmarks.FULL,
+                tuple(benchmarks.ROLLOUTS) if rollouts or (rollouts is None and whole) else (),
+            )
+            with progress_bar() as on_step:
+                data = benchmarks.benchmark(plan, on_step)
         if json_file:
-            write_output(json_file, lambda draft: benchmarks.write_figures(data, draft), force)
+            write_output(json_file, lambda draft: benchmarks.write_measurements(data, draft), force)
         if page:
             write_output(page, benchmarks.page(data), force)
-        _print_bench(data)
+        for sheet in benchmarks.sheets(data):
+            table = Table(*sheet.columns, title=sheet.title, caption=sheet.text)
+            for row in sheet.rows:
+                table.add_row(*row)
+            out.print(table)
         if plot:
             write_output(plot, lambda draft: benchmarks.plot(data, draft), force)
     print_written(False, json_file, page, plot)
     for line in benchmarks.disagreements(data):
         err.print(style_text(("DISAGREES", "red"), f" {line}"), soft_wrap=True)
     raise typer.Exit(1 if benchmarks.disagreements(data) else 0)
-
-
-def _run_bench(
-    robots: list[str] | None, functions: list[str] | None, quick: bool, rollouts: bool | None
-) -> dict[str, Any]:
-    whole = not (robots or functions or quick)
-    plan = benchmarks.Plan(
-        tuple(robots or (benchmarks.QUICK_ROBOTS if quick else benchmarks.SUITE)),
-        tuple(functions or (benchmarks.QUICK_FUNCTIONS if quick else benchmarks.FUNCTIONS)),
-        benchmarks.QUICK if quick else benchmarks.FULL,
-        tuple(benchmarks.ROLLOUTS) if rollouts or (rollouts is None and whole) else (),
-    )
-    with progress_bar() as on_step:
-        return benchmarks.benchmark(plan, on_step)
-
-
-def _print_bench(data: dict[str, Any]) -> None:
-    for sheet in benchmarks.sheets(data):
-        table = Table(*sheet.columns, title=sheet.title, caption=sheet.text)
-        for row in sheet.rows:
-            table.add_row(*row)
-        out.print(table)

@@ -49,7 +49,12 @@ def check(
     """Check the invariants of a robot's dynamics at random states; exit code 1 if one fails."""
     with errors_as_messages():
         loaded = load_robot(robot, base, couplings, strict, trust)
-        results = _measure_checks(loaded, states, seed)
+        at, measures = sample(loaded, states, seed), list(invariants())
+        results = []
+        with progress_bar() as on_step:
+            for done, (name, measure) in enumerate(measures):
+                on_step(name, done, len(measures))
+                results.append(measure(loaded, at))
     passed = all(r.passed is True for r in results)
     if as_json:
         rows = [dataclasses.asdict(r) for r in results]
@@ -59,16 +64,6 @@ def check(
     else:
         _print_checks(loaded, results, states, seed)
     raise typer.Exit(0 if passed else 1)
-
-
-def _measure_checks(robot: Robot, states: int, seed: int) -> list[Check]:
-    at, measures = sample(robot, states, seed), list(invariants())
-    results = []
-    with progress_bar() as on_step:
-        for done, (name, measure) in enumerate(measures):
-            on_step(name, done, len(measures))
-            results.append(measure(robot, at))
-    return results
 
 
 def _print_checks(robot: Robot, results: list[Check], states: int, seed: int) -> None:

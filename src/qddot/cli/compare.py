@@ -72,17 +72,24 @@ def compare(
     with errors_as_messages():
         for source in filter(None, (a, b)):
             try_source(source)
-        report = _run_comparisons(a, b, chosen, settings)
+        with progress_bar() as on_step:
+            report = run(a, b, chosen, settings, on_step)
     if as_json:
         print_json(_comparison_json(report))
     else:
-        _print_report(report)
+        for label, source in report.sides.items():
+            out.print(style_text((label, "bold"), f"  {source}"), soft_wrap=True)
+        for c in report.comparisons:
+            out.print()
+            _print_comparison(c, report.settings["tolerance"])
+        if len(report.comparisons) > 1:
+            out.print()
+            table = Table("comparison", "verdict", "first cause")
+            for c in report.comparisons:
+                cause = c.first_cause.name if c.first_cause and c.evaluated else ""
+                table.add_row(f"{c.a} — {c.b}", _colour_verdict(c.verdict), cause)
+            out.print(table)
     raise typer.Exit(0 if report.agrees else 1)
-
-
-def _run_comparisons(a: str, b: str | None, engines: list[str], settings: Settings) -> Report:
-    with progress_bar() as on_step:
-        return run(a, b, engines, settings, on_step)
 
 
 def _comparison_json(report: Report) -> dict[str, Any]:
@@ -95,25 +102,6 @@ def _comparison_json(report: Report) -> dict[str, Any]:
     return {**summary, "comparisons": rows}
 
 
-def _print_report(report: Report) -> None:
-    for label, source in report.sides.items():
-        out.print(style_text((label, "bold"), f"  {source}"), soft_wrap=True)
-    for c in report.comparisons:
-        out.print()
-        _print_comparison(c, report.settings["tolerance"])
-    if len(report.comparisons) > 1:
-        out.print()
-        out.print(_overview_table(report))
-
-
-def _overview_table(report: Report) -> Table:
-    table = Table("comparison", "verdict", "first cause")
-    for c in report.comparisons:
-        cause = c.first_cause.name if c.first_cause and c.evaluated else ""
-        table.add_row(f"{c.a} — {c.b}", _colour_verdict(c.verdict), cause)
-    return table
-
-
 def _colour_verdict(verdict: str) -> Text:
     return style_text((verdict, _COLOURS[verdict]))
 
@@ -123,28 +111,33 @@ def _print_comparison(c: ModelComparison, tolerance: float) -> None:
     if c.reason:
         out.print(f"  {c.reason}")
     if c.agrees:
-        _print_agreement(c)
+        _print_same(c)
+        agreed = [s for s in c.stages if s.verdict == "agree"]
+        terms = [f"{s.name} {s.message}" for s in agreed if _is_term(s)]
+        if terms:
+            out.print(f"  agree: {', '.join(terms)}")
+        for s in c.stages:
+            if s.verdict == "not evaluated":
+                text = f"{s.name} not evaluated: {s.message}"
+                out.print(style_text("  ", (text, "yellow")))
     elif c.stages:
         _print_cause(c, tolerance)
         _print_same(c)
         if c.causes:
-            out.print(_waterfall_table(c))
+            table = Table("stage", "verdict", "what differs")
+            table.columns[2].overflow = "fold"
+            for s in c.stages:
+                if s.verdict != "agree" or _is_term(s):
+                    text = s.message
+                    if s.verdict == "consequence" and s.because and s.differences:
+                        text = f"from {join_names(s.because)}: {s.message}"
+                    text = "see above" if s is c.first_cause else text
+                    table.add_row(s.name, _colour_verdict(s.verdict), text)
+            out.print(table)
     if c.not_compared:
         out.print(f"  not compared: {'; '.join(c.not_compared)}")
     for note in c.notes:
         out.print(style_text("  ", ("note", "cyan"), f" {note}"))
-
-
-def _print_agreement(c: ModelComparison) -> None:
-    _print_same(c)
-    agreed = [s for s in c.stages if s.verdict == "agree"]
-    terms = [f"{s.name} {s.message}" for s in agreed if _is_term(s)]
-    if terms:
-        out.print(f"  agree: {', '.join(terms)}")
-    for s in c.stages:
-        if s.verdict == "not evaluated":
-            text = f"{s.name} not evaluated: {s.message}"
-            out.print(style_text("  ", (text, "yellow")))
 
 
 def _print_same(c: ModelComparison) -> None:
@@ -178,32 +171,11 @@ def _print_cause(c: ModelComparison, tolerance: float) -> None:
         out.print(f"  {text}with {first.name} made equal, {agree}")
     elif len(c.causes) > 1:
         out.print(f"  differ besides: {join_names([s.name for s in c.causes[1:]])}")
-    _print_shares(c)
+    # the causes by their share of the difference in q̈, the largest first
+    shares = sorted(((s.share, s.name) for s in c.causes if s.share is not None), reverse=True)
+    if len(shares) >= 2:
+        listed = (f"{name} {'< 1' if 0 < x < 0.01 else f'{100 * x:.0f}'} %" for x, name in shares)
+        out.print(f"  of the difference in q̈: {', '.join(listed)}")
     if tolerance < max(s.left for s in c.causes) < _ROUNDING:
         text = f"all differences are below {_ROUNDING:g}, as by digits that a file has rounded: "
         out.print(f"  {text}try --tolerance {_ROUNDING:g}")
-
-
-def _print_shares(c: ModelComparison) -> None:
-    """The causes by their share of the difference in q̈, the largest first."""
-    shares = sorted(((s.share, s.name) for s in c.causes if s.share is not None), reverse=True)
-    if len(shares) < 2:
-        return
-    listed = (f"{name} {'< 1' if 0 < x < 0.01 else f'{100 * x:.0f}'} %" for x, name in shares)
-    out.print(f"  of the difference in q̈: {', '.join(listed)}")
-
-
-def _waterfall_table(c: ModelComparison) -> Table:
-    table = Table("stage", "verdict", "what differs")
-    table.columns[2].overflow = "fold"
-    for s in c.stages:
-        if s.verdict != "agree" or _is_term(s):
-            said = "see above" if s is c.first_cause else _describe_stage(s)
-            table.add_row(s.name, _colour_verdict(s.verdict), said)
-    return table
-
-
-def _describe_stage(s: Stage) -> str:
-    if s.verdict == "consequence" and s.because and s.differences:
-        return f"from {join_names(s.because)}: {s.message}"
-    return s.message

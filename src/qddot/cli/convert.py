@@ -120,14 +120,7 @@ def _print_conversion(result: Conversion) -> None:
         text = str(loss)
         more = " … (all of it with --json)" if len(text) > _LONGEST else ""
         out.print(style_text(mark, f" {text[:_LONGEST]}{more}"), soft_wrap=True)
-    _print_effect(result)
-    if not result.written:
-        why = "something is lost" if certificate.all_passed else "the certificate fails"
-        out.print(style_text(("not written", "red"), f": {why}"))
-
-
-def _print_effect(result: Conversion) -> None:
-    """How much of the dynamics the format cannot say."""
+    # how much of the dynamics the format cannot say
     names = {"mass_matrix": "M", "bias": "bias", "friction": "friction and springs"}
     parts = [
         f"{names[key]} by up to {value:.2g}"
@@ -137,3 +130,6 @@ def _print_effect(result: Conversion) -> None:
     if parts:
         text = f" {', '.join(parts)} of the largest entry"
         out.print(style_text(("what is lost changes", "yellow"), text))
+    if not result.written:
+        why = "something is lost" if certificate.all_passed else "the certificate fails"
+        out.print(style_text(("not written", "red"), f": {why}"))

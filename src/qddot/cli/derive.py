@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -30,10 +30,6 @@ from qddot.cli.terminal import (
     write_output,
 )
 from qddot.errors import InvalidArgument
-from qddot.robot.robot import Robot
-
-if TYPE_CHECKING:
-    from qddot.analysis.lagrange import ClosedForm
 
 __all__ = ["derive"]
 
@@ -79,9 +75,19 @@ def derive(
         from qddot.analysis import lagrange
 
         check_outputs(force, file)
-        loaded = _lock_joints(load_robot(robot, base, couplings, strict, trust), lock or [])
+        loaded = load_robot(robot, base, couplings, strict, trust)
+        # each joint to lock is given as JOINT or JOINT=VALUE
+        for text in lock or []:
+            name, equals, value = text.partition("=")
+            try:
+                loaded = loaded.without_joint(name, float(value) if equals else None)
+            except ValueError as error:
+                raise InvalidArgument("--lock", text, "it is JOINT or JOINT=VALUE") from error
         kept = None if symbols is None else [s for s in symbols.replace(",", " ").split() if s]
-        form = _derive_form(loaded, numbers, kept, passive or [])
+        with progress_bar() as on_step:
+            form = lagrange.derive(
+                loaded, numbers=numbers, symbols=kept, passive=passive or [], on_step=on_step
+            )
         if lock:
             form = dataclasses.replace(form, notes=(f"locked: {', '.join(lock)}", *form.notes))
         proof = lagrange.prove(form, states, seed)
@@ -97,25 +103,3 @@ def derive(
         print_text(text)
     print_written(as_json, file)
     raise typer.Exit(0 if proof.holds else 1)
-
-
-def _derive_form(
-    robot: Robot, numbers: bool, symbols: list[str] | None, passive: list[str]
-) -> ClosedForm:
-    from qddot.analysis import lagrange
-
-    with progress_bar() as on_step:
-        return lagrange.derive(
-            robot, numbers=numbers, symbols=symbols, passive=passive, on_step=on_step
-        )
-
-
-def _lock_joints(robot: Robot, locks: list[str]) -> Robot:
-    """The robot with joints locked, each given as JOINT or JOINT=VALUE."""
-    for text in locks:
-        name, equals, value = text.partition("=")
-        try:
-            robot = robot.without_joint(name, float(value) if equals else None)
-        except ValueError as error:
-            raise InvalidArgument("--lock", text, "it is JOINT or JOINT=VALUE") from error
-    return robot

@@ -29,7 +29,7 @@ from qddot.cli.terminal import (
     print_written,
 )
 from qddot.errors import InvalidArgument
-from qddot.export.export_c import ExportC, FunctionRequest, export_c
+from qddot.export.export_c import FunctionRequest, export_c
 
 __all__ = ["export"]
 
@@ -68,7 +68,9 @@ def export(
     reference: Annotated[
         _Reference | None, typer.Option(help="From where the motion of a frame is seen.")
     ] = None,
-    friction: Annotated[bool, typer.Option("--friction", help="With losses and springs.")] = False,
+    friction: Annotated[
+        bool, typer.Option("--friction", help="With joint friction, springs.")
+    ] = False,
     dtype: Annotated[_Dtype, typer.Option(help="Numbers of the C code.")] = (_Dtype.float64),
     folder: Annotated[Path, typer.Option("--out", help="Folder to write to.")] = Path("export"),
     force: ForceOption = False,
@@ -83,7 +85,17 @@ def export(
     if as_json:
         print_json({**dataclasses.asdict(result), "folder": str(result.folder)})
     else:
-        _print_export(result)
+        single = result.dtype == "float32"
+        measured = f"float32 against float64, {result.states} random states"
+        title = f"{result.robot}: {measured if single else 'float64'}"
+        errors = ("largest relative error", "rms") if single else ()
+        table = Table(
+            "function", "output", "operations", *errors, "accepted by the test", title=title
+        )
+        for r in result.accuracy:
+            numbers = (r.largest, r.rms, r.tolerance) if single else (r.tolerance,)
+            table.add_row(r.function, r.output, str(r.operations), *(f"{x:.1e}" for x in numbers))
+        out.print(table)
     print_written(as_json, *(result.folder / name for name in result.files))
 
 
@@ -109,15 +121,3 @@ def _function_requests(
             accepted = f"none of {', '.join(names)} takes a {option}"
             raise InvalidArgument(f"--{option}", value, accepted)
     return requests
-
-
-def _print_export(result: ExportC) -> None:
-    single = result.dtype == "float32"
-    measured = f"float32 against float64, {result.states} random states"
-    title = f"{result.robot}: {measured if single else 'float64'}"
-    errors = ("largest relative error", "rms") if single else ()
-    table = Table("function", "output", "operations", *errors, "accepted by the test", title=title)
-    for r in result.accuracy:
-        figures = (r.largest, r.rms, r.tolerance) if single else (r.tolerance,)
-        table.add_row(r.function, r.output, str(r.operations), *(f"{x:.1e}" for x in figures))
-    out.print(table)

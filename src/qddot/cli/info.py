@@ -56,7 +56,9 @@ def info(
         print_json(summary)
         return
     _print_summary(loaded.model)
-    _print_health(loaded)
+    if not loaded.health:
+        out.print(style_text(("health: nothing to report", "green")))
+    print_findings(loaded.health)
 
 
 def _summary_json(robot: Robot) -> dict[str, Any]:
@@ -96,17 +98,7 @@ def _print_summary(m: Model) -> None:
     frames = count_text(len(m.frames), "frame")
     facts = f"{m.mass:.4g} kg ({base}), {bodies}, {freedoms} (nq = {m.nq}), {frames}"
     out.print(style_text((m.name, "bold"), f": {facts}"))
-    out.print(_structure_table(m))
-    for loop in m.loops:
-        ends = f"{loop.frame1} and {loop.frame2}"
-        out.print(f"loop {loop.name!r}: {loop.kind}, between {ends}")
-    if m.configurations:
-        out.print(f"named configurations: {', '.join(m.configurations)}")
-    out.print(f"frames: {', '.join(f.name for f in m.frames)}")
-
-
-def _structure_table(m: Model) -> Table:
-    """A row a body; columns in which no body has anything are left out."""
+    # a row a body; columns in which no body has anything are left out
     heads = ("joint", "kind", "from → to", "mass, kg", "range", "effort", "drivetrain")
     rows = []
     for b in m.bodies:
@@ -119,6 +111,16 @@ def _structure_table(m: Model) -> Table:
             kind += f", ref {-joint.offset:g}"
         bounded = limits.lower > -math.inf or limits.upper < math.inf
         parent = m.bodies[b.parent].name if b.parent != WORLD else "world"
+        ahead, back = joint.drivetrain.friction_levels
+        friction = {"friction": ahead}
+        if ahead != back:
+            friction = {"friction forward": ahead, "friction backward": back}
+        parts = {
+            "armature": joint.drivetrain.reflected_inertia,
+            "damping": joint.drivetrain.damping,
+            **friction,
+            "stiffness": joint.drivetrain.stiffness,
+        }
         rows.append(
             (
                 joint.name,
@@ -127,7 +129,7 @@ def _structure_table(m: Model) -> Table:
                 f"{b.inertia.mass:.4g}",
                 f"{limits.lower:.4g} … {limits.upper:.4g}" if bounded else "",
                 f"{limits.effort:.4g}" if limits.effort < math.inf else "",
-                _drivetrain_text(joint.drivetrain),
+                ", ".join(f"{k} {v:g}" for k, v in parts.items() if v),
             )
         )
     shown = [k for k in range(len(heads)) if any(row[k] for row in rows)]
@@ -136,24 +138,10 @@ def _structure_table(m: Model) -> Table:
         table.add_column(heads[k], overflow="fold")
     for row in rows:
         table.add_row(*(row[k] for k in shown))
-    return table
-
-
-def _drivetrain_text(drive: Any) -> str:
-    ahead, back = drive.friction_levels
-    friction = {"friction": ahead}
-    if ahead != back:
-        friction = {"friction forward": ahead, "friction backward": back}
-    parts = {
-        "armature": drive.reflected_inertia,
-        "damping": drive.damping,
-        **friction,
-        "stiffness": drive.stiffness,
-    }
-    return ", ".join(f"{k} {v:g}" for k, v in parts.items() if v)
-
-
-def _print_health(robot: Robot) -> None:
-    if not robot.health:
-        out.print(style_text(("health: nothing to report", "green")))
-    print_findings(robot.health)
+    out.print(table)
+    for loop in m.loops:
+        ends = f"{loop.frame1} and {loop.frame2}"
+        out.print(f"loop {loop.name!r}: {loop.kind}, between {ends}")
+    if m.configurations:
+        out.print(f"named configurations: {', '.join(m.configurations)}")
+    out.print(f"frames: {', '.join(f.name for f in m.frames)}")

@@ -29,7 +29,7 @@ from qddot.cli.terminal import (
     write_output,
 )
 from qddot.simulate import certificate
-from qddot.simulate.certificate import DURATION, USES, Certificate, Measured
+from qddot.simulate.certificate import DURATION, USES, Certificate
 
 __all__ = ["integrators"]
 
@@ -46,7 +46,7 @@ def integrators(
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure the integrators on a robot, and say which to take for what.
+    """Measure the integrators on a robot, and recommend one for each use.
 
     Exit code 1 if there is none for a use.
     """
@@ -76,70 +76,61 @@ def _print_certificate(found: Certificate) -> None:
         else "no oscillation about rest"
     )
     out.print(style_text((found.robot, "bold"), f": {mode}"), soft_wrap=True)
-    out.print(_measurement_table(found))
-    out.print(_choice_table(found))
-
-
-def _measurement_table(found: Certificate) -> Table:
     table = Table(
-        *("integrator", "order", "observed", "energy error", "energy", "a second"),
+        "integrator",
+        "order",
+        "observed",
+        "energy error",
+        "energy",
+        "a second",
         *(("momentum error",) if found.floating else ()),
         *(("longest stable Δt", "× ω_n") if found.frequency else ()),
         "ns a step",
-        title=f"free swing of {DURATION:g} s without losses, Δt = {_format_time(found.dt)}; "
+        title=f"free swing of {DURATION:g} s without friction, Δt = {_format_time(found.dt)}; "
         "energy as a share of the peak kinetic energy",
     )
     for row in found.rows:
+        stable = (_format_time(row.stable), f"{row.stable * found.frequency:.2f}")
+        if row.stable in (0.0, math.inf):
+            stable = ("no limit" if row.stable else "none: grows", "")
         table.add_row(
-            *(
-                row.name,
-                f"{row.order}",
-                _format_number(row.observed, ".2f"),
-                _format_number(row.drift, ".1e"),
-            ),
-            *(row.behaviour, _format_percent(row.trend)),
+            row.name,
+            f"{row.order}",
+            _format_number(row.observed, ".2f"),
+            _format_number(row.drift, ".1e"),
+            row.behaviour,
+            f"{100.0 * row.trend:+.1e} %" if math.isfinite(row.trend) else "—",
             *((_format_number(row.momentum, ".1e"),) if found.floating else ()),
-            *(_stability_text(row, found.frequency) if found.frequency else ()),
+            *(stable if found.frequency else ()),
             f"{1e9 * row.cost:,.0f}",
         )
-    return table
-
-
-def _stability_text(row: Measured, frequency: float) -> tuple[str, str]:
-    if row.stable == 0.0:
-        return "none: grows", ""
-    if row.stable == math.inf:
-        return "no limit", ""
-    return _format_time(row.stable), f"{row.stable * frequency:.2f}"
-
-
-def _choice_table(found: Certificate) -> Table:
+    out.print(table)
     bounds = {use.name: use.error for use in USES}
     table = Table(
-        *("use", "error allowed", "integrator", "Δt", "expected error", "× real time"),
+        "use",
+        "error allowed",
+        "integrator",
+        "Δt",
+        "expected error",
+        "× real time",
         title="least computing time for the error of a use (rad or m after half a second)",
     )
     for x in found.recommendations:
         table.add_row(
-            *(
-                x.use,
-                f"{bounds[x.use]:.0e}",
-                style_text((x.integrator, "bold")),
-                _format_time(x.dt),
-            ),
-            *(f"{x.error:.0e}", f"{1.0 / x.seconds:,.0f}"),
+            x.use,
+            f"{bounds[x.use]:.0e}",
+            style_text((x.integrator, "bold")),
+            _format_time(x.dt),
+            f"{x.error:.0e}",
+            f"{1.0 / x.seconds:,.0f}",
         )
     for use in found.unmet:
         table.add_row(use, f"{bounds[use]:.0e}", style_text(("none is accurate and stable", "red")))
-    return table
+    out.print(table)
 
 
 def _format_number(x: float, form: str) -> str:
     return format(x, form) if math.isfinite(x) else "—"
-
-
-def _format_percent(x: float) -> str:
-    return f"{100.0 * x:+.1e} %" if math.isfinite(x) else "—"
 
 
 def _format_time(x: float) -> str:

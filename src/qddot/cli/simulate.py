@@ -1,4 +1,4 @@
-"""`qddot simulate`: a robot let go, or driven, and what became of it."""
+"""`qddot simulate`: the motion of a robot, with its status and energy ledger."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ from qddot.simulate.contact.stops import RigidStops
 from qddot.simulate.drivetrain.friction import ModelLosses
 from qddot.simulate.energy import EnergyLedger, draw_energy, draw_residual, energy_ledger
 from qddot.simulate.integrators import INTEGRATORS
-from qddot.simulate.rollout import Rollout, rollout
+from qddot.simulate.rollout import Rollout
+from qddot.simulate.simulator import rollout
 from qddot.simulate.status import Verdict
 from qddot.simulate.store import save_trajectory
 
@@ -74,7 +75,7 @@ TorqueOption = Annotated[
 ]
 StateOption = Annotated[str, typer.Option(help=f"Where it starts, at rest: {STATE_HELP}.")]
 FrictionOption = Annotated[
-    bool, typer.Option("--friction", help="With the losses and springs of its joints.")
+    bool, typer.Option("--friction", help="With the friction and springs of its joints.")
 ]
 StopsOption = Annotated[
     bool, typer.Option("--stops/--no-stops", help="Whether joints stop at their limits.")
@@ -85,8 +86,8 @@ GroundOption = Annotated[
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """What is to be simulated."""
+class _Request:
+    """The options of the command."""
 
     source: str
     time: float
@@ -101,8 +102,8 @@ class _Asked:
     ground: bool
 
     @property
-    def words(self) -> str:
-        """Where it starts and what drives it."""
+    def description(self) -> str:
+        """Start and torques, in words."""
         random = self.state == "random"
         place = f"a random state (seed {self.seed})" if random else f"state {self.state!r}"
         if self.torque is None:
@@ -134,14 +135,25 @@ def simulate(
 ) -> None:
     """Step a robot in time and give an account of it; exit code 1 if something went wrong."""
     length = dt if dt is not None else _GROUND_STEP if ground else _STEP
-    what = (time, length, integrator, torque, state, seed, every, friction, stops, ground)
-    asked = _Asked(robot, *what)
+    request = _Request(
+        source=robot,
+        time=time,
+        dt=length,
+        integrator=integrator,
+        torque=torque,
+        state=state,
+        seed=seed,
+        every=every,
+        friction=friction,
+        stops=stops,
+        ground=ground,
+    )
     with errors_as_messages(), progress_bar() as on_step:
         check_outputs(force, plot, save)
         on_step("load", 0, 1)
         loaded = load_robot(robot, base, couplings, strict, trust)
         on_step("steps", 0, 1)
-        found = _run_motion(loaded, asked, on_step)
+        found = _run_motion(loaded, request, on_step)
         on_step("energy", 0, 1)
         ledger, verdict = energy_ledger(found), found.status.of()
         on_step("files", 0, 1)
@@ -149,11 +161,17 @@ def simulate(
             write_output(plot, lambda draft: _plot_motion(loaded, found, ledger, draft), force)
         if save:
             write_output(save, lambda draft: _save_motion(loaded, found, draft), force)
-    _warn_of_loops(loaded)
+    # say that loops of a robot are not part of the motion
+    if loaded.model.loops:
+        loops = len(loaded.model.loops)
+        what = "its loop is" if loops == 1 else f"its {loops} loops are"
+        words = f"{what} left open: this is the motion of the tree"
+        hint = "qddot.simulate.MujocoPlant closes them"
+        err.print(style_text(("warning:", "yellow"), f" {words}; {hint}"), soft_wrap=True)
     if as_json:
         print_json(_summary_json(loaded, found, ledger, verdict))
     else:
-        _print_motion(loaded, found, ledger, verdict, asked)
+        _print_motion(loaded, found, ledger, verdict, request)
     print_written(as_json, plot, save)
     raise typer.Exit(0 if verdict.step is None and ledger.drift().acceptable else 1)
 
@@ -167,26 +185,37 @@ def _save_motion(robot: Robot, found: Rollout, file: Path) -> None:
         save_trajectory(robot, found, file)
 
 
-def _run_motion(robot: Robot, asked: _Asked, on_step: OnStep) -> Rollout:
-    """The motion."""
-    steps, keep = _count_steps(asked.time, asked.dt, asked.every)
-    start = _start_configuration(robot, asked.state, asked.seed)
-    integrator = asked.integrator or ("semi_implicit" if asked.ground else "rk4")
+def _run_motion(robot: Robot, request: _Request, on_step: OnStep) -> Rollout:
+    """The rollout of a request."""
+    steps, keep = _count_steps(request.time, request.dt, request.every)
+    start = parse_configuration(robot, "--state", request.state, request.seed)
+    integrator = request.integrator or ("semi_implicit" if request.ground else "rk4")
     effects: list[Any] = []
-    if asked.stops and stopped_bodies(robot.model):
+    if request.stops and stopped_bodies(robot.model):
         effects.append(RigidStops())
-    if asked.friction:
+    if request.friction:
         effects.append(ModelLosses(damping=integrator != "implicit_damping"))
-    if asked.ground:
-        scene = _ground_scene(robot, asked.source)
-        effects.append(_make_contact(robot, scene))
-        start = _raise_above_ground(robot, scene, start)
+    if request.ground:
+        scene = _ground_scene(robot, request.source)
+        # soft contact that gives no more than it is meant to where one point carries the robot
+        soft = PRESETS["soft"]
+        weight = float(robot.model.mass) * float(np.linalg.norm([*robot.model.gravity]))
+        times = max(1.0, weight / (soft.tolerance * soft.stiffness))
+        effects.append(PenaltyContact(scene, times * soft.stiffness, np.sqrt(times) * soft.damping))
+        # the configuration with bases that float put higher, so that nothing is below the ground
+        model = robot.model
+        poses = world_poses(model, joint_kinematics(model, start.tolist())[0])
+        depth = max(-float(site.find(poses).gap) for site in find_sites(scene, model))
+        start = start.copy()
+        for body in model.bodies:
+            if body.parent == WORLD and body.joint.kind.floats:
+                start[body.iq.start + 2] += max(depth, 0.0)
     return rollout(
         robot,
         start,
         np.zeros(robot.nv),
-        _joint_torques(robot, start, asked.torque),
-        dt=asked.dt,
+        _joint_torques(robot, start, request.torque),
+        dt=request.dt,
         steps=steps,
         integrator=integrator,
         every=keep,
@@ -196,18 +225,8 @@ def _run_motion(robot: Robot, asked: _Asked, on_step: OnStep) -> Rollout:
     )
 
 
-def _warn_of_loops(robot: Robot) -> None:
-    """Say that loops of a robot are not part of the motion."""
-    if robot.model.loops:
-        loops = len(robot.model.loops)
-        what = "its loop is" if loops == 1 else f"its {loops} loops are"
-        words = f"{what} left open: this is the motion of the tree"
-        hint = "qddot.simulate.MujocoPlant closes them"
-        err.print(style_text(("warning:", "yellow"), f" {words}; {hint}"), soft_wrap=True)
-
-
 def _count_steps(time: float, dt: float, every: int | None) -> tuple[int, int]:
-    """How many steps, and of how many one is kept: all, unless they are very many."""
+    """The number of steps, and the steps of a sample: 1, unless there are very many."""
     for name, x in (("--time", time), ("--dt", dt)):
         if not 0.0 < x < np.inf:
             raise InvalidArgument(name, x, "it is a time in seconds, above zero")
@@ -219,7 +238,7 @@ def _count_steps(time: float, dt: float, every: int | None) -> tuple[int, int]:
 
 
 def _ground_scene(robot: Robot, source: str) -> Scene:
-    """The collision shapes of a robot on level ground; those of a base that is fixed stay out."""
+    """The collision shapes of a robot on level ground, without shapes of a fixed base."""
     scene = Scene.from_file(source)
     moving = [x for x in scene.solids if x.frame and robot.model.frame(x.frame).body != WORLD]
     if not moving:
@@ -231,36 +250,13 @@ def _ground_scene(robot: Robot, source: str) -> Scene:
     return dataclasses.replace(scene, pairs=pairs)
 
 
-def _make_contact(robot: Robot, scene: Scene) -> PenaltyContact:
-    """Soft contact that gives no more than it is meant to where one point carries the robot."""
-    soft = PRESETS["soft"]
-    weight = float(robot.model.mass) * float(np.linalg.norm([*robot.model.gravity]))
-    times = max(1.0, weight / (soft.tolerance * soft.stiffness))
-    return PenaltyContact(scene, times * soft.stiffness, np.sqrt(times) * soft.damping)
-
-
-def _raise_above_ground(robot: Robot, scene: Scene, q: np.ndarray) -> np.ndarray:
-    """The configuration with bases that float put higher, so that nothing is below the ground."""
-    model = robot.model
-    poses = world_poses(model, joint_kinematics(model, q.tolist())[0])
-    depth = max(-float(site.find(poses).gap) for site in find_sites(scene, model))
-    raised = q.copy()
-    for body in model.bodies:
-        if body.parent == WORLD and body.joint.kind.name == "free":
-            raised[body.iq.start + 2] += max(depth, 0.0)
-    return raised
-
-
-def _start_configuration(robot: Robot, state: str, seed: int) -> np.ndarray:
-    """The configuration to start from."""
-    return parse_configuration(robot, "--state", state, seed)
-
-
 def _joint_torques(robot: Robot, q: np.ndarray, text: str | None) -> np.ndarray | None:
-    """Joint torques; a base that floats has none where only those of the joints are given."""
+    """Joint torques; a floating base has zeros where only torques of the joints are given."""
     if text is None:
         return None
-    driven = _driven_joints(robot)
+    # velocities of joints that a motor could drive: all but a floating base
+    bodies = (b for b in robot.model.independent if not b.joint.kind.floats)
+    driven = [dof for body in bodies for dof in body.dofs]
     if text == "gravity":
         tau = np.zeros(robot.nv)
         tau[driven] = robot.gravity(q)[driven]
@@ -277,12 +273,6 @@ def _joint_torques(robot: Robot, q: np.ndarray, text: str | None) -> np.ndarray 
     tau = np.zeros(robot.nv)
     tau[driven] = values
     return tau
-
-
-def _driven_joints(robot: Robot) -> list[int]:
-    """Velocities of joints that a motor could drive: all but those of a base that floats."""
-    bodies = (b for b in robot.model.independent if b.joint.kind.name != "free")
-    return [dof for body in bodies for dof in body.dofs]
 
 
 def _summary_json(
@@ -321,75 +311,17 @@ def _summary_json(
 
 
 def _print_motion(
-    robot: Robot, found: Rollout, ledger: EnergyLedger, verdict: Verdict, asked: _Asked
+    robot: Robot, found: Rollout, ledger: EnergyLedger, verdict: Verdict, request: _Request
 ) -> None:
     steps = round(float(found.time[-1]) / found.dt)
     text = (
-        f" {asked.words}: {count_text(steps, 'step')} of {found.dt:g} s ({found.time[-1]:g} s) "
-        f"with {found.integrator}; {len(found.time)} samples kept"
+        f" {request.description}: {count_text(steps, 'step')} of {found.dt:g} s "
+        f"({found.time[-1]:g} s) with {found.integrator}; {len(found.time)} samples kept"
     )
     out.print(style_text((robot.name, "bold"), text))
     out.print(_motion_table(robot, found))
-    out.print(_energy_table(ledger, _count_finite(found) - 1))
-    drift = ledger.drift()
-    colour = "green" if drift.acceptable else "red"
-    out.print(style_text("energy: ", (str(drift), colour)), soft_wrap=True)
-    colour = "green" if verdict.step is None else "red"
-    out.print(style_text("status: ", (str(verdict), colour)), soft_wrap=True)
-    hint = _remedy_text(verdict, asked)
-    if hint:
-        out.print(f"here: {hint}")
-
-
-def _remedy_text(verdict: Verdict, asked: _Asked) -> str:
-    """What to do about a verdict with the options of this command."""
-    if verdict.label == "limit_violated":
-        beyond = "it starts beyond its limit: another --state is within"
-        return beyond if not verdict.step else "" if asked.stops else "leave --no-stops away"
-    if verdict.label == "penetration" and not verdict.step:
-        return "it starts below the ground: --base free lets it stand on it"
-    return ""
-
-
-def _velocity_names(robot: Robot) -> list[tuple[str, int, int | None]]:
-    """Velocities by name, and the coordinate of each that is one number."""
-    found = []
-    for body in robot.model.independent:
-        kind = body.joint.kind
-        for k, dof in enumerate(body.dofs):
-            part = _FREE[k] if kind.name == "free" else f"[{k}]"
-            name = body.joint.name if kind.nv == 1 else f"{body.joint.name} {part}"
-            one = kind.nq == kind.nv or (kind.name == "free" and k < 3)
-            found.append((name, int(dof), body.iq.start + k if one else None))
-    return found
-
-
-def _count_finite(found: Rollout) -> int:
-    """How many samples are numbers; at least the first."""
-    return max(1, int(found.finite.sum()))
-
-
-def _motion_table(robot: Robot, found: Rollout) -> Table:
-    """Where each joint began and ended, and how fast it was."""
-    table = Table(
-        *("joint", "start", "end", "least", "most", "largest speed", "torque"),
-        title="motion (m, rad, s, N, N m)",
-    )
-    rows, sound = _velocity_names(robot), _count_finite(found)
-    for name, dof, k in rows[:_MOST_ROWS]:
-        fast = float(np.abs(found.v[:sound, dof]).max())
-        x = found.q[:sound, k] if k is not None else np.empty(0)
-        where = [f"{y:.4g}" for y in (x[0], x[-1], x.min(), x.max())] if len(x) else [""] * 4
-        table.add_row(name, *where, f"{fast:.4g}", f"{found.tau[0, dof]:.4g}")
-    if len(rows) > _MOST_ROWS:
-        table.caption = f"and {len(rows) - _MOST_ROWS} more"
-    elif sound < len(found.time):
-        table.caption = f"up to {found.time[sound - 1]:g} s, the last state that is a number"
-    return table
-
-
-def _energy_table(ledger: EnergyLedger, last: int) -> Table:
-    """The ledger at its last sample, from the start."""
+    # the ledger at its last sample, from the start
+    last = _count_finite(found) - 1
     table = Table("energy, J", "start", "end", "change", title="energy ledger")
     for name in ("kinetic", "potential", "spring"):
         x = getattr(ledger, name)
@@ -404,6 +336,64 @@ def _energy_table(ledger: EnergyLedger, last: int) -> Table:
     for words, x in flows:
         if np.abs(x[: last + 1]).max() > ledger.rounding or words.startswith("residual"):
             table.add_row(words, "", "", f"{x[last]:.3g}")
+    out.print(table)
+    drift = ledger.drift()
+    colour = "green" if drift.acceptable else "red"
+    out.print(style_text("energy: ", (str(drift), colour)), soft_wrap=True)
+    colour = "green" if verdict.step is None else "red"
+    out.print(style_text("status: ", (str(verdict), colour)), soft_wrap=True)
+    # the remedy for a verdict with the options of this command
+    if verdict.label == "limit_violated":
+        outside = "it starts beyond its limit: another --state is within"
+        hint = outside if not verdict.step else "" if request.stops else "leave --no-stops away"
+    elif verdict.label == "penetration" and not verdict.step:
+        hint = "it starts below the ground: --base free lets it stand on it"
+    else:
+        hint = ""
+    if hint:
+        out.print(f"here: {hint}")
+
+
+def _velocity_names(robot: Robot) -> list[tuple[str, int, int | None]]:
+    """Velocities by name, and the coordinate of each that is one number."""
+    found = []
+    for body in robot.model.independent:
+        kind = body.joint.kind
+        for k, dof in enumerate(body.dofs):
+            part = _FREE[k] if kind.floats else f"[{k}]"
+            name = body.joint.name if kind.nv == 1 else f"{body.joint.name} {part}"
+            one = kind.nq == kind.nv or (kind.floats and k < 3)
+            found.append((name, int(dof), body.iq.start + k if one else None))
+    return found
+
+
+def _count_finite(found: Rollout) -> int:
+    """How many samples are numbers; at least the first."""
+    return max(1, int(found.finite.sum()))
+
+
+def _motion_table(robot: Robot, found: Rollout) -> Table:
+    """Where each joint began and ended, and how fast it was."""
+    table = Table(
+        "joint",
+        "start",
+        "end",
+        "least",
+        "most",
+        "largest speed",
+        "torque",
+        title="motion (m, rad, s, N, N m)",
+    )
+    rows, sound = _velocity_names(robot), _count_finite(found)
+    for name, dof, k in rows[:_MOST_ROWS]:
+        fast = float(np.abs(found.v[:sound, dof]).max())
+        x = found.q[:sound, k] if k is not None else np.empty(0)
+        where = [f"{y:.4g}" for y in (x[0], x[-1], x.min(), x.max())] if len(x) else [""] * 4
+        table.add_row(name, *where, f"{fast:.4g}", f"{found.tau[0, dof]:.4g}")
+    if len(rows) > _MOST_ROWS:
+        table.caption = f"and {len(rows) - _MOST_ROWS} more"
+    elif sound < len(found.time):
+        table.caption = f"up to {found.time[sound - 1]:g} s, the last state that is a number"
     return table
 
 

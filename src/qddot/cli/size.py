@@ -6,7 +6,6 @@ import math
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 from rich.table import Table
 from rich.text import Text
@@ -110,7 +109,10 @@ def _parse_bound(option: str, text: str) -> str | list[float]:
 def _print_sizing(answer: Sizing) -> None:
     colour = "red" if answer.fits is False else "green" if answer.fits_with_margin else "yellow"
     out.print(style_text((answer.verdict, f"bold {colour}")), soft_wrap=True)
-    speed, acceleration = (_format_range(x) for x in (answer.speed, answer.acceleration))
+    ranges = ((float(x.min()), float(x.max())) for x in (answer.speed, answer.acceleration))
+    speed, acceleration = (
+        f"{high:.4g}" if low == high else f"{low:.4g} … {high:.4g}" for low, high in ranges
+    )
     out.print(
         f"every joint at once at up to {speed} rad/s and {acceleration} rad/s², in any pose within "
         f"the limits; worst of {answer.samples:,} random states (seed {answer.seed}), refined",
@@ -122,21 +124,12 @@ def _print_sizing(answer: Sizing) -> None:
         out.print(style_text(("note", "cyan"), f" {note}"))
 
 
-def _format_range(x: np.ndarray) -> str:
-    low, high = float(x.min()), float(x.max())
-    return f"{high:.4g}" if low == high else f"{low:.4g} … {high:.4g}"
-
-
 def _format_share(x: float | None) -> str:
     return "" if x is None else f"{round(100 * x)} %"
 
 
 def _format_torque(x: float) -> str:
     return f"{abs(x):.4g}" if abs(x) > 1e-9 else "0"
-
-
-def _format_mass(x: float) -> str:
-    return f"{x:.3g}" if math.isfinite(x) else "no limit"
 
 
 def _torque_table(answer: Sizing) -> Table:
@@ -172,7 +165,8 @@ def _payload_table(answer: Sizing) -> Table:
     table = Table("joint", "at rest", "moving", f"moving, rating ÷ {MARGIN}", title=title)
     for j in answer.joints:
         most = (j.payload_static, j.payload_dynamic, j.payload_with_margin)
-        table.add_row(j.name, *map(_format_mass, most))
+        texts = (f"{x:.3g}" if math.isfinite(x) else "no limit" for x in most)
+        table.add_row(j.name, *texts)
     return table
 
 

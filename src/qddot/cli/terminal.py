@@ -1,4 +1,4 @@
-"""What the commands share: terminals, common options, loading, messages, JSON, files, progress.
+"""Shared by the commands: terminals, common options, loading, messages, JSON, files, progress.
 
 Text given to `out` and `err` is data: it has no markup, and control characters in it are shown as
 escapes. Colours are given apart, with `style_text`.
@@ -117,14 +117,14 @@ _COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
 
 
 class BaseChoice(str, Enum):
-    """How the root link stands."""
+    """The joint between the world and the root link."""
 
     fixed = "fixed"
     free = "free"
 
 
 class CouplingsChoice(str, Enum):
-    """What becomes of mimic joints."""
+    """The treatment of mimic joints."""
 
     exact = "exact"
     free = "free"
@@ -283,7 +283,7 @@ def print_written(as_json: bool, *files: Path | None) -> None:
 
 @contextmanager
 def progress_bar() -> Iterator[OnStep]:
-    """What shows how far a task has come, step by step: a bar on a terminal, nothing elsewhere."""
+    """A callback that shows the progress of a task: a bar on a terminal, nothing elsewhere."""
     columns = (TextColumn("{task.description}", markup=False), *Progress.get_default_columns()[1:])
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
         task = progress.add_task("", total=None)

@@ -29,6 +29,7 @@ from qddot.compile.ir.lower import lower_tape
 from qddot.compile.ir.scan import ScanShapes, scan_ir, step_places
 from qddot.compile.ir.schedule import Schedule, schedule_pieces
 from qddot.compile.ir.stores import split_outputs, writes_after
+from qddot.compile.ir.stream import stream_ir, worth_streaming
 from qddot.compile.ir.types import VectorType, vector_type
 from qddot.compile.runtime import native
 from qddot.compile.runtime.cache import Cache, Entry
@@ -42,8 +43,10 @@ from qddot.compile.trace.tape import Symbol, Tape, record
 __all__ = ["Kernel", "KernelSource", "compile_kernel"]
 
 Shape = tuple[int, ...]
-_LOOP = "qddot_loop"
+_LOOP, _NEAR_LOOP = "qddot_loop", "near_loop"
 _FACTS = {"operations", "cost", "lanes", "dtype", "cpu", "pieces", "workspace", "bytes", "seconds"}
+# packages none of whose functions are recorded; any other package is taken to have some
+_WITHOUT_KERNEL_TEXT = {"bench", "cli", "export", "loaders", "report", "verify", "view", "writers"}
 _lock = threading.RLock()
 
 
@@ -103,7 +106,11 @@ class KernelSource:
         workspace, pieces = plan.workspace, len(plan.pieces)
         if self.scan:
             return scan_ir(tape, places, vector, self.scan, workspace, pieces, _LOOP)
-        return loop_ir(vector, self.inputs, self.outputs, workspace, pieces, _LOOP)
+        shapes = (self.inputs, self.outputs)
+        if not (self.zeros and worth_streaming(self.outputs)):
+            return loop_ir(vector, *shapes, workspace, pieces, _LOOP)
+        near = loop_ir(vector, *shapes, workspace, pieces, _NEAR_LOOP, internal=True)
+        return near + "\n" + stream_ir(vector, *shapes, _NEAR_LOOP, _LOOP)
 
     def record_tape(self) -> Tape:
         """The tape of the function."""
@@ -219,12 +226,16 @@ def _cache_key(source: KernelSource, dtype: str) -> str:
 
 
 @cache
-def _sources_digest() -> str:
-    """Digest of the library's own sources: object code of another version is never used."""
+def _sources_digest(package: Path = Path(__file__).parents[1]) -> str:
+    """Digest of the library's own sources: object code of another version is never used.
+
+    Left out are the packages that hand kernels nothing but data, which is in their keys already.
+    """
     digest = hashlib.sha256()
-    package = Path(__file__).parents[1]
     for file in sorted(package.rglob("*.py")):
-        digest.update(file.relative_to(package).as_posix().encode() + b"\0" + file.read_bytes())
+        name = file.relative_to(package)
+        if name.parts[0] not in _WITHOUT_KERNEL_TEXT:
+            digest.update(name.as_posix().encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()
 
 

@@ -203,19 +203,15 @@ def match_joints(
         raise JointsDiffer(layout.engine, model.name, here, there)
     for body in model.bodies:
         if body.joint.name in found:
-            _check_alike(model.name, layout.engine, body, found[body.joint.name])
+            # refuse a joint of another kind, or one in a plane with other axes on the same body
+            joint, place = body.joint, found[body.joint.name]
+            if FORMS[place.form].family != joint_family(joint.kind.name):
+                reason = f"{joint.name!r} is a {joint.kind.name} joint here, {place.form!r} there"
+                raise JointsDiffer(layout.engine, model.name, reason=reason)
+            plane = place.plane if place.body == body.name else ()
+            for mine, other in zip(joint.axes if plane else (), plane, strict=True):
+                apart = mine - other
+                if apart.dot(apart) > _ROUNDING**2:
+                    reason = f"the plane of {joint.name!r} has other axes x and y there"
+                    raise JointsDiffer(layout.engine, model.name, reason=reason)
     return tuple(JointMap(b, found[b.joint.name]) for b in model.bodies if b.joint.name in found)
-
-
-def _check_alike(robot: str, engine: str, body: Body, place: Place) -> None:
-    """Refuse a joint of another kind there, or one in a plane with other axes on the same body."""
-    joint = body.joint
-    if FORMS[place.form].family != joint_family(joint.kind.name):
-        reason = f"{joint.name!r} is a {joint.kind.name} joint here, {place.form!r} there"
-        raise JointsDiffer(engine, robot, reason=reason)
-    plane = place.plane if place.body == body.name else ()
-    for ours, theirs in zip(joint.axes if plane else (), plane, strict=True):
-        apart = ours - theirs
-        if apart.dot(apart) > _ROUNDING**2:
-            reason = f"the plane of {joint.name!r} has other axes x and y there"
-            raise JointsDiffer(engine, robot, reason=reason)

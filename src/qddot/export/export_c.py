@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
@@ -218,7 +218,21 @@ def _export_functions(
         # its C form, unless it was requested before
         key = (row.name, tuple(sorted(options.items())))
         if key not in found:
-            routine_name = _routine_name(name, row, options, names)
+            # its name: robot, function and options (values as words, flags by their own names),
+            # numbered if that is taken
+            words = [name, row.name]
+            for option, value in options.items():
+                items = value if isinstance(value, tuple) else (value,)
+                flat = [x for item in items for x in (item if isinstance(item, tuple) else (item,))]
+                texts = (str(getattr(x, "name", x)) for x in flat)
+                words += (
+                    [option] if value is True else [c.c_identifier(text, option) for text in texts]
+                )
+            full = "_".join(words)
+            numbered = (f"{full}_{k}" for k in count(2))
+            routine_name = (
+                full if full not in names else next(n for n in numbered if n not in names)
+            )
             names.add(routine_name)
             complete = with_marked_rows(robot, row, options)
             routine = _make_routine(robot, name, routine_name, row, complete)
@@ -233,22 +247,6 @@ def _has_options(request: Any) -> bool:
     if not isinstance(request, tuple) or len(request) != 2:
         return False
     return isinstance(request[0], str) and isinstance(request[1], Mapping)
-
-
-def _routine_name(
-    name: str, row: Function, options: Mapping[str, Any], taken: Collection[str]
-) -> str:
-    """Robot, function and options; numbered if that is taken."""
-    # values of options are words of the name, flags their own names
-    words = [name, row.name]
-    for option, value in options.items():
-        items = value if isinstance(value, tuple) else (value,)
-        flat = [x for item in items for x in (item if isinstance(item, tuple) else (item,))]
-        texts = (str(getattr(x, "name", x)) for x in flat)
-        words += [option] if value is True else [c.c_identifier(text, option) for text in texts]
-    full = "_".join(words)
-    numbered = (f"{full}_{k}" for k in count(2))
-    return full if full not in taken else next(n for n in numbered if n not in taken)
 
 
 def _make_routine(

@@ -73,7 +73,7 @@ def reference_position(joint: Any) -> float:
 
 @contextmanager
 def drake_messages() -> Iterator[list[str]]:
-    """What Drake says while it reads a file, kept from the terminal."""
+    """Collect the messages of Drake while it reads a file."""
     logger, heard = logging.getLogger("drake"), []
 
     def keep_message(record: logging.LogRecord) -> bool:

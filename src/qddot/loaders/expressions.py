@@ -8,6 +8,7 @@ sizes and the number of steps are bounded.
 from __future__ import annotations
 
 import ast
+import contextlib
 import datetime
 import math
 import operator
@@ -128,7 +129,26 @@ class _Evaluator:
 
     def _BinOp(self, node: ast.BinOp) -> Any:
         left, right = self._plain_value(node.left), self._plain_value(node.right)
-        _check_operation(type(node.op), left, right)
+        # refuse an operation whose result would be large before it is made
+        kind = type(node.op)
+        if kind is ast.Mod and isinstance(left, str):
+            _check_width(left)
+        integers = isinstance(left, int) and isinstance(right, int)
+        if (
+            kind is ast.Pow
+            and integers
+            and abs(left) > 1
+            and left.bit_length() * right > _MOST_BITS
+        ):
+            raise Refused(f"a power of more than {_MOST_BITS} bits")
+        if kind is ast.LShift and integers and right > _MOST_BITS:
+            raise Refused(f"a shift by more than {_MOST_BITS} bits")
+        if kind is ast.Mult and not integers:
+            for many, count in ((left, right), (right, left)):
+                if isinstance(many, str | list | tuple) and isinstance(count, int):
+                    most = _MOST_LETTERS if isinstance(many, str) else _MOST_ITEMS
+                    if len(many) * count > most:
+                        raise Refused(f"a repetition of more than {most} items")
         return check_plain(self._find_operator(node.op)(left, right))
 
     def _UnaryOp(self, node: ast.UnaryOp) -> Any:
@@ -324,16 +344,15 @@ def math_symbols() -> dict[str, Any]:
 
 
 def _look_up(names: Mapping[str, Any], name: str) -> Any:
-    if not name.startswith("__"):
-        try:
+    # names may be found by their own rules, so that they are asked rather than searched
+    with contextlib.suppress(KeyError):
+        if not name.startswith("__"):
             return names[name]
-        except KeyError:
-            pass
     raise NameError(f"name {name!r} is not defined, or not allowed {_WITHOUT_TRUST}")
 
 
 def _iterate_over(x: Any) -> Iterator[Any]:
-    """What a loop runs over: a list, a dictionary, a text or a range."""
+    """The items of a list, a dictionary, a text or a range."""
     if type(x) not in (*_LISTS, *_DICTS, str):
         raise TypeError(f"a value of type {type(x).__name__!r} cannot be looped over")
     return iter(x)
@@ -363,23 +382,6 @@ def _bind_names(target: ast.AST, item: Any) -> Iterator[tuple[str, Any]]:
             yield from _bind_names(inner, part)
     else:
         raise Refused("such a loop variable")
-
-
-def _check_operation(kind: type[ast.AST], left: Any, right: Any) -> None:
-    """Refuse an operation whose result would be large before it is made."""
-    if kind is ast.Mod and isinstance(left, str):
-        _check_width(left)
-    integers = isinstance(left, int) and isinstance(right, int)
-    if kind is ast.Pow and integers and abs(left) > 1 and left.bit_length() * right > _MOST_BITS:
-        raise Refused(f"a power of more than {_MOST_BITS} bits")
-    if kind is ast.LShift and integers and right > _MOST_BITS:
-        raise Refused(f"a shift by more than {_MOST_BITS} bits")
-    if kind is ast.Mult and not integers:
-        for many, count in ((left, right), (right, left)):
-            if isinstance(many, str | list | tuple) and isinstance(count, int):
-                most = _MOST_LETTERS if isinstance(many, str) else _MOST_ITEMS
-                if len(many) * count > most:
-                    raise Refused(f"a repetition of more than {most} items")
 
 
 def _check_width(form: str) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from qddot.errors import InvalidArgument
 from qddot.loaders.xml import Element
 
 __all__ = [
@@ -44,6 +45,11 @@ class FileFormat:
     written: tuple[str, ...] = ()
     patched: bool = False
     fragment: str = ""
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """Root elements of its documents and of their parts."""
+        return (self.root, self.fragment) if self.fragment else (self.root,)
 
 
 _URDF = FileFormat(
@@ -80,16 +86,20 @@ SUFFIXES = frozenset(suffix for row in FORMATS.values() for suffix in row.suffix
 def detect_format(root: Element) -> FileFormat:
     """The format of a document by its root element, which must be one of the table."""
     for row in FORMATS.values():
-        if root.tag in (row.root, row.fragment):
+        if root.tag in row.roots:
             return row
     *first, last = (f"{row.title} (<{row.root}>)" for row in FORMATS.values())
     raise root.error(f"is neither {', '.join(first)} nor {last}")
 
 
-def format_to_write(file: Path) -> FileFormat | None:
-    """The format that a suffix stands for when a file is written; None if it stands for none."""
-    suffix = file.suffix.lower()
-    return next((row for row in FORMATS.values() if suffix in row.written), None)
+def format_to_write(file: Path) -> FileFormat:
+    """The format that the suffix of a file stands for when the file is written."""
+    for row in FORMATS.values():
+        if file.suffix.lower() in row.written:
+            return row
+    ends = (f"{' or '.join(x.written)} for {x.title}" for x in FORMATS.values() if x.written)
+    accepted = f"its end says the format: {', '.join(ends)}"
+    raise InvalidArgument("target", file.name, accepted)
 
 
 def is_description(file: Path) -> bool:

@@ -75,7 +75,27 @@ def run_isolated(
         raise DescriptionError(file, f"gives more than {limits.output / _MIB:.3g} MiB of output")
     if status != 0 or not answer:
         raise DescriptionError(file, _failure_reason(status, limits, messages))
-    return _read_answer(answer[:1], answer[1:], file, limits)
+    # the result of a task from its answer, or the error that it ended with
+    kind = answer[:1]
+    content = answer[1:]
+    if kind == b"b":
+        return content
+    if kind == b"m":
+        raise DescriptionError(file, f"needs more than {limits.memory / _MIB:.4g} MiB of memory")
+    try:
+        plain = json.loads(content)
+        if kind == b"j":
+            return plain
+        name, text, fields = plain["class"], plain["text"], plain["fields"]
+        failure: QddotError = DescriptionError(file, f"{name}: {text}")
+        if name == "DescriptionError":
+            place, reason = fields["file"], fields["reason"]
+            failure = DescriptionError(place, reason, fields["element"], fields["line"])
+        elif name == "MissingPackage":
+            failure = MissingPackage(fields["package"], fields["feature"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DescriptionError(file, "its reader gave an answer that makes no sense") from error
+    raise failure
 
 
 def _run_child(
@@ -160,25 +180,3 @@ def _failure_reason(status: int, limits: Limits, messages: bytes) -> str:
     lines = [x for x in messages.decode("utf-8", "replace").splitlines() if x.strip()]
     last = "".join(c for c in lines[-1] if c.isprintable())[:200] if lines else ""
     return f"crashes its reader ({name}{': ' if last else ''}{last})"
-
-
-def _read_answer(kind: bytes, content: bytes, file: str | Path, limits: Limits) -> Any:
-    """The result of a task from its answer, or the error that it ended with."""
-    if kind == b"b":
-        return content
-    if kind == b"m":
-        raise DescriptionError(file, f"needs more than {limits.memory / _MIB:.4g} MiB of memory")
-    try:
-        plain = json.loads(content)
-        if kind == b"j":
-            return plain
-        name, text, fields = plain["class"], plain["text"], plain["fields"]
-        failure: QddotError = DescriptionError(file, f"{name}: {text}")
-        if name == "DescriptionError":
-            place, reason = fields["file"], fields["reason"]
-            failure = DescriptionError(place, reason, fields["element"], fields["line"])
-        elif name == "MissingPackage":
-            failure = MissingPackage(fields["package"], fields["feature"])
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DescriptionError(file, "its reader gave an answer that makes no sense") from error
-    raise failure

@@ -124,5 +124,5 @@ def try_file(path: Path) -> None:
     if installed:
         return
     root = parse_xml(read_file(path), str(path))
-    if root.tag in (FORMATS["mjcf"].root, FORMATS["mjcf"].fragment):
+    if root.tag in FORMATS["mjcf"].roots:
         try_in_child(path)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import mujoco
 
 __all__ = [
+    "compile_spec",
     "describe_mjcf",
     "describe_mjmodel",
     "describe_mjspec",
@@ -78,7 +79,7 @@ def _describe_spec(make: Callable[[], mujoco.MjSpec], file: str) -> Description:
         spec = make()
     name = file or spec.modelname
     try:
-        model = _compile_spec(spec, name)
+        model = compile_spec(spec, name)
     except DescriptionError as error:
         with mujoco_errors(name):
             spec = make()
@@ -86,7 +87,7 @@ def _describe_spec(make: Callable[[], mujoco.MjSpec], file: str) -> Description:
         if not unweighed:
             raise
         try:
-            model = _compile_spec(spec, name)
+            model = compile_spec(spec, name)
         except DescriptionError:
             raise error from error.__cause__
     return describe_mjmodel(model, spec.modelname, file, (*_inertias_of_geoms(spec), *unweighed))
@@ -108,6 +109,10 @@ def describe_mjmodel(
         frames.append(FrameDraft(site, _body_name(m, m.site_bodyid[i]), placement))
     loops, loop_frames = _read_loops(m)
     couplings, polynomials, doubts = _read_couplings(m)
+    # coordinates by joint of qpos0 and of each keyframe
+    named = {"qpos0": m.qpos0}
+    named |= {m.key(k).name or f"key{k}": m.key_qpos[k] for k in range(m.nkey)}
+    joints = [_joint_name(m, j) for j in range(m.njnt)]
     return Description(
         name or m.names[: m.names.index(b"\0")].decode() or "mjcf",
         tuple(link for i in range(1, m.nbody) for link in _read_links(m, i)),
@@ -116,7 +121,10 @@ def describe_mjmodel(
         loops,
         polynomials,
         Vec3.zero() if _is_switched_off(m, "GRAVITY") else _vector(m.opt.gravity),
-        _read_keyframes(m),
+        {
+            name: {joint: _read_coordinates(m, j, qpos) for j, joint in enumerate(joints)}
+            for name, qpos in named.items()
+        },
         (*findings, *doubts, *_ignored_features(m)),
         file,
         root_poses={
@@ -125,7 +133,7 @@ def describe_mjmodel(
     )
 
 
-def _compile_spec(spec: Any, name: str) -> mujoco.MjModel:
+def compile_spec(spec: Any, name: str) -> mujoco.MjModel:
     """The model of a spec without its looks."""
     with mujoco_errors(name):
         drop_looks(spec)
@@ -326,17 +334,6 @@ def _read_coordinates(m: mujoco.MjModel, j: int, qpos: Any) -> tuple[float, ...]
     x = [float(c) for c in qpos[adr : adr + (7 if kind == _FREE else 4)]]
     w = x.pop(3 if kind == _FREE else 0)
     return (*x, w)
-
-
-def _read_keyframes(m: mujoco.MjModel) -> dict[str, dict[str, tuple[float, ...]]]:
-    """Coordinates by joint of qpos0 and of each keyframe."""
-    named = {"qpos0": m.qpos0}
-    named |= {m.key(k).name or f"key{k}": m.key_qpos[k] for k in range(m.nkey)}
-    joints = [_joint_name(m, j) for j in range(m.njnt)]
-    return {
-        name: {joint: _read_coordinates(m, j, qpos) for j, joint in enumerate(joints)}
-        for name, qpos in named.items()
-    }
 
 
 def _active_equalities(m: mujoco.MjModel, *kinds: int) -> list[int]:

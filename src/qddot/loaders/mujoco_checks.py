@@ -66,7 +66,7 @@ _FOLDERS = ("meshdir", "texturedir", "assetdir")
 
 @dataclass
 class _Counts:
-    """What a file and its inclusions come to, with everything that replicate repeats."""
+    """Counts over a file and its inclusions, with everything that replicate repeats."""
 
     bodies: int = 0
     elements: int = 0
@@ -127,7 +127,18 @@ def _check_document(
         raise DescriptionError(path, f"is one of more than {_MOST_INCLUDED} included files")
     content = read_file(path)
     root = parse_xml(content, str(path))
-    _check_encoding(content, path)
+    # refuse documents that MuJoCo's parser may see otherwise than ours
+    if b"<!DOCTYPE" in content:
+        raise DescriptionError(path, "has a <!DOCTYPE>, which is refused for MuJoCo")
+    declared = re.match(rb"\s*(?:\xef\xbb\xbf)?<\?xml[^>]*encoding\s*=\s*['\"]([^'\"]*)", content)
+    encoding = declared[1].decode("latin-1").lower() if declared else "utf-8"
+    if encoding not in _ENCODINGS or content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise DescriptionError(path, f"is encoded as {encoding!r}; MuJoCo needs UTF-8", line=1)
+    try:
+        content.decode()
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise DescriptionError(path, "is not UTF-8, as MuJoCo needs it", line=line) from error
     # folders of assets that the file names
     places = [folder]
     for compiler in root.all("compiler", "mujoco"):
@@ -147,21 +158,6 @@ def _check_document(
                 around = inner.parent if deeper else folder
                 _check_document(inner, around, counts, weight, depth + deeper)
         stack.extend((child, weight) for child in element.children)
-
-
-def _check_encoding(content: bytes, path: Path) -> None:
-    """Refuse documents that MuJoCo's parser may see otherwise than ours."""
-    if b"<!DOCTYPE" in content:
-        raise DescriptionError(path, "has a <!DOCTYPE>, which is refused for MuJoCo")
-    declared = re.match(rb"\s*(?:\xef\xbb\xbf)?<\?xml[^>]*encoding\s*=\s*['\"]([^'\"]*)", content)
-    encoding = declared[1].decode("latin-1").lower() if declared else "utf-8"
-    if encoding not in _ENCODINGS or content[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise DescriptionError(path, f"is encoded as {encoding!r}; MuJoCo needs UTF-8", line=1)
-    try:
-        content.decode()
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        raise DescriptionError(path, "is not UTF-8, as MuJoCo needs it", line=line) from error
 
 
 def _check_attributes(element: Element) -> None:

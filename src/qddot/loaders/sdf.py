@@ -336,23 +336,18 @@ def _read_couplings(graph: Graph, placed: _PlacedJoint) -> Iterator[Coupling]:
     for follower, mimic in found:
         if mimic:
             ratio = _read_number(mimic, "multiplier", 1.0)
-            offset = _read_number(mimic, "offset", 0.0) - ratio * _read_number(
-                mimic, "reference", 0.0
-            )
-            yield Coupling(follower, _find_leader(graph, placed, mimic), ratio, offset)
-
-
-def _find_leader(graph: Graph, placed: _PlacedJoint, mimic: Element) -> str:
-    key = f"joint {placed.node.scope.prefix}{mimic.get('joint')}"
-    if key not in graph.nodes:
-        raise placed.node.element.error(
-            f"mimics joint {mimic.get('joint')!r}, which does not exist"
-        )
-    places = {tag: i for i, tag in _axis_elements(graph.nodes[key].element)}
-    axis = mimic.attributes.get("axis", "axis")
-    if axis not in places:
-        raise placed.node.element.error(f"mimics {axis!r} of a joint that has no such axis")
-    return graph.short_name(key) + (f".{places[axis]}" if places[axis] else "")
+            reference = _read_number(mimic, "reference", 0.0)
+            offset = _read_number(mimic, "offset", 0.0) - ratio * reference
+            # the leader, with the number of its axis where it has several
+            key = f"joint {placed.node.scope.prefix}{mimic.get('joint')}"
+            if key not in graph.nodes:
+                raise element.error(f"mimics joint {mimic.get('joint')!r}, which does not exist")
+            places = {tag: i for i, tag in _axis_elements(graph.nodes[key].element)}
+            tag = mimic.attributes.get("axis", "axis")
+            if tag not in places:
+                raise element.error(f"mimics {tag!r} of a joint that has no such axis")
+            leader = graph.short_name(key) + (f".{places[tag]}" if places[tag] else "")
+            yield Coupling(follower, leader, ratio, offset)
 
 
 def _read_inertia(graph: Graph, key: str) -> Inertia:

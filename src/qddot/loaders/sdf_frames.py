@@ -128,7 +128,7 @@ class Graph:
         return self._bases[key]
 
     def depth(self, key: str) -> int:
-        """How many poses lie between a frame and the world."""
+        """The number of poses between a frame and the world."""
         keys = []
         while key not in self._depths:
             keys.append(key)

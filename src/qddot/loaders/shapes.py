@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qddot.errors import DescriptionError
+from qddot.loaders.formats import detect_format
 from qddot.loaders.locate import resolve_uri
 from qddot.loaders.mjcf import drop_looks, drop_simulation
 from qddot.loaders.mujoco_checks import mujoco_errors, read_spec
@@ -77,9 +78,10 @@ class Shapes:
 
 def shapes_of_file(file: Path, root: Element) -> Shapes:
     """The shapes of a file with this root element."""
-    if root.tag == "sdf":
+    form = detect_format(root).name
+    if form == "sdf":
         return shapes_of_sdf(root, file)
-    return shapes_of_urdf(root, file.parent) if root.tag == "robot" else shapes_of_mjcf(file)
+    return shapes_of_urdf(root, file.parent) if form == "urdf" else shapes_of_mjcf(file)
 
 
 def shapes_of_urdf(robot: Element, folder: Path) -> Shapes:
@@ -181,7 +183,18 @@ def shapes_of_mjcf(path: Path) -> Shapes:
         with mujoco_errors(path):
             drafts = [_draft_shape(spec, geom, path.parent) for geom in spec.geoms]
             geoms = list(spec.geoms)
-            _leave_places(spec)
+            # put small spheres for shapes that need files, so that places can be computed without
+            import mujoco
+
+            kinds = mujoco.mjtGeom
+            for geom in spec.geoms:
+                if geom.meshname or geom.type in (kinds.mjGEOM_HFIELD, kinds.mjGEOM_SDF):
+                    geom.type, geom.meshname, geom.hfieldname = kinds.mjGEOM_SPHERE, "", ""
+                    geom.size = [1e-3, 0.0, 0.0]
+            drop_looks(spec)
+            drop_simulation(spec)
+            level_inertias(spec)
+            spec.compiler.discardvisual = spec.compiler.fusestatic = False
             m = spec.compile()
     except DescriptionError as error:
         return Shapes(unread=(f"no shape can be read: {error.reason}",))
@@ -239,21 +252,6 @@ def _draft_shape(spec: Any, geom: Any, folder: Path) -> Shape | str:
     inner = Transform(ref.R, Vec3(*(s * x for s, x in zip(scale, ref.p, strict=True))))
     file = folder / (spec.meshdir or "") / mesh.file
     return Shape(None, role, kind, scale, inner, mesh.file, file, rgba)
-
-
-def _leave_places(spec: Any) -> None:
-    """Put small spheres for shapes that need files, so that places can be computed without."""
-    import mujoco
-
-    kinds = mujoco.mjtGeom
-    for geom in spec.geoms:
-        if geom.meshname or geom.type in (kinds.mjGEOM_HFIELD, kinds.mjGEOM_SDF):
-            geom.type, geom.meshname, geom.hfieldname = kinds.mjGEOM_SPHERE, "", ""
-            geom.size = [1e-3, 0.0, 0.0]
-    drop_looks(spec)
-    drop_simulation(spec)
-    level_inertias(spec)
-    spec.compiler.discardvisual = spec.compiler.fusestatic = False
 
 
 def level_inertias(spec: Any) -> None:

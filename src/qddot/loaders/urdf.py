@@ -10,6 +10,7 @@ from pathlib import Path
 from qddot.errors import MissingPackage
 from qddot.loaders import isolation
 from qddot.loaders.description import Description
+from qddot.loaders.urdf_document import UrdfDocument, read_urdf_document
 from qddot.loaders.xml import Element
 from qddot.model.joints import JOINTS, Drivetrain, Joint, Limits, plane_basis
 from qddot.model.links import Coupling, Finding, Link
@@ -47,26 +48,24 @@ _MOST_LINKS = 20_000
 
 def describe_urdf(robot: Element, file: str) -> Description:
     """The description in the <robot> element of a URDF document."""
-    if sum(1 for _ in robot.all("link")) > _MOST_LINKS:
+    document = read_urdf_document(robot)
+    if len(document.links) > _MOST_LINKS:
         raise robot.error(f"has more than {_MOST_LINKS} links")
     links: dict[str, Element] = {}
     lines: dict[str, int] = {}
-    for element in robot.all("link"):
+    for element in document.links:
         name = element.get("name")
         _check_element(element)
         if name in links:
             raise element.error(f"the name is used twice, first on line {links[name].line}")
         links[name] = element
         lines[element.label] = element.line
-    if not links:
-        raise robot.error("has no <link>")
     # each joint carries its child link
     carried: dict[str, Link] = {}
-    joints = list(robot.all("joint", "drake:joint"))
-    for element in joints:
+    for element in document.joints:
         lines[f"joint {element.get('name')!r}"] = element.line
         _check_element(element)
-        parent, child = (element.need(tag).get("link") for tag in ("parent", "child"))
+        parent, child = document.parent_and_child(element)
         for name in (parent, child):
             if name not in links and (name != "world" or name == child):
                 raise element.error(f"link {name!r} does not exist")
@@ -91,7 +90,7 @@ def describe_urdf(robot: Element, file: str) -> Description:
         found = ", ".join(repr(r) for r in roots) or "none (the joints form a cycle)"
         raise robot.error(f"needs exactly one root link, found {found}")
     couplings = []
-    for element in joints:
+    for element in document.joints:
         mimic = element.first("mimic")
         if mimic and element.get("type") != "fixed":
             ratio, offset = mimic.number("multiplier", 1.0), mimic.number("offset", 0.0)
@@ -100,7 +99,7 @@ def describe_urdf(robot: Element, file: str) -> Description:
         robot.attributes.get("name") or Path(file).stem,
         (*held, *carried.values()),
         couplings=tuple(couplings),
-        findings=tuple(_ignored_features(robot)),
+        findings=tuple(_ignored_features(document)),
         file=file,
         lines=lines,
     )
@@ -157,40 +156,29 @@ def _read_joint(element: Element) -> Joint:
         if given != "continuous" and limit.attributes.keys() & {"lower", "upper"}:
             lower, upper = (limit.read_limit(k, 0.0) for k in ("lower", "upper"))
             limits = Limits(lower, upper, speed, effort)
-    drivetrain = _read_drivetrain(element, kind.nv)
+    # damping and friction: one value, or one for each freedom if they are equal
+    dynamics = element.first("dynamics")
+    drivetrain = Drivetrain()
+    if dynamics is not None:
+        values = {}
+        for key in ("damping", "friction"):
+            text = dynamics.attributes.get(key, "0")
+            count = len(text.split())
+            numbers = dynamics.numbers(text, count if count == kind.nv else 1, key)
+            if len(set(numbers)) > 1:
+                raise element.error(f"{key} differs between the freedoms of one joint: {text}")
+            values[key] = numbers[0] if numbers else 0.0
+            if values[key] < 0:
+                raise element.error(f"negative {key} {values[key]:g}")
+        drivetrain = Drivetrain(damping=values["damping"], friction=values["friction"])
     return Joint(element.get("name"), kind, axes, pitch, limits=limits, drivetrain=drivetrain)
 
 
-def _read_drivetrain(element: Element, nv: int) -> Drivetrain:
-    """Damping and friction: one value, or one for each freedom if they are equal."""
-    dynamics = element.first("dynamics")
-    if dynamics is None:
-        return Drivetrain()
-    values = {}
-    for key in ("damping", "friction"):
-        text = dynamics.attributes.get(key, "0")
-        count = len(text.split())
-        given = dynamics.numbers(text, count if count == nv else 1, key)
-        if len(set(given)) > 1:
-            raise element.error(f"{key} differs between the freedoms of one joint: {text}")
-        values[key] = given[0] if given else 0.0
-        if values[key] < 0:
-            raise element.error(f"negative {key} {values[key]:g}")
-    return Drivetrain(damping=values["damping"], friction=values["friction"])
-
-
-def _ignored_features(robot: Element) -> list[Finding]:
-    """What is not taken up, or is likely not to be meant."""
+def _ignored_features(document: UrdfDocument) -> list[Finding]:
+    """Findings on elements that the loader ignores, or that are likely not to be meant."""
     findings = []
-    links, joints = list(robot.all("link")), list(robot.all("joint", "drake:joint"))
-    actuators = [a for t in robot.all("transmission") for a in t.all("actuator")]
-    for element in (
-        robot,
-        *links,
-        *(i for x in links for i in x.all("inertial")),
-        *joints,
-        *actuators,
-    ):
+    links, joints = document.links, document.joints
+    for element in (document.robot, *links, *document.inertials, *joints, *document.actuators):
         understood = _UNDERSTOOD[element.tag.removeprefix("drake:")]
         for child in element.children:
             if child.tag not in understood:

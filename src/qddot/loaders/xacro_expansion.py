@@ -84,7 +84,7 @@ def expand(file: str, arguments: dict[str, str], trust: bool) -> bytes:
 
 
 def _failure_reason(error: Exception, file: str) -> str:
-    """What went wrong, and in which of the files that are included."""
+    """The message of an error, and the included file that it is about."""
     cause: Any = error
     while cause is not None:
         if isinstance(cause, MemoryError):

@@ -37,7 +37,7 @@ class Element:
 
     @property
     def label(self) -> str:
-        """How messages call this element."""
+        """The name of this element in messages."""
         name = self.attributes.get("name")
         return f"<{self.tag}>" if name is None else f"{self.tag} {name!r}"
 
@@ -68,7 +68,7 @@ class Element:
             raise self.error(f"has no attribute {attribute!r}") from None
 
     def numbers(self, text: str, count: int, what: str = "") -> list[float]:
-        """So many finite numbers of a sane size from a text; `what` names it in messages."""
+        """`count` finite numbers of a sane size from a text; `what` names it in messages."""
         given = f"{what}={_shorten_text(text)}" if what else _shorten_text(text)
         try:
             values = [_parse_number(x) for x in text.split()]
@@ -89,6 +89,21 @@ class Element:
         if default is not None and attribute not in self.attributes:
             return default
         return self.numbers(self.get(attribute), 1, attribute)[0]
+
+    def number_as_written(self, attribute: str, default: float) -> float:
+        """A number as it stands in an attribute, NaN where that is none; nothing is refused."""
+        try:
+            return float(self.attributes.get(attribute, default))
+        except ValueError:
+            return math.nan
+
+    def vector_as_written(self, attribute: str) -> tuple[float, ...]:
+        """Three numbers as they stand, NaN where they are none; zeros without the attribute."""
+        try:
+            values = tuple(float(x) for x in self.attributes.get(attribute, "0 0 0").split())
+        except ValueError:
+            values = ()
+        return values if len(values) == 3 else (math.nan,) * 3
 
     def read_limit(self, attribute: str, default: float) -> float:
         """A limit from an attribute: infinite from 1e16 on, as in SDF, and where there is none."""

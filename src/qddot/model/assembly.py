@@ -8,7 +8,7 @@ fixed joints into the body that carries them, resolves couplings and numbers the
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from qddot.errors import InvalidModel
@@ -108,7 +108,15 @@ def resolve_links(links: Sequence[Link], couplings: Sequence[Coupling] = ()) -> 
     # lock the joints that are held, then tie followers to their leaders
     couplings = _propagate_held_joints(couplings)
     held = {c.follower: c.offset for c in reversed(couplings) if c.leader is None}
-    links = [_lock_if_held(link, held) for link in _depth_first(links)]
+    links = _depth_first(links)
+    for i, link in enumerate(links):
+        if link.joint.name not in held:
+            continue
+        if link.joint.kind.nq != 1:
+            reason = f"a {link.joint.kind.name} joint cannot be coupled"
+            raise InvalidModel(f"joint {link.joint.name!r}", reason)
+        joint = dataclasses.replace(link.joint, offset=0.0)
+        links[i] = lock_link(link, [held[joint.name]], joint)
     joints = _resolve_couplings(links, couplings)
     return [dataclasses.replace(link, joint=joints[link.joint.name]) for link in links]
 
@@ -210,16 +218,6 @@ def _propagate_held_joints(couplings: Sequence[Coupling]) -> list[Coupling]:
             settled[i] = dataclasses.replace(c, leader=None, offset=offset)
             held.append(settled[i])
     return settled
-
-
-def _lock_if_held(link: Link, held: Mapping[str, float]) -> Link:
-    """The link held where a coupling without a leader holds its joint."""
-    if link.joint.name not in held:
-        return link
-    if link.joint.kind.nq != 1:
-        element = f"joint {link.joint.name!r}"
-        raise InvalidModel(element, f"a {link.joint.kind.name} joint cannot be coupled")
-    return lock_link(link, [held[link.joint.name]], dataclasses.replace(link.joint, offset=0.0))
 
 
 def _resolve_couplings(links: Sequence[Link], couplings: Sequence[Coupling]) -> dict[str, Joint]:

@@ -87,7 +87,10 @@ def model_from_dh(
     if not table:
         raise InvalidArgument("rows", [], "needs at least one row")
     # lengths and twists between the two frames of each link
-    links = [_length_and_twist(k, row) for k, row in enumerate(table)]
+    links = [
+        _screw_matrix(0, *(parse_real(f"rows[{k}]: {x}", getattr(row, x)) for x in ("a", "alpha")))
+        for k, row in enumerate(table)
+    ]
     # spans[k] leads from the proximal to the distal frame of link k; spans[0] is the base's
     spans = [np.eye(4), *links] if convention == "standard" else [*links, np.eye(4)]
     specs = [LinkSpec("base", None, "fixed", placement=_pose_array("base", base))]
@@ -129,13 +132,6 @@ def _screw_matrix(axis: int, length: float, angle: float) -> np.ndarray:
     return X
 
 
-def _length_and_twist(k: int, row: DHRow) -> np.ndarray:
-    """Tx(a) Rx(α), which commute, as the parameters of both conventions have them."""
-    return _screw_matrix(
-        0, *(parse_real(f"rows[{k}]: {x}", getattr(row, x)) for x in ("a", "alpha"))
-    )
-
-
 def _link_of_row(
     k: int, row: DHRow, parent: str, before: np.ndarray, given: np.ndarray
 ) -> LinkSpec:
@@ -145,7 +141,7 @@ def _link_of_row(
         raise InvalidArgument(f"{what}: joint", row.joint, "accepted: 'revolute', 'prismatic'")
     d, theta = (parse_real(f"{what}: {x}", getattr(row, x)) for x in ("d", "theta"))
     name = f"link{k}" if row.name is None else row.name
-    # mass properties are given in another frame of the link; motor figures on the motor side
+    # mass properties are given in another frame of the link; motor constants on the motor side
     R, p = given[:3, :3], given[:3, 3]
     G = abs(parse_real(f"{what}: G", row.G))
     Jm, B = (parse_real(f"{what}: {x}", getattr(row, x), 0.0) for x in ("Jm", "B"))

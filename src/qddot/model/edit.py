@@ -158,15 +158,9 @@ def attach(
         if f.kind not in _OF_THE_TREE
     ]
     health = (*joined.health, *theirs)
-    return dataclasses.replace(
-        joined, health=health, configurations=_extend_configurations(model, joined)
-    )
-
-
-def _extend_configurations(model: Model, joined: Model) -> dict[str, tuple[float, ...]]:
-    """The named configurations of a model for one with more joints, those at neutral."""
+    # the named configurations of a model for one with more joints, those at neutral
     places = {b.joint.name: b.iq for b in model.independent}
-    return {
+    configurations = {
         name: tuple(
             x
             for b in joined.independent
@@ -174,6 +168,7 @@ def _extend_configurations(model: Model, joined: Model) -> dict[str, tuple[float
         )
         for name, q in model.configurations.items()
     }
+    return dataclasses.replace(joined, health=health, configurations=configurations)
 
 
 def _prefix_names(model: Model, prefix: str) -> Model:

@@ -14,12 +14,12 @@ from qddot.errors import InvalidArgument, InvalidModel, UnknownName, Unsupported
 from qddot.model.edit import link_drafts, rebuild
 from qddot.model.joints import Drivetrain, Joint, Limits
 from qddot.model.links import Link
-from qddot.model.model import Body, Model
+from qddot.model.model import Model
 from qddot.spatial.algebra import Inertia, Transform
 
 __all__ = ["SpongMap", "spong_map", "with_flexible_joints"]
 
-Figures = float | Mapping[str, float] | None
+PerJoint = float | Mapping[str, float] | None
 
 _MOTOR, _SPRING = ".motor", ".spring"
 
@@ -28,13 +28,13 @@ def with_flexible_joints(
     model: Model,
     stiffness: float | Mapping[str, float],
     damping: float | Mapping[str, float] = 0.0,
-    motor_inertia: Figures = None,
+    motor_inertia: PerJoint = None,
 ) -> Model:
     """The same robot with springs between its motors and its links.
 
     Spong 1987: M(q) q̈ + C q̇ + g = k (θ − q) + c (θ̇ − q̇) and B θ̈ + k (θ − q) + c (θ̇ − q̇) = τ.
     `stiffness` is one for every joint of one freedom, or {joint: stiffness}. Joint `j` of link `l`
-    becomes `j.motor` (angle θ, with rotor, losses, limits and torque of `j`), a body without mass
+    becomes `j.motor` (angle θ, with rotor, friction, limits and torque of `j`), a body without mass
     `l/j.motor`, and `j.spring` (angle q − θ). `motor_inertia`, B, is reflected to the joint;
     without it B is the armature that the model has.
     """
@@ -43,7 +43,17 @@ def with_flexible_joints(
         raise InvalidModel(element, f"has loop closures; {remedy}")
     if model.has_couplings or model.polynomial_couplings:
         raise InvalidModel(element, f"has coupled joints; {remedy}: load with couplings='free'")
-    elastic = _bodies_with_springs(model, stiffness)
+    # the bodies whose joints get a spring: those named, or all of one freedom
+    single = [b.joint.name for b in model.bodies if b.joint.kind.nv == 1]
+    wanted = stiffness if isinstance(stiffness, Mapping) else single
+    if not wanted:
+        raise Unsupported("stiffness", stiffness, "there is no joint of one freedom to have it")
+    for name in wanted:
+        joint = model.body_of_joint(name).joint
+        if joint.kind.nv != 1:
+            reason = f"is a {joint.kind.name} joint; only joints of one freedom can be flexible"
+            raise InvalidModel(f"joint {name!r}", reason)
+    elastic = [b for b in model.bodies if b.joint.name in wanted]
     names = [b.joint.name for b in elastic]
     k, c, B = (
         _parse_per_joint(what, given, names)
@@ -58,7 +68,20 @@ def with_flexible_joints(
     for link in link_drafts(model)[0]:
         j = link.joint.name
         if j in names:
-            motor = _motor_joint(link.joint, B.get(j))
+            # the joint on the side of its motor, with its rotor
+            inertia = B.get(j)
+            drive, element = link.joint.drivetrain, f"joint {link.joint.name!r}"
+            if drive.stiffness != 0:
+                raise InvalidModel(
+                    element, "has a spring to its parent, which is neither motor nor link"
+                )
+            if inertia is not None:
+                drive = dataclasses.replace(drive, armature=inertia, rotor_inertia=0.0)
+            if drive.reflected_inertia == 0:
+                raise InvalidModel(
+                    element, "has no rotor: give motor_inertia, reflected to the joint"
+                )
+            motor = dataclasses.replace(link.joint, name=link.joint.name + _MOTOR, drivetrain=drive)
             links += _split_link(link, motor, Drivetrain(stiffness=k[j], damping=c.get(j, 0.0)))
         else:
             links.append(link)
@@ -115,46 +138,20 @@ def _from_links(places: Sequence[tuple[str, slice]], joints: Sequence[str]) -> n
     return T
 
 
-def _bodies_with_springs(model: Model, stiffness: float | Mapping[str, float]) -> list[Body]:
-    """The bodies whose joints get a spring: those named, or all of one freedom."""
-    single = [b.joint.name for b in model.bodies if b.joint.kind.nv == 1]
-    wanted = stiffness if isinstance(stiffness, Mapping) else single
-    if not wanted:
-        raise Unsupported("stiffness", stiffness, "there is no joint of one freedom to have it")
-    for name in wanted:
-        joint = model.body_of_joint(name).joint
-        if joint.kind.nv != 1:
-            reason = f"is a {joint.kind.name} joint; only joints of one freedom can be flexible"
-            raise InvalidModel(f"joint {name!r}", reason)
-    return [b for b in model.bodies if b.joint.name in wanted]
-
-
-def _parse_per_joint(what: str, given: Figures, names: Sequence[str]) -> dict[str, float]:
-    """A figure for each joint that has one, checked."""
+def _parse_per_joint(what: str, given: PerJoint, names: Sequence[str]) -> dict[str, float]:
+    """A finite number for each joint that has one."""
     if given is None and what == "motor_inertia":
         return {}
     spread = given if isinstance(given, Mapping) else dict.fromkeys(names, given)
-    figures: dict[str, Any] = dict(spread)
-    for name, x in figures.items():
+    numbers: dict[str, Any] = dict(spread)
+    for name, x in numbers.items():
         if name not in names:
             raise UnknownName("flexible joint", name, names)
         number = isinstance(x, float | int | np.number) and not isinstance(x, bool)
         if not (number and 0.0 <= x < math.inf and (x > 0.0 or what == "damping")):
             least = "0 or more" if what == "damping" else "more than 0"
             raise InvalidArgument(f"{what} of joint {name!r}", x, f"it is a number, {least}")
-    return {name: float(x) for name, x in figures.items()}
-
-
-def _motor_joint(joint: Joint, inertia: float | None) -> Joint:
-    """The joint on the side of its motor, with its rotor."""
-    drive, element = joint.drivetrain, f"joint {joint.name!r}"
-    if drive.stiffness != 0:
-        raise InvalidModel(element, "has a spring to its parent, which is neither motor nor link")
-    if inertia is not None:
-        drive = dataclasses.replace(drive, armature=inertia, rotor_inertia=0.0)
-    if drive.reflected_inertia == 0:
-        raise InvalidModel(element, "has no rotor: give motor_inertia, reflected to the joint")
-    return dataclasses.replace(joint, name=joint.name + _MOTOR, drivetrain=drive)
+    return {name: float(x) for name, x in numbers.items()}
 
 
 def _split_link(link: Link, motor: Joint, spring: Drivetrain) -> list[Link]:

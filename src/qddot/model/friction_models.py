@@ -102,7 +102,10 @@ class FrictionModel:
     def symmetric(self) -> bool:
         """Whether both directions are alike."""
         ways = (vars(way).values() for way in (self.forward, self.backward))
-        return all(a is b or _are_equal(a, b) for a, b in zip(*ways, strict=True))
+        return all(
+            a is b or (not (_is_symbol(a) or _is_symbol(b)) and np.array_equal(a, b))
+            for a, b in zip(*ways, strict=True)
+        )
 
     def __str__(self) -> str:
         if self.symmetric:
@@ -110,25 +113,20 @@ class FrictionModel:
         return f"forward {_describe(self.forward)}; backward {_describe(self.backward)}"
 
 
-def _are_equal(a: Scalar, b: Scalar) -> bool:
-    """Whether two figures are known to be the same."""
-    return not (_is_symbol(a) or _is_symbol(b)) and np.array_equal(a, b)
-
-
 def _is_symbol(x: object) -> bool:
-    """Whether a figure is not known in numbers."""
+    """Whether a constant is not known in numbers."""
     return not isinstance(x, float | int | list | tuple | str | np.generic | np.ndarray | None)
 
 
 def _is_level(x: object) -> bool:
-    """Whether a figure is finite and not negative, or not given."""
+    """Whether a constant is finite and not negative, or not given."""
     array = np.asarray(0.0 if x is None else x)
     numeric = array.dtype.kind in "iuf" and not isinstance(x, list | tuple)
     return bool(numeric and np.all((array >= 0.0) & np.isfinite(array)))
 
 
 def _is_there(x: Scalar) -> bool:
-    """Whether a figure is not zero everywhere."""
+    """Whether a constant is not zero everywhere."""
     return _is_symbol(x) or bool(np.any(x))
 
 
@@ -236,31 +234,46 @@ def translate(
     from low to high of both directions, neither of them negative.
     """
     _attribute_names(form)
-    low, high = _parse_speed_range(speeds)
-    figures = [x for way in (model.forward, model.backward) for x in vars(way).values()]
-    if any(_is_symbol(x) or np.ndim(x) for x in figures if x is not None):
-        raise InvalidArgument("friction", str(model), "a file has one number for each figure")
-    # exact where the model is no more than a level and a slope
-    if model.symmetric and not model.forward.peak:
-        way = model.forward
-        return Translation(form, way.viscous, way.coulomb, (low, high), 0.0, low, 0.0, ())
-    # the best level and slope, and their errors
-    level, slope = _fit_level_and_slope(model, low, high)
-    errors = list(_stationary_errors(model, level, slope, low, high))
-    speed, worst = max(errors, key=lambda e: abs(e[1]))
-    rms = _rms_error(model, level, slope, low, high)
-    lost = tuple(_lost_effects(model, form))
-    return Translation(form, slope, level, (low, high), abs(worst), speed, rms, lost)
-
-
-def _parse_speed_range(speeds: tuple[float, float]) -> tuple[float, float]:
     try:
         low, high = (float(s) for s in speeds)
     except (TypeError, ValueError):
         low = high = math.nan
     if not 0.0 <= low < high < math.inf:
         raise InvalidArgument("speeds", speeds, "needs (low, high) with 0 ≤ low < high")
-    return low, high
+    constants = [x for way in (model.forward, model.backward) for x in vars(way).values()]
+    if any(_is_symbol(x) or np.ndim(x) for x in constants if x is not None):
+        raise InvalidArgument("friction", str(model), "a file has one number for each constant")
+    # exact where the model is no more than a level and a slope
+    if model.symmetric and not model.forward.peak:
+        way = model.forward
+        return Translation(form, way.viscous, way.coulomb, (low, high), 0.0, low, 0.0, ())
+    # the best level and slope, and their errors
+    # level and slope of least squares over the speeds of both directions, neither negative
+    # normal equations, with the constraint that neither is negative
+    b = 0.5 * (
+        _friction_moments(model.forward, low, high) + _friction_moments(model.backward, low, high)
+    )
+    first, second = (high**2 - low**2) / 2, (high**3 - low**3) / 3
+    level, slope = np.linalg.solve([[high - low, first], [first, second]], b)
+    if slope < 0:
+        level, slope = float(b[0] / (high - low)), 0.0
+    else:
+        if level < 0:
+            level, slope = 0.0, float(b[1] / second)
+        else:
+            level, slope = float(level), float(slope)
+    errors = list(_stationary_errors(model, level, slope, low, high))
+    speed, worst = max(errors, key=lambda e: abs(e[1]))
+    # root of the mean square error over the speeds of both directions
+    ways = (model.forward, model.backward)
+    total = sum(
+        _squared_error_integral(w, level, slope, high)
+        - _squared_error_integral(w, level, slope, low)
+        for w in ways
+    )
+    rms = math.sqrt(max(total, 0.0) / (2 * (high - low)))
+    lost = tuple(_lost_effects(model, form))
+    return Translation(form, slope, level, (low, high), abs(worst), speed, rms, lost)
 
 
 def _friction_moments(way: OneWay, low: float, high: float) -> np.ndarray:
@@ -272,21 +285,6 @@ def _friction_moments(way: OneWay, low: float, high: float) -> np.ndarray:
         level += way.peak * v * (math.atan(high / v) - math.atan(low / v))
         lever += way.peak * v**2 / 2 * (math.log1p((high / v) ** 2) - math.log1p((low / v) ** 2))
     return np.array([level, lever])
-
-
-def _fit_level_and_slope(model: FrictionModel, low: float, high: float) -> tuple[float, float]:
-    """Level and slope of least squares over the speeds of both directions."""
-    # normal equations, with the constraint that neither is negative
-    b = 0.5 * (
-        _friction_moments(model.forward, low, high) + _friction_moments(model.backward, low, high)
-    )
-    first, second = (high**2 - low**2) / 2, (high**3 - low**3) / 3
-    level, slope = np.linalg.solve([[high - low, first], [first, second]], b)
-    if slope < 0:
-        return float(b[0] / (high - low)), 0.0
-    if level < 0:
-        return 0.0, float(b[1] / second)
-    return float(level), float(slope)
 
 
 def _stationary_errors(
@@ -303,17 +301,6 @@ def _stationary_errors(
             speeds += [float(s) for s in real if low < s < high]
         for s in speeds:
             yield sign * s, way.at(s) - level - slope * s
-
-
-def _rms_error(model: FrictionModel, level: float, slope: float, low: float, high: float) -> float:
-    """Root of the mean square error over the speeds of both directions."""
-    ways = (model.forward, model.backward)
-    total = sum(
-        _squared_error_integral(w, level, slope, high)
-        - _squared_error_integral(w, level, slope, low)
-        for w in ways
-    )
-    return math.sqrt(max(total, 0.0) / (2 * (high - low)))
 
 
 def _squared_error_integral(way: OneWay, level: float, slope: float, s: float) -> float:

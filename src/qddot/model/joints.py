@@ -1,4 +1,4 @@
-"""The joint table: the only place that knows joint types.
+"""The joint table: a row a joint type; other modules ask its fields, not its name.
 
 A row gives the size of a joint's coordinates and velocities, its transform, its motion subspace
 (constant in child coordinates) and its configuration manifold. A new joint type is a new row. A
@@ -60,7 +60,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Drivetrain:
-    """What sits between motor and link: reflected inertia, losses, spring.
+    """The drivetrain between motor and link: reflected inertia, friction, spring.
 
     `armature` is inertia on the joint side; a rotor adds `rotor_inertia * gear_ratio**2`. The
     spring pulls towards the displacement `rest` (the neutral one when not given). Coulomb friction
@@ -203,7 +203,7 @@ class Joint:
         return self.drivetrain.rest or self.kind.neutral
 
     def displacement(self, q: Coordinates) -> Coordinates:
-        """What the joint itself moves by at coordinates q."""
+        """The displacement of the joint at coordinates q of its leader."""
         return [self.ratio * q[0] + self.offset] if self.kind.nq == 1 else q
 
     @property

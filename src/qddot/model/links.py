@@ -315,7 +315,7 @@ def _check_joint(joint: Joint) -> None:
             raise InvalidModel(element, "its axis is not a unit vector")
     drive, limits = joint.drivetrain, joint.limits
     # dissipative and inertial constants are not negative
-    losses = {
+    constants = {
         "armature": drive.armature,
         "rotor inertia": drive.rotor_inertia,
         "damping": drive.damping,
@@ -323,8 +323,8 @@ def _check_joint(joint: Joint) -> None:
         "backward friction": drive.friction_levels[1],
     }
     others = (joint.pitch, joint.ratio, joint.offset, drive.gear_ratio, drive.stiffness)
-    check_numbers(element, (*others, *losses.values(), *(drive.rest or ())))
-    for label, value in losses.items():
+    check_numbers(element, (*others, *constants.values(), *(drive.rest or ())))
+    for label, value in constants.items():
         if isinstance(value, float | int) and value < 0:
             raise InvalidModel(element, f"negative {label} {value}")
     if math.isnan(limits.lower) or math.isnan(limits.upper) or limits.lower > limits.upper:

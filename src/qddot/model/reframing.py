@@ -213,25 +213,17 @@ def _split_inertia(body: Body, inertia: Inertia) -> tuple[Inertia, Inertia]:
         # the mass at the centre of a ball joint moves with the parent
         kept = Inertia(0.0, inertia.h, inertia.I)
     elif kind.turns and sum(x == 0.0 for x in body.joint.axes[0]) == 2:
-        kept = _off_axis(inertia, body.joint.axes[0])
+        # the inertia without the rod on a coordinate axis that has its mass, moment and spread
+        unit = max((abs(x) for x in inertia.second_moment), default=0.0)
+        step = math.frexp(unit)[1] - _BITS
+        cut = Sym3(*(math.ldexp(round(math.ldexp(x, -step)), step) for x in inertia.second_moment))
+        x, y, z = (1.0 - abs(part) for part in body.joint.axes[0])
+        spread = Sym3(cut.xx * x, cut.xy, cut.yy * y, cut.xz, cut.yz, cut.zz * z)
+        trace = spread.trace()
+        h = inertia.h
+        kept = Inertia(
+            0.0, Vec3(h.x * x, h.y * y, h.z * z), Sym3.diagonal(trace, trace, trace) - spread
+        )
     else:
         return inertia, Inertia.zero()
     return kept, inertia - kept
-
-
-def _off_axis(inertia: Inertia, axis: Vec3) -> Inertia:
-    """The inertia without the rod on a coordinate axis that has its mass, moment and spread.
-
-    Second moments are cut to 50 bits, so that sums of them are exact and a zero among them stays
-    one when they are found again from the tensor; the rest goes with the rod.
-    """
-    unit = max((abs(x) for x in inertia.second_moment), default=0.0)
-    step = math.frexp(unit)[1] - _BITS
-    cut = Sym3(*(math.ldexp(round(math.ldexp(x, -step)), step) for x in inertia.second_moment))
-    x, y, z = (1.0 - abs(part) for part in axis)
-    spread = Sym3(cut.xx * x, cut.xy, cut.yy * y, cut.xz, cut.yz, cut.zz * z)
-    trace = spread.trace()
-    h = inertia.h
-    return Inertia(
-        0.0, Vec3(h.x * x, h.y * y, h.z * z), Sym3.diagonal(trace, trace, trace) - spread
-    )

@@ -134,7 +134,23 @@ def model_from_links(
     """The model of links, frames, couplings and loops in plain data; see `Robot.from_links`."""
     _check_name("robot: name", name)
     specs = [parse_spec(LinkSpec, f"links[{k}]", x) for k, x in _enumerate_list("links", links)]
-    _check_tree(specs)
+    # refuse names that are no names, parents that do not exist, and several roots
+    for spec in specs:
+        _check_name("link: name", spec.name)
+    names = [spec.name for spec in specs]
+    for spec in specs:
+        known = isinstance(spec.parent, str) and spec.parent in names
+        if spec.parent is not None and not known:
+            raise UnknownName(f"parent of link {spec.name!r}", spec.parent, names)
+    if not specs:
+        raise InvalidArgument("links", [], "needs at least one link")
+    roots = [repr(spec.name) for spec in specs if spec.parent is None]
+    if len(roots) > 1:
+        reason = (
+            f"{', '.join(roots[1:])} have no parent either: one root is accepted; "
+            "put them on a common link with joint='fixed'"
+        )
+        raise InvalidModel(f"link {roots[0]}", reason)
     names, joints = [s.name for s in specs], [s.joint_name or s.name for s in specs]
     placed = [
         parse_spec(FrameSpec, f"frames[{k}]", x) for k, x in _enumerate_list("frames", frames)
@@ -155,8 +171,18 @@ def model_from_links(
     if strict and defects:
         raise ImpossibleInertia(defects[0].subject, defects[0].message)
     warn_of_defects(name, defects, stacklevel)
+    # named configurations, one number for each coordinate
+    given = configurations or {}
+    if not isinstance(given, Mapping):
+        raise WrongType("configurations", given, "needs {name: q}")
+    for label in given:
+        _check_name("configuration", label)
     return dataclasses.replace(
-        model, configurations=_parse_configurations(model, configurations or {})
+        model,
+        configurations={
+            label: tuple(parse_reals(f"configuration {label!r}", q, model.nq))
+            for label, q in given.items()
+        },
     )
 
 
@@ -173,26 +199,6 @@ def _check_name(what: str, name: Any) -> None:
         raise error(what, name, "needs a text that is not empty")
 
 
-def _check_tree(specs: list[LinkSpec]) -> None:
-    """Refuse names that are no names, parents that do not exist, and several roots."""
-    for spec in specs:
-        _check_name("link: name", spec.name)
-    names = [spec.name for spec in specs]
-    for spec in specs:
-        known = isinstance(spec.parent, str) and spec.parent in names
-        if spec.parent is not None and not known:
-            raise UnknownName(f"parent of link {spec.name!r}", spec.parent, names)
-    if not specs:
-        raise InvalidArgument("links", [], "needs at least one link")
-    roots = [repr(spec.name) for spec in specs if spec.parent is None]
-    if len(roots) > 1:
-        reason = (
-            f"{', '.join(roots[1:])} have no parent either: one root is accepted; "
-            "put them on a common link with joint='fixed'"
-        )
-        raise InvalidModel(f"link {roots[0]}", reason)
-
-
 def _parse_link(spec: LinkSpec) -> Link:
     """The link that a specification describes, its numbers checked one by one."""
     what = f"link {spec.name!r}"
@@ -205,12 +211,24 @@ def _parse_link(spec: LinkSpec) -> Link:
         raise Unsupported(f"{what}: pitch", spec.pitch, "only a helical joint has one")
     if kind.has_pitch and spec.pitch is None:
         raise InvalidArgument(f"{what}: pitch", None, "a helical joint needs one, in m/rad")
+    lower, upper = _NO_LIMITS
+    if spec.limits is not None:
+        if not kind.takes_limits:
+            accepted = f"the coordinates of a {kind.name} joint have none"
+            raise Unsupported(f"{what}: limits", spec.limits, accepted)
+        lower, upper = parse_reals(f"{what}: limits", spec.limits, 2, infinite=True)
+        if lower > upper:
+            raise InvalidArgument(f"{what}: limits", spec.limits, "needs lower ≤ upper")
+    speed, effort = (
+        parse_real(f"{what}: {key}", getattr(spec, key), 0.0, infinite=True)
+        for key in ("velocity_limit", "effort_limit")
+    )
     joint = Joint(
         spec.joint_name or spec.name,
         kind,
         _parse_axes(what, kind, spec.axis),
         0.0 if spec.pitch is None else parse_real(f"{what}: pitch", spec.pitch),
-        limits=_parse_limits(what, kind, spec),
+        limits=Limits(lower, upper, speed, effort),
         drivetrain=_parse_drivetrain(what, kind, spec),
     )
     placement = parse_placement(what, spec.placement, spec.position, spec.rotation)
@@ -247,22 +265,6 @@ def _parse_axes(what: str, kind: JointKind, axis: Any) -> tuple[Vec3, ...]:
     # one axis; of a planar joint the normal, completed to a basis
     single = snap_vector(unit_axis(what, parse_reals(what, axis, 3)))
     return plane_basis(single) if kind.axes == 3 else (single,)
-
-
-def _parse_limits(what: str, kind: JointKind, spec: LinkSpec) -> Limits:
-    lower, upper = _NO_LIMITS
-    if spec.limits is not None:
-        if not kind.takes_limits:
-            accepted = f"the coordinates of a {kind.name} joint have none"
-            raise Unsupported(f"{what}: limits", spec.limits, accepted)
-        lower, upper = parse_reals(f"{what}: limits", spec.limits, 2, infinite=True)
-        if lower > upper:
-            raise InvalidArgument(f"{what}: limits", spec.limits, "needs lower ≤ upper")
-    speed, effort = (
-        parse_real(f"{what}: {key}", getattr(spec, key), 0.0, infinite=True)
-        for key in ("velocity_limit", "effort_limit")
-    )
-    return Limits(lower, upper, speed, effort)
 
 
 def _parse_drivetrain(what: str, kind: JointKind, spec: LinkSpec) -> Drivetrain:
@@ -310,15 +312,3 @@ def _parse_coupling(what: str, given: Any, joints: Iterable[str]) -> Coupling:
             raise UnknownName("joint", name, joints, what)
     ratio, offset = (parse_real(f"{what}: {k}", getattr(tie, k)) for k in ("ratio", "offset"))
     return dataclasses.replace(tie, ratio=ratio, offset=offset)
-
-
-def _parse_configurations(model: Model, given: Any) -> dict[str, tuple[float, ...]]:
-    """Named configurations, one number for each coordinate."""
-    if not isinstance(given, Mapping):
-        raise WrongType("configurations", given, "needs {name: q}")
-    for name in given:
-        _check_name("configuration", name)
-    return {
-        name: tuple(parse_reals(f"configuration {name!r}", q, model.nq))
-        for name, q in given.items()
-    }

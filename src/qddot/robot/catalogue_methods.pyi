@@ -1002,6 +1002,27 @@ class CatalogueMethods:
             Y: (..., nv, np) Regressor; its product with the inertial parameters has the unit of the result.
         """
 
+    def momentum_rate_regressor(
+        self,
+        q: ArrayLike,
+        v: ArrayLike,
+        *,
+        out: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Regressor (nv × 10 nb) of the momentum rate without torques: Y π = Cᵀ v − g.
+
+        With the momentum regressor it gives d/dt (Y_p π + armature · v) = Y π + τ, the dynamics
+        without accelerations. A freedom feels Ṡᵀ of the momentum beyond it, and Sᵀ of the weight.
+
+        Args:
+            q: (..., nq) Configuration; rad or m, quaternions (x, y, z, w) of unit length.
+            v: (..., nv) Velocity; rad/s or m/s.
+            out: An array to write to, of the shape of the result.
+
+        Returns:
+            Y: (..., nv, np) Regressor; its product with the inertial parameters has the unit of the result.
+        """
+
     def kinetic_energy_regressor(
         self,
         q: ArrayLike,

@@ -63,19 +63,23 @@ def interpret(
     if dtype.kind != "O":
         try:
             evaluate([_nested_scalars(x, n) for x, n in zip(inputs, cores, strict=True)], results)
+            return results[0] if len(results) == 1 else tuple(results)
         except ArithmeticError:
-            # Python floats raise where arrays give inf or NaN: one state is a batch of one
-            with np.errstate(all="ignore"):
-                spread = [_nested_scalars(x[None], n) for x, n in zip(inputs, cores, strict=True)]
-                evaluate(spread, [r[None] for r in results])
+            pass  # Python floats raise where arrays give inf or NaN
+    whole = [
+        np.broadcast_to(x, batch + x.shape[x.ndim - n :])
+        for x, n in zip(inputs, cores, strict=True)
+    ]
+    if dtype.kind != "O":
+        # every batch as one of a single axis, also that of one state
+        rows = [x.reshape(-1, *x.shape[x.ndim - n :]) for x, n in zip(whole, cores, strict=True)]
+        with np.errstate(all="ignore"):
+            scalars = [_nested_scalars(x, n) for x, n in zip(rows, cores, strict=True)]
+            evaluate(scalars, [r.reshape(-1, *s) for r, s in zip(results, shapes, strict=True)])
     else:
         # Python objects (mpmath) know no batches: state by state
-        spread = [
-            np.broadcast_to(x, batch + x.shape[x.ndim - n :])
-            for x, n in zip(inputs, cores, strict=True)
-        ]
         for index in np.ndindex(*batch):
-            evaluate([x[index].tolist() for x in spread], [r[(*index, ...)] for r in results])
+            evaluate([x[index].tolist() for x in whole], [r[(*index, ...)] for r in results])
     return results[0] if len(results) == 1 else tuple(results)
 
 

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     import casadi
 
     from qddot.analysis.inverse_kinematics import InverseKinematics
+    from qddot.simulate.simulator import Simulator
 
 __all__ = ["Robot", "RobotLimits", "Terms", "Wrench", "load", "with_marked_rows"]
 
@@ -300,8 +301,9 @@ class Robot(CatalogueMethods, _OtherNames):
             self.call(name, q, v) for name in ("mass_matrix_rate", "coriolis_matrix", "bias")
         )
         # the smallest eigenvalue, NaN where M is not finite: the solver may raise there
-        finite = np.isfinite(M).all(axis=(-2, -1))
-        eigenvalues = np.linalg.eigvalsh(np.where(finite[..., None, None], M, 0.0))
+        plain = M.astype(complex if M.dtype.kind == "c" else float)
+        finite = np.isfinite(plain).all(axis=(-2, -1))
+        eigenvalues = np.linalg.eigvalsh(np.where(finite[..., None, None], plain, 0.0))
         smallest = np.where(finite, eigenvalues.min(axis=-1, initial=np.inf), np.nan)
         # residuals: Ṁ − 2C is skew-symmetric, C v + g is the bias
         skew = dM - 2.0 * C
@@ -483,7 +485,7 @@ class Robot(CatalogueMethods, _OtherNames):
 
     def rollout(self, q0: ArrayLike, v0: ArrayLike, tau: Any = None, **choices: Any) -> Any:
         """The robot stepped in time; see `qddot.simulate.rollout`."""
-        from qddot.simulate.rollout import rollout
+        from qddot.simulate.simulator import rollout
 
         return rollout(self, q0, v0, tau, **choices)
 
@@ -506,6 +508,12 @@ class Robot(CatalogueMethods, _OtherNames):
         from qddot.view.browser import show_robot
 
         return show_robot(self, motion, **choices)
+
+    def simulator(self, *, dt: float, **choices: Any) -> Simulator:
+        """A simulator with steps of dt (s); see `qddot.simulate.make_simulator`."""
+        from qddot.simulate.simulator import make_simulator
+
+        return make_simulator(self, dt=dt, **choices)
 
     def with_payload(
         self,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,12 +17,12 @@ from qddot.model.model import Model
 from qddot.model.reframing import condense
 from qddot.robot.interpret import batch_shape
 from qddot.robot.robot import Robot
-from qddot.simulate.arguments import above_zero, numbers
-from qddot.simulate.compiled import kept_kernel
-from qddot.simulate.integrators import DORMAND_PRINCE, weighted
-from qddot.simulate.layout import columns, stacked
-from qddot.simulate.motion import Rated, advance, align, chart_rate, unalign
+from qddot.simulate.arguments import positive_number, real_array
+from qddot.simulate.integrators import DORMAND_PRINCE, weighted_sum
+from qddot.simulate.layout import columns, stack_scalars
+from qddot.simulate.motion import ExplicitPlant, advance, align, chart_rate, unalign
 from qddot.simulate.plant import RobotPlant
+from qddot.simulate.step import KeyedSource, find_kernel
 from qddot.spatial.scalar import Scalar
 
 __all__ = ["AdaptiveMotion", "integrate_adaptive"]
@@ -36,9 +35,9 @@ _FIRST = 1e-6
 
 @dataclass(frozen=True)
 class AdaptiveMotion:
-    """States at the times asked for, NaN from where a state could not be followed further.
+    """States at the given times, NaN from where a state was given up.
 
-    `accepted` and `rejected` count the steps of each state; `done` tells which came to the end.
+    `accepted` and `rejected` count the steps of each state; `done` says which reached the end.
     """
 
     time: np.ndarray
@@ -69,14 +68,21 @@ def integrate_adaptive(
     section II.4); its length follows Gustafsson's proportional–integral rule. A state is given up
     after `most_steps` steps, or where no step is short enough.
     """
-    when, limits = _times(times), (above_zero("rtol", rtol), above_zero("atol", atol))
-    q, v, torque, batch = _states(robot, q0, v0, tau, len(when) - 1)
-    run = _Run.start(robot, q, v, when, limits)
+    accepted = "it needs times in seconds that increase, the first that of q0 and v0"
+    try:
+        when = np.asarray(times, float)
+    except (TypeError, ValueError):
+        raise InvalidArgument("times", times, accepted) from None
+    if when.ndim != 1 or not when.size or not np.isfinite(when).all() or (np.diff(when) <= 0).any():
+        raise InvalidArgument("times", times, accepted)
+    tolerances = positive_number("rtol", rtol), positive_number("atol", atol)
+    q, v, torque, batch = _validate_states(robot, q0, v0, tau, len(when) - 1)
+    run = _Batch.start(robot, q, v, when, tolerances)
     shape = (len(q), len(when))
     q_out, v_out = np.full((*shape, robot.nq), np.nan), np.full((*shape, robot.nv), np.nan)
     q_out[:, 0], v_out[:, 0] = q, v
     for k, goal in enumerate(when[1:], start=1):
-        run.drive(torque[:, k - 1])
+        run.set_torque(torque[:, k - 1])
         while robot.nv and (active := np.flatnonzero(run.alive & (run.t < goal))).size:
             run.attempt(active, goal, most_steps)
         here = np.flatnonzero(run.alive)
@@ -84,18 +90,20 @@ def integrate_adaptive(
         if on_step:
             on_step("integrating", k, len(when) - 1)
     return AdaptiveMotion(
-        when,
-        q_out.reshape(*batch, len(when), robot.nq),
-        v_out.reshape(*batch, len(when), robot.nv),
-        *(x.reshape(batch) for x in (run.accepted, run.rejected, run.alive)),
+        time=when,
+        q=q_out.reshape(*batch, len(when), robot.nq),
+        v=v_out.reshape(*batch, len(when), robot.nv),
+        accepted=run.accepted.reshape(batch),
+        rejected=run.rejected.reshape(batch),
+        done=run.alive.reshape(batch),
     )
 
 
 @dataclass(frozen=True)
-class _Started:
+class _FirstStagePlant:
     """A plant whose rate at the start of a step is known from the end of the step before."""
 
-    plant: Rated
+    plant: ExplicitPlant
     first: Vector
 
     @property
@@ -115,41 +123,40 @@ def _attempt(
 
     The last stage is the state after the step, so its rate is the first of the next step.
     """
-    plant = _Started(RobotPlant(model, tau, tau, h), first)
+    plant = _FirstStagePlant(RobotPlant(model, tau, tau, h), first)
     moves, rates = DORMAND_PRINCE.stages(plant, q, w, h)
-    u, dw = (weighted(DORMAND_PRINCE.b, rows, h) for rows in (moves, rates))
-    errors = [weighted(DORMAND_PRINCE.error, rows, h) for rows in (moves, rates)]
+    u, dw = (weighted_sum(DORMAND_PRINCE.b, rows, h) for rows in (moves, rates))
+    errors = [weighted_sum(DORMAND_PRINCE.error, rows, h) for rows in (moves, rates)]
     w1 = [a + b for a, b in zip(w, dw, strict=True)]
     return [*advance(model, q, u), *w1, *rates[-1], *errors[0], *errors[1]]
 
 
-def _source(model: Model, key: str) -> KernelSource:
-    nq, nv = model.nq, model.nv
-    short = condense(model)
-    return KernelSource(
-        "adaptive_step",
-        "A step of the embedded pair, with its error.",
-        lambda *values: _attempt(short, *values),
-        ((nq,), (nv,), (nv,), (nv,), ()),
-        ((nq,), (nv,), (nv,), (nv,), (nv,)),
-        key,
-    )
-
-
-def _tried(robot: Robot, *arrays: np.ndarray) -> Sequence[np.ndarray]:
-    """The attempt at a step on arrays, by native code where the robot has it."""
+def _attempt_on_arrays(robot: Robot, *arrays: np.ndarray) -> Sequence[np.ndarray]:
+    """An attempt at a step of a batch, by native code where the robot has it."""
     model = robot.model
+    nq, nv = model.nq, model.nv
     if robot.native:
-        return kept_kernel(f"adaptive {model.digest}", partial(_source, model)).gufunc(*arrays)
+
+        def source(key: str) -> KernelSource:
+            condensed = condense(model)
+            return KernelSource(
+                name="adaptive_step",
+                doc="A step of the embedded pair, with its error.",
+                function=lambda *values: _attempt(condensed, *values),
+                inputs=((nq,), (nv,), (nv,), (nv,), ()),
+                outputs=((nq,), (nv,), (nv,), (nv,), (nv,)),
+                key=key,
+            )
+
+        return find_kernel(KeyedSource(f"adaptive {model.digest}", source)).gufunc(*arrays)
     lists: list[Any] = [columns(x) if x.ndim > 1 else x for x in arrays]
     rows = _attempt(model, *lists)
-    ends = np.cumsum([model.nq, *(model.nv,) * 3])
-    return np.split(stacked(rows), ends, axis=-1)
+    return np.split(stack_scalars(rows), np.cumsum([nq, nv, nv, nv]), axis=-1)
 
 
 @dataclass
-class _Run:
-    """Where each state of a batch stands: time, state, rate, next step, and what it took."""
+class _Batch:
+    """The integration of a batch: time, state, rate, torque and next step length of each."""
 
     robot: Robot
     tolerances: tuple[float, float]
@@ -171,55 +178,66 @@ class _Run:
         v: np.ndarray,
         when: np.ndarray,
         tolerances: tuple[float, float],
-    ) -> _Run:
+    ) -> _Batch:
         """All states at the first time."""
         n, span = len(q), when[1] - when[0] if len(when) > 1 else 1.0
-        w = stacked(align(robot.model, columns(q), columns(v))) if robot.nv else v.copy()
+        w = stack_scalars(align(robot.model, columns(q), columns(v))) if robot.nv else v.copy()
         alive = np.isfinite(q).all(-1) & np.isfinite(w).all(-1)
-        steps, counts = np.full(n, _FIRST * span), np.zeros((2, n), int)
-        return _Run(
-            *(robot, tolerances, np.full(n, when[0]), q.copy(), w, *np.zeros((2, n, robot.nv))),
-            *(steps, np.ones(n), *counts, alive),
+        return _Batch(
+            robot,
+            tolerances,
+            t=np.full(n, when[0]),
+            q=q.copy(),
+            w=w,
+            rate=np.zeros((n, robot.nv)),
+            torque=np.zeros((n, robot.nv)),
+            h=np.full(n, _FIRST * span),
+            error=np.ones(n),
+            accepted=np.zeros(n, int),
+            rejected=np.zeros(n, int),
+            alive=alive,
         )
 
-    def drive(self, torque: np.ndarray) -> None:
-        """Take other torques, and the rates that they make."""
+    def set_torque(self, torque: np.ndarray) -> None:
+        """Replace the torques, and compute the rates under them."""
         self.torque = torque
         if self.robot.nv and len(self.q):
             model, v = self.robot.model, self.v(np.arange(len(self.q)))
             with np.errstate(over="ignore", invalid="ignore"):
                 a = self.robot.forward_dynamics(self.q, v, torque)
-                self.rate = stacked(chart_rate(model, *map(columns, (self.q, v, a))))
+                self.rate = stack_scalars(chart_rate(model, *map(columns, (self.q, v, a))))
         self.alive &= np.isfinite(self.rate).all(-1)
 
     def v(self, at: np.ndarray) -> np.ndarray:
         """Velocities of the model at these states."""
         if not at.size or not self.robot.nv:
             return self.w[at]
-        return stacked(unalign(self.robot.model, columns(self.q[at]), columns(self.w[at])))
+        return stack_scalars(unalign(self.robot.model, columns(self.q[at]), columns(self.w[at])))
 
     def attempt(self, at: np.ndarray, goal: float, most_steps: int) -> None:
         """One step of these states, taken where its error is within the tolerances."""
-        left = goal - self.t[at]
-        last = self.h[at] >= left * (1.0 - 1e-12)
-        h = np.where(last, left, self.h[at])
+        remaining = goal - self.t[at]
+        last = self.h[at] >= remaining * (1.0 - 1e-12)
+        h = np.where(last, remaining, self.h[at])
         q1, w1, rate, error = self._step(at, h)
         good = error <= 1.0
+        # step size: the integral part smooths it where errors of successive steps differ
         safe = np.maximum(np.where(np.isfinite(error), error, 1e10), 1e-10)
-        # the integral part calms the step size where errors of steps in a row differ
         grown = _SAFETY * safe ** (-0.7 / _ORDER) * self.error[at] ** (0.4 / _ORDER)
         shrunk = _SAFETY * safe ** (-1.0 / _ORDER)
-        asked = h * np.clip(np.where(good, grown, shrunk), _LEAST, _MOST)
-        self.h[at] = np.where(good & last, np.maximum(asked, self.h[at]), asked)
+        proposed = h * np.clip(np.where(good, grown, shrunk), _LEAST, _MOST)
+        self.h[at] = np.where(good & last, np.maximum(proposed, self.h[at]), proposed)
+        # accepted steps
         self.t[at] = np.where(good, np.where(last, goal, self.t[at] + h), self.t[at])
-        kept = at[good]
-        self.q[kept], self.w[kept], self.rate[kept] = q1[good], w1[good], rate[good]
-        self.error[kept] = safe[good]
-        self.accepted[kept] += 1
+        taken = at[good]
+        self.q[taken], self.w[taken], self.rate[taken] = q1[good], w1[good], rate[good]
+        self.error[taken] = safe[good]
+        self.accepted[taken] += 1
         self.rejected[at[~good]] += 1
-        lost = self.h[at] <= 8.0 * np.spacing(np.maximum(np.abs(self.t[at]), abs(goal)))
+        # give up: step too short, or too many
+        short = self.h[at] <= 8.0 * np.spacing(np.maximum(np.abs(self.t[at]), abs(goal)))
         many = self.accepted[at] + self.rejected[at] >= most_steps
-        self.alive[at] = ~((lost | many) & (self.t[at] < goal))
+        self.alive[at] = ~((short | many) & (self.t[at] < goal))
 
     def _step(
         self, at: np.ndarray, h: np.ndarray
@@ -228,42 +246,27 @@ class _Run:
         rtol, atol = self.tolerances
         now = (x[at] for x in (self.q, self.w, self.rate, self.torque))
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            q1, w1, rate, *errors = _tried(self.robot, *now, h)
-            sizes = (_sizes(self.robot.model, self.q[at]), np.maximum(abs(self.w[at]), abs(w1)))
+            q1, w1, rate, *errors = _attempt_on_arrays(self.robot, *now, h)
+            # scales of errors: coordinates, 1 for rotations, and velocities
+            scale = np.ones((len(at), self.robot.nv))
+            for body in self.robot.model.independent:
+                flat = body.joint.kind.nv - len(body.joint.kind.chart.turning)
+                iq, iv = body.iq.start, body.iv.start
+                scale[:, iv : iv + flat] = np.abs(self.q[at, iq : iq + flat])
+            sizes = (scale, np.maximum(abs(self.w[at]), abs(w1)))
             shares = [e / (atol + rtol * s) for e, s in zip(errors, sizes, strict=True)]
             error = np.sqrt(np.mean(np.square(np.concatenate(shares, axis=-1)), axis=-1))
         return q1, w1, rate, error
 
 
-def _sizes(model: Model, q: np.ndarray) -> np.ndarray:
-    """What errors of displacements are measured against: coordinates, and 1 for rotations."""
-    sizes = np.ones((len(q), model.nv))
-    for body in model.independent:
-        flat = body.joint.kind.nv - len(body.joint.kind.chart.turning)
-        start = body.iv.start
-        sizes[:, start : start + flat] = np.abs(q[:, body.iq.start : body.iq.start + flat])
-    return sizes
-
-
-def _times(times: ArrayLike) -> np.ndarray:
-    accepted = "it needs times in seconds that increase, the first that of q0 and v0"
-    try:
-        when = np.asarray(times, float)
-    except (TypeError, ValueError):
-        raise InvalidArgument("times", times, accepted) from None
-    if when.ndim != 1 or not when.size or not np.isfinite(when).all() or (np.diff(when) <= 0).any():
-        raise InvalidArgument("times", times, accepted)
-    return when
-
-
-def _states(
+def _validate_states(
     robot: Robot, q0: ArrayLike, v0: ArrayLike, tau: ArrayLike | None, intervals: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[int, ...]]:
     """States and torques with one batch axis, and the batch shape that they came in."""
     nv, name = robot.nv, "integrate_adaptive"
     torque = np.zeros(nv) if tau is None else tau
     given = (("q0", q0, robot.nq), ("v0", v0, nv), ("tau", torque, nv))
-    q, v, torque = (numbers(name, what, x, (n,)).astype(float) for what, x, n in given)
+    q, v, torque = (real_array(name, what, x, (n,)).astype(float) for what, x, n in given)
     if torque.ndim == 1:
         torque = np.broadcast_to(torque, (intervals, nv))
     if torque.shape[-2] != intervals:

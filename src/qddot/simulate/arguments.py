@@ -1,4 +1,4 @@
-"""The arguments of a rollout, checked and brought into the form that its loop takes."""
+"""Arguments of a rollout: validated, and as the arrays that the loop of its step takes."""
 
 from __future__ import annotations
 
@@ -11,23 +11,22 @@ from numpy.typing import ArrayLike
 
 from qddot.errors import InvalidArgument, ShapeMismatch, UnknownName
 from qddot.memory import SMALL, require_memory
-from qddot.simulate.plan import StepPlan
+from qddot.simulate.step import Step
 
 __all__ = [
-    "above_zero",
     "loop_arguments",
-    "numbers",
+    "positive_number",
+    "real_array",
     "require_samples",
     "sample_count",
 ]
-
 
 _MOST_STEPS = 10**15
 _MOST_AXES = 16
 """Batch axes: NumPy has 32 for those and all core axes of a loop together."""
 
 
-def above_zero(name: str, x: float, what: str = "a number") -> float:
+def positive_number(name: str, x: float, what: str = "a number") -> float:
     """A finite number above zero."""
     fits = isinstance(x, int | float | np.floating | np.integer) and not isinstance(x, bool)
     if not fits or not 0.0 < x < np.inf:
@@ -36,7 +35,7 @@ def above_zero(name: str, x: float, what: str = "a number") -> float:
 
 
 def sample_count(steps: int, every: int) -> int:
-    """How many samples are kept."""
+    """Samples after the first: one every `every` steps."""
     for name, n, least in (("steps", steps, 0), ("every", every, 1)):
         whole = isinstance(n, int | np.integer) and not isinstance(n, bool)
         if not whole or not least <= n <= _MOST_STEPS:
@@ -49,31 +48,31 @@ def sample_count(steps: int, every: int) -> int:
 
 
 def require_samples(
-    plan: StepPlan,
+    step: Step,
     samples: int,
     batch: tuple[int, ...] = (),
     itemsize: int = 4,
-    given: bool = False,
+    has_out: bool = False,
 ) -> None:
-    """Refuse samples that do not fit in memory; q and v need none where arrays are `given`."""
-    whole, q_and_v, ends = plan.numbers
-    numbers = whole - q_and_v if given else whole
+    """Refuse samples that do not fit in memory; with `has_out` q and v are not allocated."""
+    per_sample, q_and_v, at_end = step.output_sizes
+    allocated = per_sample - q_and_v if has_out else per_sample
     states = math.prod(batch)
-    needed = itemsize * states * (numbers * (samples + 1) + ends) + 8 * (samples + 1)
+    needed = itemsize * states * (allocated * (samples + 1) + at_end) + 8 * (samples + 1)
     if needed < SMALL:
         return
 
     def remedy(available: int) -> str:
-        fit = available // (itemsize * max(1, numbers * states) + 8)
-        return f"keep fewer, such as {fit}, with every=… or in parts with continued"
+        fit = available // (itemsize * max(1, allocated * states) + 8)
+        return f"keep fewer, such as {fit}, with every=… or in parts with Rollout.resume"
 
     require_memory(needed, f"a rollout of {states} × {samples + 1} samples", remedy)
 
 
-def numbers(
+def real_array(
     function: str, name: str, x: ArrayLike, core: tuple[int, ...], copy: bool = True
 ) -> np.ndarray:
-    """An array of real numbers with these last axes, that of the caller only without `copy`."""
+    """An array of real numbers whose last axes are `core`; a copy unless `copy` is False."""
     label, accepted = f"{function}: {name}", "it needs an array of real numbers"
     try:
         array = np.asarray(x)
@@ -95,7 +94,8 @@ def numbers(
 
 
 def loop_arguments(
-    plan: StepPlan,
+    step: Step,
+    *,
     q0: ArrayLike,
     v0: ArrayLike,
     tau: ArrayLike | None,
@@ -103,57 +103,62 @@ def loop_arguments(
     dt: float,
     every: int,
     parameters: Mapping[str, ArrayLike],
-    given: Mapping[str, ArrayLike],
-    figures: Sequence[np.ndarray] = (),
-    memories: Sequence[np.ndarray] | None = None,
+    law_inputs: Mapping[str, ArrayLike],
+    arrays: Sequence[np.ndarray] = (),
+    states: Sequence[np.ndarray] | None = None,
 ) -> list[np.ndarray]:
-    """The arguments of the loop, checked; memories are those before the first step unless given."""
-    model, shapes, (references, gains) = plan.model, plan.shapes, plan.law
-    rows = samples + (plan.hold == "linear")
+    """The arguments of the loop of a step, validated, in the order of its shapes.
+
+    `law_inputs` are references and gains of the feedback law by name, `arrays` the array
+    parameters of effects, sensors and contact; `states` are their states, initial ones if None.
+    """
+    model, shapes, (references, gains) = step.model, step.shapes, step.law_shapes
     for name in (*references, *gains):
-        if name not in given:
-            raise InvalidArgument("feedback", plan.feedback, f"it needs {name}=…")
-    for name in given:
+        if name not in law_inputs:
+            raise InvalidArgument("feedback", step.feedback, f"it needs {name}=…")
+    for name in law_inputs:
         if name not in references and name not in gains:
             raise UnknownName("argument", name, (*references, *gains), "rollout")
-    each = zip(plan.keepers, plan.kept, strict=True)
-    starts = (
-        list(memories)
-        if memories is not None
-        else [np.array(keeper.start(model), float) for keeper, n in each if n]
-    )
-    if plan.iterations:
-        starts.insert(0, np.zeros(len(plan.iterations)))
-    q = numbers("rollout", "q0", q0, shapes.carry[0], copy=False)
-    v = numbers("rollout", "v0", v0, shapes.carry[1], copy=False)
-    nv = model.nv
-    torque = _held(np.zeros(nv), rows) if tau is None else _rows("tau", tau, nv, rows)
-    torques = [torque[..., :-1, :], torque[..., 1:, :]] if plan.hold == "linear" else [torque]
-    inputs = [
-        numbers("rollout", name, x, shape)
+    # carry: state, clock, residuals, states of effects
+    q = real_array("rollout", "q0", q0, shapes.carry[0], copy=False)
+    v = real_array("rollout", "v0", v0, shapes.carry[1], copy=False)
+    residuals = [np.zeros(len(step.residual_names))] if step.residual_names else []
+    if states is None:
+        components = zip(step.components, step.state_sizes, strict=True)
+        states = [np.array(x.initial_state(model), float) for x, n in components if n]
+    # samples: torques, references
+    nv, rows = model.nv, samples + (step.hold == "linear")
+    torque = _repeat_row(np.zeros(nv), rows) if tau is None else _sample_rows("tau", tau, nv, rows)
+    sampled = [torque[..., :-1, :], torque[..., 1:, :]] if step.hold == "linear" else [torque]
+    sampled += [
+        _sample_rows(name, law_inputs[name], n, samples) for name, (n,) in references.items()
+    ]
+    # constants: parameters of the robot, gains, parameters of effects
+    constants = [
+        real_array("rollout", name, x, shape)
         for (name, x), shape in zip(parameters.items(), shapes.constants[2:], strict=False)
     ]
-    inputs += [numbers("rollout", name, given[name], shape) for name, shape in gains.items()]
-    inputs += [numbers("rollout", "figures of effects", x, ()) for x in figures]
-    torques += [_rows(name, given[name], n, samples) for name, (n,) in references.items()]
-    kind = np.result_type(q, v)
-    clock, length, count = (np.array(x, kind) for x in (0.0, dt, every))
-    arrays = (q, v, clock, *starts, *torques, length, count, *inputs, count)
-    return [x.astype(kind, copy=False) for x in arrays]
+    constants += [real_array("rollout", name, law_inputs[name], s) for name, s in gains.items()]
+    constants += [real_array("rollout", "parameters of effects", x, ()) for x in arrays]
+    dtype = np.result_type(q, v)
+    clock, length, count = (np.array(x, dtype) for x in (0.0, dt, every))
+    carry = (q, v, clock, *residuals, *states)
+    inputs = (*carry, *sampled, length, count, *constants, count)
+    return [x.astype(dtype, copy=False) for x in inputs]
 
 
-def _rows(name: str, x: ArrayLike, n: int, rows: int) -> np.ndarray:
-    """A row of numbers a sample; one row for all times is not copied."""
-    array = numbers("rollout", name, x, (n,))
+def _sample_rows(name: str, x: ArrayLike, n: int, rows: int) -> np.ndarray:
+    """A row of n numbers a sample; a single row is repeated without a copy."""
+    array = real_array("rollout", name, x, (n,))
     if array.ndim == 1:
-        return _held(array, rows)
+        return _repeat_row(array, rows)
     if array.shape[-2] not in (1, rows):
         raise ShapeMismatch("rollout", name, f"({n}), or (..., {rows}, {n})", array.shape)
     return np.broadcast_to(array, (*array.shape[:-2], rows, n))
 
 
-def _held(row: np.ndarray, rows: int) -> np.ndarray:
-    """One row at all times, as np.broadcast_to would give it after many more checks."""
-    held: np.ndarray = np.ndarray((rows, len(row)), row.dtype, row, strides=(0, *row.strides))
-    held.flags.writeable = False
-    return held
+def _repeat_row(row: np.ndarray, rows: int) -> np.ndarray:
+    """A read-only view of one row at all samples; np.broadcast_to takes longer."""
+    view: np.ndarray = np.ndarray((rows, len(row)), row.dtype, row, strides=(0, *row.strides))
+    view.flags.writeable = False
+    return view

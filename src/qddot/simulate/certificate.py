@@ -1,4 +1,4 @@
-"""The integrators measured on a robot: order, drift, stability, cost, and which to take for what.
+"""The integrators measured on a robot: order, drift, stability, cost, and one for each use.
 
 All is measured on a free swing of the robot without losses: no torques, no damping. A robot that
 floats swings without gravity, where its momentum is constant.
@@ -23,9 +23,17 @@ from qddot.model.model import WORLD, Model
 from qddot.plotting import PALETTE, new_figure, save_figure
 from qddot.robot.robot import Robot
 from qddot.simulate.integrators import INTEGRATORS
-from qddot.simulate.rollout import rollout
+from qddot.simulate.simulator import rollout
 
-__all__ = ["USES", "Certificate", "Measured", "Recommendation", "Use", "certify", "plot"]
+__all__ = [
+    "USES",
+    "Certificate",
+    "Measurement",
+    "Recommendation",
+    "Use",
+    "certify",
+    "plot",
+]
 
 Progress = Callable[[str, int, int], None]
 
@@ -65,8 +73,8 @@ USES = (
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What was measured of an integrator.
+class Measurement:
+    """Measurements of an integrator.
 
     `errors` are the largest errors of a coordinate (rad, m) after half a second at the steps `dts`.
     `energy` is its error by time over the swing as a share of the peak kinetic energy, `trend` its
@@ -92,7 +100,7 @@ class Measured:
 
     @property
     def behaviour(self) -> str:
-        """What the energy does in the long run."""
+        """The long-term behaviour of the energy."""
         if not math.isfinite(self.drift):
             return "diverges"
         if self.drift < _ROUNDING:
@@ -117,7 +125,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """Which integrator and step to take for a use, and what a simulated second costs (s)."""
+    """The integrator and step for a use, and the cost (s) of a simulated second."""
 
     use: str
     integrator: str
@@ -135,7 +143,7 @@ class Certificate:
     frequency: float
     floating: bool
     time: np.ndarray
-    rows: tuple[Measured, ...]
+    rows: tuple[Measurement, ...]
     recommendations: tuple[Recommendation, ...]
 
     @property
@@ -194,34 +202,35 @@ def certify(
         raise InvalidArgument("dt", dt, f"it is a time in seconds, up to {DURATION / _SAMPLES:g}")
     if not robot.nv:
         raise InvalidArgument("robot", robot.name, "it needs joints that move")
-    names = _names(integrators)
-    swing = _Swing.of(robot, np.random.default_rng(seed))
-    rows = []
-    for k, name in enumerate(names):
-        if on_step:
-            on_step(name, k, len(names))
-        # what diverges is measured too
-        with np.errstate(all="ignore"):
-            rows.append(swing.measure(name, float(dt)))
-    if on_step:
-        on_step("done", len(names), len(names))
-    chosen = tuple(x for use in USES if (x := _choose(use, rows)))
-    times = np.linspace(0.0, DURATION, _SAMPLES + 1)
-    return Certificate(
-        robot.name, float(dt), swing.frequency, swing.floating, times, tuple(rows), chosen
-    )
-
-
-def _names(integrators: Sequence[str] | None) -> list[str]:
     if integrators is None:
-        return [name for name in INTEGRATORS if name != "implicit_damping"]
+        integrators = [name for name in INTEGRATORS if name != "implicit_damping"]
     for name in integrators:
         if name not in INTEGRATORS:
             raise UnknownName("integrator", name, INTEGRATORS)
-    return list(integrators)
+    swing = _Swing.of(robot, np.random.default_rng(seed))
+    rows = []
+    for k, name in enumerate(integrators):
+        if on_step:
+            on_step(name, k, len(integrators))
+        # integrators that diverge are measured too
+        with np.errstate(all="ignore"):
+            rows.append(swing.measure(name, float(dt)))
+    if on_step:
+        on_step("done", len(integrators), len(integrators))
+    chosen = tuple(x for use in USES if (x := _choose(use, rows)))
+    times = np.linspace(0.0, DURATION, _SAMPLES + 1)
+    return Certificate(
+        robot=robot.name,
+        dt=float(dt),
+        frequency=swing.frequency,
+        floating=swing.floating,
+        time=times,
+        rows=tuple(rows),
+        recommendations=chosen,
+    )
 
 
-def _choose(use: Use, rows: Sequence[Measured]) -> Recommendation | None:
+def _choose(use: Use, rows: Sequence[Measurement]) -> Recommendation | None:
     """The integrator with which a simulated second costs least at the error that a use bears."""
     found = []
     for row in rows:
@@ -229,16 +238,13 @@ def _choose(use: Use, rows: Sequence[Measured]) -> Recommendation | None:
         bound = 0.5 * row.stable if row.stable > 0.0 else math.inf
         dt = min(row.longest(use.error), bound, use.longest)
         if row.stable != 0.0 and row.name not in _GROWING and math.isfinite(dt):
-            dt = _round_down(dt)
+            # the next number below with one of the digits 1, 2, 5
+            power = 10.0 ** math.floor(math.log10(dt))
+            digits = (d * power for d in (1.0, 2.0, 5.0) if d * power <= dt * 1.0001)
+            dt = max(digits, default=dt)
             error = use.error * (dt / row.longest(use.error)) ** row.order
             found.append(Recommendation(use.name, row.name, dt, error, row.cost / dt))
     return min(found, key=lambda x: x.seconds, default=None)
-
-
-def _round_down(dt: float) -> float:
-    """The next number below with one of the digits 1, 2, 5."""
-    power = 10.0 ** math.floor(math.log10(dt))
-    return max((d * power for d in (1.0, 2.0, 5.0) if d * power <= dt * 1.0001), default=dt)
 
 
 @dataclass(frozen=True)
@@ -257,7 +263,7 @@ class _Swing:
     def of(robot: Robot, rng: np.random.Generator) -> _Swing:
         """Random states about rest; a floating robot moves from random poses."""
         free = Robot(_lossless(robot.model), native=True)
-        floating = any(b.parent == WORLD and b.joint.kind.name == "free" for b in free.model.bodies)
+        floating = any(b.parent == WORLD and b.joint.kind.floats for b in free.model.bodies)
         if floating:
             free = free.with_gravity((0.0, 0.0, 0.0))
         rest = None if floating else _rest(free)
@@ -265,24 +271,48 @@ class _Swing:
         q = free.integrate(at, _SWING * rng.uniform(-1.0, 1.0, (_STATES, free.nv)))
         v = _SPEED * rng.uniform(-1.0, 1.0, (_STATES, free.nv)) * floating
         if floating:
-            v = _without_travel(free, q, v)
+            # base velocities with which the centre of mass rests
+            bodies = (b for b in free.model.bodies if b.parent == WORLD)
+            base = next(b for b in bodies if b.joint.kind.floats)
+            linear = slice(base.iv.start, base.iv.start + 3)
+            J = free.center_of_mass_jacobian(q)
+            v[..., linear] -= np.linalg.solve(J[..., linear], J @ v[..., None])[..., 0]
         modes = None if rest is None else natural_modes(free, rest, springs=False)
         fastest = 0.0 if modes is None else float(modes.frequencies.max(initial=0.0))
         step = _HORIZON / _REFERENCE
         exact = rollout(
             free, q, v, dt=step, steps=_REFERENCE, every=_REFERENCE, integrator="dormand_prince"
         )
-        return _Swing(free, q, v, rest, fastest, floating, exact.q[:, -1])
+        return _Swing(
+            robot=free,
+            q=q,
+            v=v,
+            rest=rest,
+            frequency=fastest,
+            floating=floating,
+            end=exact.q[:, -1],
+        )
 
-    def measure(self, name: str, dt: float) -> Measured:
+    def measure(self, name: str, dt: float) -> Measurement:
         """All measurements of an integrator."""
         dts = np.array([_HORIZON / n for n in _STEPS])
         errors = np.array([self._error(name, n) for n in _STEPS])
         order = INTEGRATORS[name].order
+        # observed order: halvings of the error with the step, at the finest steps above rounding
+        good = [k for k in range(1, len(errors)) if _FLOOR < errors[k] < errors[k - 1] < 0.1]
+        observed = np.log2(errors[good[-1] - 1] / errors[good[-1]]) if good else math.nan
         energy, trend, momentum = self._drift(name, dt)
-        return Measured(
-            *(name, order, _slope(errors), dts, errors, energy, trend, momentum),
-            *(self._stable(name), self._cost(name, dt)),
+        return Measurement(
+            name=name,
+            order=order,
+            observed=float(observed),
+            dts=dts,
+            errors=errors,
+            energy=energy,
+            trend=trend,
+            momentum=momentum,
+            stable=self._stable(name),
+            cost=self._cost(name, dt),
         )
 
     def _error(self, name: str, n: int) -> float:
@@ -327,6 +357,7 @@ class _Swing:
         """The longest step with which a small motion about rest does not grow."""
         if not self.frequency:
             return math.nan
+        # steps that grow, until the motion does; then bisection
         shares = 0.05 * _SPACING ** np.arange(54)
         for k, share in enumerate(shares):
             if self._growth(name, share / self.frequency) > _GROWTH:
@@ -344,6 +375,7 @@ class _Swing:
         """Growth of a small motion about rest in a period of the fastest mode, as a logarithm."""
         assert self.rest is not None  # a floating robot has no fastest mode
         robot, n, eps = self.robot, self.robot.nv, 1e-5
+        # derivative of one step, by central differences
         steps = eps * np.concatenate([np.eye(2 * n), -np.eye(2 * n)])
         q, v = robot.integrate(self.rest, steps[:, :n]), steps[:, n:]
         found = rollout(robot, q, v, dt=dt, steps=1, integrator=name)
@@ -366,23 +398,6 @@ class _Swing:
             rollout(self.robot, q, v, dt=dt, steps=steps, every=steps, integrator=name)
             best = min(best, time.perf_counter() - start)
         return best / (batch * steps)
-
-
-def _without_travel(robot: Robot, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """The velocities with that of the floating base changed so that the centre of mass rests."""
-    J = robot.center_of_mass_jacobian(q)
-    base = next(b for b in robot.model.bodies if b.joint.kind.name == "free" and b.parent == WORLD)
-    part = slice(base.iv.start, base.iv.start + 3)
-    travel = J @ v[..., None]
-    moved = v.copy()
-    moved[..., part] -= np.linalg.solve(J[..., part], travel)[..., 0]
-    return moved
-
-
-def _slope(errors: np.ndarray) -> float:
-    """Observed order: how often an error halves with the step, for the finest above rounding."""
-    good = [k for k in range(1, len(errors)) if _FLOOR < errors[k] < errors[k - 1] < 0.1]
-    return float(np.log2(errors[good[-1] - 1] / errors[good[-1]])) if good else math.nan
 
 
 def _lossless(model: Model) -> Model:

@@ -1,13 +1,13 @@
-"""The energy ledger of a rollout: where energy is, where it came from, where it went, what is left.
+"""The energy ledger of a rollout: levels, flows, and the residual of their balance.
 
-Kinetic, potential and spring energy change by the work of motors less what friction and contact
-take. What remains is the residual: the error of the integration. Its drift is classified, and
-points to a cause.
+Kinetic, potential and spring energy change by the work of motors less the losses by friction and
+contact. The residual of this balance is the error of the integration. Its drift is classified,
+and points to a cause.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from qddot.algorithms.linear import dot
 from qddot.algorithms.mass_matrix import mass_matrix
 from qddot.algorithms.recursion import Vector, per_body, zeros
 from qddot.errors import InvalidArgument
-from qddot.model.model import Model
 from qddot.plotting import PALETTE, new_figure, save_figure
 from qddot.simulate.contact.penalty import PenaltyStops
 from qddot.simulate.contact.stops import RigidStops
@@ -30,12 +29,13 @@ from qddot.simulate.drivetrain.motor import (
     MotorConstant,
     TorqueSpeedLimit,
 )
+from qddot.simulate.implicit_torques import largest
 from qddot.simulate.layout import columns
 from qddot.simulate.motion import align, chart_rate, unalign
-from qddot.simulate.plant import Moment, RobotPlant
-from qddot.simulate.resistance import largest
+from qddot.simulate.plant import RobotPlant, StepContext
 from qddot.simulate.rollout import Rollout
-from qddot.simulate.status import energies, springs
+from qddot.simulate.status import energies, spring_energies
+from qddot.simulate.step import StepStart
 from qddot.spatial.algebra import Force
 from qddot.spatial.scalar import less, where
 
@@ -75,7 +75,7 @@ CAUSES = {
     "regularised friction), else steps too long for the motion; shorter steps, softer contact",
     "lost": "the motion ended in numbers without meaning; see its status",
 }
-"""What a drift of each kind points to."""
+"""The likely cause of a drift of each kind."""
 
 
 @dataclass(frozen=True)
@@ -100,15 +100,15 @@ class Drift:
 
     @property
     def cause(self) -> str:
-        """What it points to."""
+        """The likely cause."""
         return CAUSES[self.kind]
 
     def __str__(self) -> str:
         verdict = "acceptable" if self.acceptable else "NOT acceptable"
-        return f"{self.figures} ({verdict}): {self.cause}"
+        return f"{self.summary} ({verdict}): {self.cause}"
 
     @property
-    def figures(self) -> str:
+    def summary(self) -> str:
         """Its kind and size in a few words."""
         trend = f", {100.0 * self.rate:+.2g} %/s" if self.kind in ("loss", "gain") else ""
         return f"{self.kind}{trend}, at most {100.0 * self.largest:.2g} %"
@@ -140,7 +140,7 @@ class EnergyLedger:
 
     @property
     def residual(self) -> np.ndarray:
-        """What the account does not explain."""
+        """The residual of the balance: change of the total less work, plus losses."""
         change = self.total - self.total[..., :1]
         return change - self.work + self.friction + self.contact
 
@@ -162,14 +162,32 @@ class EnergyLedger:
         return _largest((self.kinetic, self.potential, self.spring))
 
     def drift(self, index: Any = ()) -> Drift:
-        """How the residual of one rollout drifts; of a batch, the one of this index."""
+        """The drift of the residual of one rollout; of a batch, the one of this index."""
         if self.residual[index].ndim != 1:
             shape = self.residual.shape[:-1]
             raise InvalidArgument("index", index, f"it picks one rollout of the batch {shape}")
         with np.errstate(all="ignore"):
             r, scale = self.residual[index], float(self.scale[index])
             error, rounding = float(self.error[index][-1]), float(self.rounding[index])
-            return _classified(self.time, r, error, scale, rounding)
+            if not (np.isfinite(r).all() and np.isfinite(scale)):
+                return Drift("lost", np.nan, np.nan, scale)
+            # trend of the means of windows
+            spread, windows = float(np.ptp(r)), min(_WINDOWS, len(r))
+            means = np.array([part.mean() for part in np.array_split(r, windows)])
+            middles = np.array([part.mean() for part in np.array_split(self.time, windows)])
+            net, span = float(means[-1] - means[0]), float(middles[-1] - middles[0])
+            rate = net / span / scale if span > 0.0 else 0.0
+            monotone = bool((np.diff(means) > 0.0).all() or (np.diff(means) < 0.0).all())
+            # kind
+            if spread <= max(_KEPT * scale, error, rounding):
+                kind = "kept" if error <= max(LOSS * scale, rounding) else "unclear"
+            elif _is_erratic(r, net, scale):
+                kind = "erratic"
+            elif not monotone or abs(net) < 0.5 * spread or 0.0 < rate < _GAIN:
+                kind = "bounded"
+            else:
+                kind = "gain" if rate > 0.0 else "loss"
+            return Drift(kind, rate, float(np.abs(r).max() / scale), scale)
 
 
 def _largest(parts: Iterable[np.ndarray]) -> np.ndarray:
@@ -177,32 +195,7 @@ def _largest(parts: Iterable[np.ndarray]) -> np.ndarray:
     return np.maximum.reduce([np.abs(x).max(-1) for x in parts])
 
 
-def _classified(
-    time: np.ndarray, r: np.ndarray, error: float, scale: float, rounding: float
-) -> Drift:
-    """The kind of a drift, from the residual over time."""
-    if not (np.isfinite(r).all() and np.isfinite(scale)):
-        return Drift("lost", np.nan, np.nan, scale)
-    largest_share = float(np.abs(r).max() / scale)
-    spread = float(np.ptp(r))
-    windows = min(_WINDOWS, len(r))
-    means = np.array([part.mean() for part in np.array_split(r, windows)])
-    middles = np.array([part.mean() for part in np.array_split(time, windows)])
-    net, span = float(means[-1] - means[0]), float(middles[-1] - middles[0])
-    rate = net / span / scale if span > 0.0 else 0.0
-    monotone = bool((np.diff(means) > 0.0).all() or (np.diff(means) < 0.0).all())
-    if spread <= max(_KEPT * scale, error, rounding):
-        kind = "kept" if error <= max(LOSS * scale, rounding) else "unclear"
-    elif _erratic(r, net, scale):
-        kind = "erratic"
-    elif not monotone or abs(net) < 0.5 * spread or 0.0 < rate < _GAIN:
-        kind = "bounded"
-    else:
-        kind = "gain" if rate > 0.0 else "loss"
-    return Drift(kind, rate, largest_share, scale)
-
-
-def _erratic(r: np.ndarray, net: float, scale: float) -> bool:
+def _is_erratic(r: np.ndarray, net: float, scale: float) -> bool:
     """Whether a residual jumps, or goes to and fro from sample to sample."""
     steps = np.diff(r)
     size = np.abs(steps)
@@ -214,74 +207,85 @@ def _erratic(r: np.ndarray, net: float, scale: float) -> bool:
     return bool((jumps or turns > 0.3) and not monotone)
 
 
-def energy_ledger(found: Rollout) -> EnergyLedger:
+def energy_ledger(rollout: Rollout) -> EnergyLedger:
     """The energy ledger of a rollout.
 
     Powers are taken at the samples: with every step kept (every=1) the account of an integrator
     that takes its forces at the start of a step is that of its own steps, otherwise the trapezoid
-    rule is used, and `error` tells how far the rule can be off. Effects that keep a memory need a
-    rollout with record=True.
+    rule is used, and `error` bounds its error. Effects with a state need a rollout with
+    record=True.
     """
-    plan = found.plan
-    if plan is None:
-        raise InvalidArgument("rollout", found, "it needs one that qddot.simulate.rollout made")
-    if any(plan.kept) and not found.history:
-        raise InvalidArgument("rollout", "without a record", "effects with a memory: record=True")
+    step = rollout.step
+    if step is None:
+        raise InvalidArgument("rollout", rollout, "it needs one that qddot.simulate.rollout made")
+    if any(step.state_sizes) and not rollout.effect_history:
+        raise InvalidArgument("rollout", "without a record", "effects with a state: record=True")
     with np.errstate(all="ignore"):
-        kinetic, potential = energies(found)
-        joints, touching = springs(found)
-        if found.q.shape[-2] > 1 and plan.model.nv:
-            flows = _flows(found)
+        # levels
+        kinetic, potential = energies(rollout)
+        joints, touching = spring_energies(rollout)
+        # flows
+        if rollout.q.shape[-2] > 1 and step.model.nv:
+            flows = _flows(rollout)
         else:
-            flows = [np.zeros(found.q.shape[:-1])] * 4
+            flows = [np.zeros(rollout.q.shape[:-1])] * 4
         work, friction, contact, error = flows
-        for effect, path in zip(plan.effects, found.history, strict=False):
+        for effect, path in zip(step.effects, rollout.effect_history, strict=False):
             if isinstance(effect, RigidStops):
                 contact = contact + (path[..., 0] - path[..., :1, 0])
-        taken = friction - joints + joints[..., :1], contact - touching + touching[..., :1]
-        levels = kinetic, potential, joints + touching
-        precision = float(np.finfo(found.q.dtype).eps)
-        return EnergyLedger(found.time, *levels, work, *taken, error, precision)
+        # energy that springs store is not lost
+        return EnergyLedger(
+            time=rollout.time,
+            kinetic=kinetic,
+            potential=potential,
+            spring=joints + touching,
+            work=work,
+            friction=friction - joints + joints[..., :1],
+            contact=contact - touching + touching[..., :1],
+            error=error,
+            precision=float(np.finfo(rollout.q.dtype).eps),
+        )
 
 
 @dataclass(frozen=True)
 class _Loads:
-    """Generalised forces at the start of all steps: of motors, of losses, of contact.
+    """Generalised forces at the start of all steps: of motors, friction and contact.
 
-    `held` are losses that are solved for at the start of a step and constant during it.
+    `implicit` are torques that are solved for at the start of a step and constant during it.
     """
 
     motor: list[Any]
     friction: list[Any]
-    held: list[Any]
+    implicit: list[Any]
     contact: list[Any]
 
 
-def _flows(found: Rollout) -> list[np.ndarray]:
+def _flows(rollout: Rollout) -> list[np.ndarray]:
     """Work of motors, losses by friction and by contact, and the error, each from the start."""
-    plan: Any = found.plan
-    plant, q, v, *_ = plan.opened(*found.started(last=False))
-    model, shape = plan.model, found.q.shape[:-2]
-    q1, v1 = (columns(x[..., 1:, :]) for x in (found.q, found.v))
+    step: Any = rollout.step
+    start: StepStart = step.begin(*rollout.step_inputs(last=False))
+    q, v = start.q, start.v
+    model, shape = step.model, rollout.q.shape[:-2]
+    q1, v1 = (columns(x[..., 1:, :]) for x in (rollout.q, rollout.v))
     # velocities at the end of each step in the axes of its start
     v1 = unalign(model, q, align(model, q1, v1))
-    h = float(found.time[1] - found.time[0])
-    stepwise = found.every == 1
-    exact = stepwise and found.integrator in _STEPWISE
-    loads = _loads(plan, plant, q, v, v1, stepwise)
+    h = float(rollout.time[1] - rollout.time[0])
+    stepwise = rollout.every == 1
+    exact = stepwise and rollout.integrator in _STEPWISE
+    loads = _loads(step, start, v1, stepwise)
     middle = [0.5 * (a + b) for a, b in zip(v, v1, strict=True)]
     moved = [b - a for a, b in zip(v, v1, strict=True)]
-    # a force that is constant works along the way of its joint, whatever the velocity did
+    # the work of a constant force is along the displacement of its joint
     travel, bent = list(middle), list(moved)
     for body in model.independent:
         if body.joint.kind.nq == body.joint.kind.nv == 1 and not exact:
             travel[body.iv.start] = (q1[body.iq.start] - q[body.iq.start]) / h
             bent[body.iv.start] = np.zeros_like(moved[body.iv.start])
-    rows, error = [], np.zeros((*shape, len(found.time) - 1))
-    # a torque that is given is held, and feedback is when its steps are kept
-    given = not plan.feedback or stepwise
-    kinds = (exact or given, exact, stepwise, exact)
-    parts = (loads.motor, loads.friction, loads.held, loads.contact)
+    rows, error = [], np.zeros((*shape, len(rollout.time) - 1))
+    # which forces are constant during a step: given torques are, feedback is from step to step
+    held = not step.feedback or stepwise
+    kinds = (exact or held, exact, stepwise, exact)
+    parts = (loads.motor, loads.friction, loads.implicit, loads.contact)
     for part, constant in zip(parts, kinds, strict=True):
         force = [np.broadcast_to(x, error.shape) for x in part]
         after = force if constant else [_next(x) for x in force]
@@ -291,34 +295,28 @@ def _flows(found: Rollout) -> list[np.ndarray]:
         rows.append(h * np.broadcast_to(dot(mean, speed), error.shape))
         error = error + 0.25 * h * np.abs(dot(change, moved))
         if not exact:
-            error = error + h * np.abs(_curvature(mean, turned))
-    return [_summed(x) for x in (rows[0], -rows[1] - rows[2], -rows[3], error)]
-
-
-def _curvature(force: Vector, moved: Sequence[Any]) -> Any:
-    """What the trapezoid rule misses of a bent velocity: a twelfth of the change of its slope."""
-    return dot(force, [(_next(np.asarray(x)) - x) / 12.0 for x in moved])
+            # trapezoid rule of a curved velocity: a twelfth of the change of its slope
+            curvature = [(_next(np.asarray(x)) - x) / 12.0 for x in turned]
+            error = error + h * np.abs(dot(mean, curvature))
+    # sums over time, from 0
+    zero = np.zeros((*shape, 1))
+    flows = (rows[0], -rows[1] - rows[2], -rows[3], error)
+    return [np.concatenate([zero, np.cumsum(x, axis=-1)], axis=-1) for x in flows]
 
 
 def _next(x: np.ndarray) -> np.ndarray:
-    """What comes a sample later; the last one again."""
+    """Values one sample later; the last one is repeated."""
     return np.concatenate([x[..., 1:], x[..., -1:]], axis=-1)
 
 
-def _summed(x: np.ndarray) -> np.ndarray:
-    zero = np.zeros((*x.shape[:-1], 1))
-    return np.concatenate([zero, np.cumsum(x, axis=-1)], axis=-1)
-
-
-def _loads(
-    plan: Any, plant: RobotPlant, q: Vector, v: Vector, v1: Vector, stepwise: bool
-) -> _Loads:
-    """Generalised forces during the steps, by who exerts them."""
-    model, damped = plant.model, plan.integrator == "implicit_damping"
-    tau = plant.torque(0.5)
+def _loads(step: Any, start: StepStart, v1: Vector, stepwise: bool) -> _Loads:
+    """Generalised forces during the steps that end with v1, by their source."""
+    plant, q, v, model = start.plant, start.q, start.v, start.plant.model
+    # effects: each torque or force is that of a motor, of contact or of friction
+    tau, still = plant.torque(0.5), zeros(model.nv)
     motor, friction, contact = list(tau), zeros(model.nv), zeros(model.nv)
-    for effect, memory in zip(plant.effects, plant.memories, strict=True):
-        after, pushes = effect.act(Moment(model, q, v, tau, plant.dt), memory)
+    for effect, state in zip(plant.effects, plant.states, strict=True):
+        after, forces = effect.act(StepContext(model, q, v, tau, plant.dt), state)
         change = [b - a for a, b in zip(tau, after, strict=True)]
         if isinstance(effect, _MOTORS):
             motor = _sum(motor, change)
@@ -326,42 +324,46 @@ def _loads(
             contact = _sum(contact, change)
         else:
             friction = _sum(friction, change)
-        if pushes is not None:
-            contact = _sum(contact, _generalised(model, q, pushes))
+        if forces is not None:
+            # Jᵀ F of forces on the bodies
+            needed = newton_euler(model, q, still, still, forces)
+            projected = [a - b for a, b in zip(gravity(model, q), needed, strict=True)]
+            contact = _sum(contact, projected)
         tau = after
-    if plan.contact:
+    if step.contact:
         given = _sum(tau, contact)
-        contact = _sum(contact, _missing(plant, q, v, v1, given))
+        contact = _sum(contact, _remaining_force(plant, q, v, v1, given))
         return _Loads(motor, friction, zeros(model.nv), contact)
-    held = list(plant.resisted(q, v, damped).held) or zeros(model.nv)
+    implicit = list(plant.with_implicit_torques(q, v, step.implicit_damping).implicit) or zeros(
+        model.nv
+    )
     # a joint at its stop rests: between samples the torque on it does no work
     for effect in () if stepwise else plant.effects:
         if isinstance(effect, RigidStops):
-            for k, (back, ahead) in effect.standing(model, q).items():
-                held[k] = where(less(0.5, largest(back, ahead)), 0.0, held[k])
-    if damped:
-        (M0, _), (M1, _) = plant.balance(q, v, 0.0), plant.balance(q, v, plant.dt)
+            for k, (backward, forward) in effect.joints_at_stops(model, q).items():
+                implicit[k] = where(less(0.5, largest(backward, forward)), 0.0, implicit[k])
+    # damping of the joints at the end of the step
+    if step.implicit_damping:
+        (M0, _), (M1, _) = (
+            plant.equation_of_motion(q, v, 0.0),
+            plant.equation_of_motion(q, v, plant.dt),
+        )
         for k in range(model.nv):
             friction[k] = friction[k] - (M1[k][k] - M0[k][k]) / plant.dt * v1[k]
-    return _Loads(motor, friction, held, contact)
+    return _Loads(motor, friction, implicit, contact)
 
 
-def _missing(plant: RobotPlant, q: Vector, v: Vector, v1: Vector, given: Vector) -> list[Any]:
-    """The generalised force that, with those given, makes a step from v to v1."""
+def _remaining_force(
+    plant: RobotPlant, q: Vector, v: Vector, v1: Vector, given: Vector
+) -> list[Any]:
+    """The generalised force that, with the given ones, accelerates the robot from v to v1."""
     model = plant.model
     nothing = per_body(model, Force.zero())
     h, M = newton_euler(model, q, v, zeros(model.nv), nothing), mass_matrix(model, q)
-    # v1 is in the axes of the start, which turn: that part of its change is no acceleration
+    # v1 is in the axes of the start, which rotate: that part of its change is no acceleration
     turn = unalign(model, q, chart_rate(model, q, v, zeros(model.nv)))
     a = [(y - x) / plant.dt - t for x, y, t in zip(v, v1, turn, strict=True)]
     return [dot(row, a) + b - t for row, b, t in zip(M, h, given, strict=True)]
-
-
-def _generalised(model: Model, q: Vector, pushes: Sequence[Force]) -> list[Any]:
-    """Jᵀ F of forces on the bodies."""
-    still = zeros(model.nv)
-    needed = newton_euler(model, q, still, still, pushes)
-    return [a - b for a, b in zip(gravity(model, q), needed, strict=True)]
 
 
 def _sum(x: Vector, y: Vector) -> list[Any]:
@@ -379,7 +381,7 @@ def plot_energy(ledger: EnergyLedger, file: str | Path, index: Any = ()) -> None
 
 
 def draw_energy(axes: Any, ledger: EnergyLedger, index: Any = ()) -> None:
-    """Levels and flows on axes of matplotlib; those that are nothing throughout are left out."""
+    """Levels and flows on axes of matplotlib, except zero ones."""
     from_start: Callable[[np.ndarray], np.ndarray] = lambda x: x - x[0]  # noqa: E731
     lines = (
         ("kinetic", ledger.kinetic[index], PALETTE[0], "-"),
@@ -407,7 +409,7 @@ def draw_residual(axes: Any, ledger: EnergyLedger, index: Any = ()) -> None:
     axes.fill_between(ledger.time, -error, error, color=PALETTE[5], alpha=0.25, linewidth=0)
     verdict = "acceptable" if drift.acceptable else "not acceptable"
     axes.set_title(
-        f"drift: {drift.figures}, {verdict} "
+        f"drift: {drift.summary}, {verdict} "
         f"(of {drift.scale:.3g} J at play; grey: error of the account)",
         fontsize=9,
     )

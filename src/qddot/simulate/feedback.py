@@ -5,7 +5,7 @@ A law is evaluated once a step, at its start, as a controller that runs at that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -28,7 +28,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 class Feedback(Protocol):
-    """A law: what it reads each sample, what it always reads, and its torque."""
+    """A law: its references, one row a sample, its gains, and its torque."""
 
     def references(self, model: Model) -> Shapes:
         """Names and shapes of the references, one row a sample."""
@@ -43,18 +43,18 @@ class Feedback(Protocol):
 
 
 class Sensor(Protocol):
-    """Something between the state and a law. `memory` is how many numbers it keeps for a model."""
+    """A sensor between the state and a law, with a state of `state_size` numbers."""
 
-    def memory(self, model: Model) -> int:
-        """How many numbers are kept from step to step."""
+    def state_size(self, model: Model) -> int:
+        """Length of the state."""
 
-    def start(self, model: Model) -> ArrayLike:
-        """Those numbers before the first step; they may have batch axes before."""
+    def initial_state(self, model: Model) -> ArrayLike:
+        """The state before the first step, with batch axes before the last if it has any."""
 
     def read(
-        self, model: Model, q: Vector, v: Vector, dt: Scalar, memory: Vector
+        self, model: Model, q: Vector, v: Vector, dt: Scalar, state: Vector
     ) -> tuple[list[Scalar], list[Scalar], list[Scalar]]:
-        """What it says of a state at the start of a step, and the numbers to keep."""
+        """Measured q and v at the start of a step, and the state of the sensor after it."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class PD:
     gravity: bool = False
 
     def references(self, model: Model) -> Shapes:
-        """Where to be and how fast."""
+        """Configuration and velocity to follow."""
         return {"q_ref": (model.nq,), "v_ref": (model.nv,)}
 
     def gains(self, model: Model) -> Shapes:
@@ -75,18 +75,18 @@ class PD:
         self, model: Model, q: Vector, v: Vector, references: Sequence[Any], gains: Sequence[Any]
     ) -> list[Scalar]:
         """The torques of the law."""
-        pulled = _pull(model, q, v, references, gains)
+        pd = _pd_torque(model, q, v, references, gains)
         if not self.gravity:
-            return pulled
-        return [p + g for p, g in zip(pulled, gravity(model, q), strict=True)]
+            return pd
+        return [p + g for p, g in zip(pd, gravity(model, q), strict=True)]
 
 
 @dataclass(frozen=True)
 class ComputedTorque:
-    """τ = M (a_ref + kp (q_ref ⊖ q) + kd (v_ref − v)) + C v + g: the error decays as it is told."""
+    """τ = M (a_ref + kp (q_ref ⊖ q) + kd (v_ref − v)) + C v + g: a linear error equation."""
 
     def references(self, model: Model) -> Shapes:
-        """Where to be, how fast, and how fast that changes."""
+        """Configuration, velocity and acceleration to follow."""
         return {"q_ref": (model.nq,), "v_ref": (model.nv,), "a_ref": (model.nv,)}
 
     def gains(self, model: Model) -> Shapes:
@@ -97,12 +97,12 @@ class ComputedTorque:
         self, model: Model, q: Vector, v: Vector, references: Sequence[Any], gains: Sequence[Any]
     ) -> list[Scalar]:
         """The torques of the law."""
-        pulled = _pull(model, q, v, references[:2], gains)
-        a = [p + r for p, r in zip(pulled, references[2], strict=True)]
+        pd = _pd_torque(model, q, v, references[:2], gains)
+        a = [p + r for p, r in zip(pd, references[2], strict=True)]
         return inverse_dynamics(model, q, v, a)
 
 
-def _pull(
+def _pd_torque(
     model: Model, q: Vector, v: Vector, references: Sequence[Any], gains: Sequence[Any]
 ) -> list[Scalar]:
     """Gains times the errors of position and velocity."""
@@ -131,7 +131,7 @@ class CasadiLaw:
     def __repr__(self) -> str:
         return f"CasadiLaw({self.function.serialize()!r}, {self.constant!r})"
 
-    def _named(self, constant: bool) -> Shapes:
+    def _input_shapes(self, constant: bool) -> Shapes:
         f = self.function
         names = [f.name_in(k) for k in range(2, f.n_in())]
         return {
@@ -142,45 +142,28 @@ class CasadiLaw:
 
     def references(self, model: Model) -> Shapes:
         """Inputs that are read each sample."""
-        return self._named(constant=False)
+        return self._input_shapes(constant=False)
 
     def gains(self, model: Model) -> Shapes:
-        """Inputs that stay."""
-        return self._named(constant=True)
+        """Inputs that are constant."""
+        return self._input_shapes(constant=True)
 
     def torque(
         self, model: Model, q: Vector, v: Vector, references: Sequence[Any], gains: Sequence[Any]
     ) -> list[Scalar]:
         """The torques of the law."""
-        given = dict(zip(self.references(model), references, strict=True))
-        given |= dict(zip(self.gains(model), gains, strict=True))
+        inputs = dict(zip(self.references(model), references, strict=True))
+        inputs |= dict(zip(self.gains(model), gains, strict=True))
         f = self.function
-        rest = [given[f.name_in(k)] for k in range(2, f.n_in())]
-        return _run(f, [q, v, *rest])
+        rest = [inputs[f.name_in(k)] for k in range(2, f.n_in())]
+        return _evaluate_casadi(f, [q, v, *rest])
 
 
-def _run(f: casadi.Function, inputs: Sequence[Sequence[Any]]) -> list[Scalar]:
+def _evaluate_casadi(f: casadi.Function, inputs: Sequence[Sequence[Any]]) -> list[Scalar]:
     """A CasADi function on scalars of any type, instruction by instruction."""
     import casadi
 
-    work: list[Any] = [0.0] * f.sz_w()
-    output: list[Any] = [0.0] * f.nnz_out(0)
-    for k in range(f.n_instructions()):
-        code, o, i = f.instruction_id(k), f.instruction_output(k), f.instruction_input(k)
-        if code == casadi.OP_INPUT:
-            work[o[0]] = inputs[i[0]][i[1]]
-        elif code == casadi.OP_OUTPUT:
-            output[o[1]] = work[i[0]]
-        elif code == casadi.OP_CONST:
-            work[o[0]] = float(f.instruction_constant(k))
-        else:
-            work[o[0]] = _operation(casadi, code)(*(work[j] for j in i))
-    return output
-
-
-def _operation(casadi: Any, code: int) -> Any:
-    """What an instruction of CasADi does, on scalars of any type."""
-    table = {
+    operations: dict[int, Callable[..., Any]] = {
         casadi.OP_ADD: lambda a, b: a + b,
         casadi.OP_SUB: lambda a, b: a - b,
         casadi.OP_MUL: lambda a, b: a * b,
@@ -200,7 +183,20 @@ def _operation(casadi: Any, code: int) -> Any:
         casadi.OP_FMAX: lambda a, b: where(less(a, b), b, a),
         casadi.OP_ASSIGN: lambda a: a,
     }
-    if code not in table:
-        known = "sums, products, quotients, square roots, sin, cos, tan, atan2, sign, fabs, fmin"
-        raise InvalidArgument("feedback: CasADi operation", code, f"{known} and fmax are accepted")
-    return table[code]
+    work: list[Any] = [0.0] * f.sz_w()
+    output: list[Any] = [0.0] * f.nnz_out(0)
+    for k in range(f.n_instructions()):
+        code, o, i = f.instruction_id(k), f.instruction_output(k), f.instruction_input(k)
+        if code == casadi.OP_INPUT:
+            work[o[0]] = inputs[i[0]][i[1]]
+        elif code == casadi.OP_OUTPUT:
+            output[o[1]] = work[i[0]]
+        elif code == casadi.OP_CONST:
+            work[o[0]] = float(f.instruction_constant(k))
+        elif code in operations:
+            work[o[0]] = operations[code](*(work[j] for j in i))
+        else:
+            known = "sums, products, quotients, square roots, sin, cos, tan, atan2, sign, fabs"
+            accepted = f"{known}, fmin and fmax are accepted"
+            raise InvalidArgument("feedback: CasADi operation", code, accepted)
+    return output

@@ -1,7 +1,7 @@
 """Integrators as data: one step of a motion on the configuration manifold, over any scalar.
 
-A step takes a plant (what accelerates at a state), velocities w in the charts of the joints, and
-gives both after a time dt. Quaternions stay of unit length.
+A step takes a plant (accelerations at a state), a configuration q and velocities w in the charts
+of the joints, and returns both after a time dt. Quaternions stay of unit length.
 """
 
 from __future__ import annotations
@@ -14,7 +14,14 @@ from typing import Protocol
 from qddot.algorithms.recursion import Vector, zeros
 from qddot.errors import UnknownName
 from qddot.simulate.implicit import OneStage
-from qddot.simulate.motion import Loaded, Rated, Solved, State, advance, displacement_rate
+from qddot.simulate.motion import (
+    ExplicitPlant,
+    ImplicitPlant,
+    SolvedState,
+    State,
+    advance,
+    displacement_rate,
+)
 from qddot.simulate.variational import variational_step
 from qddot.spatial.scalar import Scalar
 
@@ -26,28 +33,28 @@ __all__ = [
     "State",
     "Tableau",
     "find_integrator",
-    "weighted",
+    "weighted_sum",
 ]
 
 
-class Plant(Loaded, Protocol):
-    """What a step of any integrator needs to know: the model, its rates and loads at a state."""
+class Plant(ImplicitPlant, Protocol):
+    """The interface of a plant to all integrators: the model, its rates and loads at a state."""
 
     def damped_rate(self, q: Vector, w: Vector, dt: Scalar) -> list[Scalar]:
-        """The rate with which damping at the end of a step, not at its start, is in balance."""
+        """The rate with the damping of the joints taken at the end of a step."""
 
 
 @dataclass(frozen=True)
 class Integrator:
-    """A row of the table: its name, order of convergence, stages, and the text of a step.
+    """A row of the table: its name, order of convergence, stages, and the function of a step.
 
-    A step that iterates for its state says, after it, how far that is from settled.
+    A step that iterates returns its residual after the state.
     """
 
     name: str
     order: int
     stages: int
-    step: Callable[[Plant, Vector, Vector, Scalar], State | Solved]
+    step: Callable[[Plant, Vector, Vector, Scalar], State | SolvedState]
     symplectic: bool = False
     iterates: bool = False
 
@@ -62,32 +69,34 @@ class Tableau:
 
     @property
     def c(self) -> tuple[Fraction, ...]:
-        """Shares of the step at which the stages stand."""
+        """Times of the stages, as shares of the step."""
         return tuple(sum(row, Fraction(0)) for row in self.a)
 
-    def step(self, plant: Rated, q: Vector, w: Vector, dt: Scalar) -> State:
+    def step(self, plant: ExplicitPlant, q: Vector, w: Vector, dt: Scalar) -> State:
         """One step on the manifold (Munthe-Kaas 1999): stages are displacements from the start."""
         moves, rates = self.stages(plant, q, w, dt)
-        u, dw = weighted(self.b, moves, dt), weighted(self.b, rates, dt)
+        u, dw = weighted_sum(self.b, moves, dt), weighted_sum(self.b, rates, dt)
         return advance(plant.model, q, u), _sum(w, dw)
 
     def stages(
-        self, plant: Rated, q: Vector, w: Vector, dt: Scalar
+        self, plant: ExplicitPlant, q: Vector, w: Vector, dt: Scalar
     ) -> tuple[list[list[Scalar]], list[list[Scalar]]]:
         """Rates of displacement and of velocity at the stages."""
         model = plant.model
         moves: list[list[Scalar]] = []
         rates: list[list[Scalar]] = []
         for row, share in zip(self.a, self.c, strict=True):
-            u = weighted(row, moves, dt) if moves else zeros(model.nv)
-            w_stage = _sum(w, weighted(row, rates, dt)) if rates else list(w)
+            # state of the stage, as a displacement from the start
+            u = weighted_sum(row, moves, dt) if moves else zeros(model.nv)
+            w_stage = _sum(w, weighted_sum(row, rates, dt)) if rates else list(w)
             q_stage = advance(model, q, u) if moves else q
+            # rates there
             moves.append(displacement_rate(model, u, w_stage))
             rates.append(plant.rate(q_stage, w_stage, float(share)))
         return moves, rates
 
 
-def weighted(weights: Sequence[Fraction], rows: Sequence[Vector], dt: Scalar) -> list[Scalar]:
+def weighted_sum(weights: Sequence[Fraction], rows: Sequence[Vector], dt: Scalar) -> list[Scalar]:
     """Sum of rows times weights times dt."""
     total = zeros(len(rows[0]))
     for weight, row in zip(weights, rows, strict=False):

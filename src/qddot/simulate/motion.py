@@ -1,4 +1,4 @@
-"""Velocities and displacements in the charts of the joints: what integrators step in.
+"""Velocities and displacements in the charts of the joints, on which integrators work.
 
 A chart has the linear velocity of a free body along the axes that it moves in, so that a body in
 free flight keeps it; that is also what MuJoCo integrates.
@@ -16,9 +16,8 @@ from qddot.spatial.algebra import Force, Vec3
 from qddot.spatial.scalar import Scalar, sqrt
 
 __all__ = [
-    "Loaded",
-    "Rated",
-    "Solved",
+    "ExplicitPlant",
+    "ImplicitPlant",
     "State",
     "advance",
     "align",
@@ -30,12 +29,12 @@ __all__ = [
 ]
 
 State = tuple[list[Scalar], list[Scalar]]
-Solved = tuple[list[Scalar], list[Scalar], Scalar]
-"""A state that was iterated for, and the share of its velocities that the last round changed."""
+SolvedState = tuple[list[Scalar], list[Scalar], Scalar]
+"""A state from an iteration, and its residual: the relative change of w in the last round."""
 
 
-class Rated(Protocol):
-    """What an explicit step needs to know: the model, and its rates at a state."""
+class ExplicitPlant(Protocol):
+    """The interface of a plant to explicit steps: the model, and its rates at a state."""
 
     @property
     def model(self) -> Model:
@@ -45,8 +44,8 @@ class Rated(Protocol):
         """Rate of the chart velocities at a state, a share of the step after its start."""
 
 
-class Loaded(Rated, Protocol):
-    """What an implicit step needs to know besides: the loads that the motion is in balance with."""
+class ImplicitPlant(ExplicitPlant, Protocol):
+    """The interface of a plant to implicit steps: also the loads at a state."""
 
     def loads(self, q: Vector, v: Vector, share: Scalar) -> tuple[list[Scalar], list[Force]]:
         """Torques on the joints and forces on the bodies, a share of the step after its start."""
@@ -61,7 +60,7 @@ def align(model: Model, q: Vector, v: Vector) -> list[Scalar]:
 
 
 def unalign(model: Model, q: Vector, w: Vector) -> list[Scalar]:
-    """Velocities v of the model from those of the charts."""
+    """Velocities v of the model from chart velocities."""
     v = list(w)
     for body in model.independent:
         v[body.iv] = body.joint.kind.chart.unalign(q[body.iq], w[body.iv])
@@ -101,12 +100,12 @@ def displacement_rate(model: Model, u: Vector, w: Vector) -> list[Scalar]:
 
 
 def share_of_speed(change: Vector, w: Vector) -> Scalar:
-    """The size of a change of velocities, as a share of their own and 1 m/s, 1 rad/s."""
+    """The norm of a change of velocities, relative to their own and 1 m/s, 1 rad/s."""
     return sqrt(dot(change, change) / (dot(w, w) + 1.0))
 
 
 def turning_parts(model: Model) -> Iterator[slice]:
-    """Where a vector of the charts has the rotation vectors of bodies that turn in space."""
+    """Slices of the rotation vectors in a vector of the charts, of bodies that turn in space."""
     for body in model.independent:
         turning = body.joint.kind.chart.turning
         if turning:

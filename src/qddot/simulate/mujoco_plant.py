@@ -1,4 +1,4 @@
-"""MuJoCo as the plant: its contact geometry, our state, torques, pushes, sensors and ledger."""
+"""MuJoCo as the plant: its contact geometry, our state, torques, wrenches and sensors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from qddot.loaders.formats import FORMATS
 from qddot.loaders.mjcf import drop_looks
 from qddot.loaders.mujoco_checks import mujoco_errors, read_spec
 from qddot.robot.robot import Robot, Wrench, load
-from qddot.simulate.arguments import above_zero, numbers, sample_count
+from qddot.simulate.arguments import positive_number, real_array, sample_count
 from qddot.simulate.contact.ledger import ContactEntry
 from qddot.simulate.feedback import Sensor
 from qddot.simulate.rollout import Rollout
@@ -52,11 +52,11 @@ class MujocoPlant:
         import mujoco
 
         self._engine = mujoco
-        self.model = _compiled(source, ground)
+        self.model = _compile_model(source, ground)
         off = mujoco.mjtDisableBit
         self.model.opt.disableflags |= off.mjDSBL_ACTUATION | off.mjDSBL_AUTORESET
         if dt is not None:
-            self.model.opt.timestep = above_zero("dt", dt, "a time in seconds,")
+            self.model.opt.timestep = positive_number("dt", dt, "a time in seconds,")
         self.robot = robot or (source if isinstance(source, Robot) else load(self.model))
         self.adapter = engines.mujoco(
             self.robot, self.model, names, partial=robot is not None, check=False
@@ -86,20 +86,22 @@ class MujocoPlant:
         return self.adapter.from_v(self.q, self.data.qvel)
 
     def reset(self, q: ArrayLike, v: ArrayLike | None = None) -> None:
-        """Begin anew at a state; sensors begin anew too."""
-        q = _taken("q", q, self.robot.nq)
-        v = np.zeros(self.robot.nv) if v is None else _taken("v", v, self.robot.nv)
+        """Restart at a state, with the initial states of the sensors."""
+        q = _validate_vector("q", q, self.robot.nq)
+        v = np.zeros(self.robot.nv) if v is None else _validate_vector("v", v, self.robot.nv)
         self._engine.mj_resetData(self.model, self.data)
         self.data.qpos[:] = self.adapter.to_q(q)
         self.data.qvel[:] = self.adapter.to_v(q, v)
         self._engine.mj_forward(self.model, self.data)
-        starts = (np.ravel(s.start(self.robot.model)) for s in self.sensors)
-        self._memories: list[Any] = [list(map(float, x)) for x in starts]
+        starts = (np.ravel(s.initial_state(self.robot.model)) for s in self.sensors)
+        self._sensor_states: list[Any] = [list(map(float, x)) for x in starts]
 
     def step(self, tau: ArrayLike | None = None, pushes: Sequence[Wrench] = ()) -> None:
         """One step under joint torques and external wrenches."""
         q = self.q
-        tau = np.zeros(self.robot.nv) if tau is None else _taken("tau", tau, self.robot.nv)
+        tau = (
+            np.zeros(self.robot.nv) if tau is None else _validate_vector("tau", tau, self.robot.nv)
+        )
         self.data.qfrc_applied[:] = self.adapter.to_tau(q, tau)
         self.data.xfrc_applied[:] = 0.0
         if pushes:
@@ -107,11 +109,11 @@ class MujocoPlant:
         self._engine.mj_step(self.model, self.data)
 
     def measure(self) -> tuple[np.ndarray, np.ndarray]:
-        """What the sensors say of the state; once a step, since latency counts the calls."""
+        """The measured state; call it once a step, since latency counts the calls."""
         q, v = list(map(float, self.q)), list(map(float, self.v))
         for k, sensor in enumerate(self.sensors):
-            q, v, kept = sensor.read(self.robot.model, q, v, self.dt, self._memories[k])
-            self._memories[k] = kept
+            before = self._sensor_states[k]
+            q, v, self._sensor_states[k] = sensor.read(self.robot.model, q, v, self.dt, before)
         return np.array(q, float), np.array(v, float)
 
     def contacts(self) -> list[ContactEntry]:
@@ -146,9 +148,16 @@ class MujocoPlant:
         pairs = zip(geoms, names, strict=True)
         shapes = [m.geom(g).name or f"{name}/{g}" for g, name in pairs]
         return ContactEntry(
-            (shapes[first], shapes[second]), names[first], names[second], names[first],
-            float(contact.dist), wrench, float(local[0]), ratio, slip,
-        )  # fmt: skip
+            names=(shapes[first], shapes[second]),
+            body=names[first],
+            other=names[second],
+            frame=names[first],
+            gap=float(contact.dist),
+            wrench=wrench,
+            normal_force=float(local[0]),
+            cone_ratio=ratio,
+            slip=slip,
+        )
 
     def _velocity(self, point: Any, body: int) -> np.ndarray:
         """Velocity of the point of a body that is at a place in the world."""
@@ -172,13 +181,13 @@ class MujocoPlant:
         `tau` is one row for all times, a row a sample (steps // every, nv), or a law of time and
         measured q and v. `pushes` are wrenches for all times, or a function of time.
         """
-        samples, given = sample_count(steps, every), _law(tau, self.robot.nv, steps, every, self.dt)
+        samples, law = sample_count(steps, every), _law(tau, self.robot.nv, steps, every, self.dt)
         self.reset(q0, v0)
         nq, nv = self.robot.nq, self.robot.nv
         q, v, torques = (np.empty((samples + 1, n)) for n in (nq, nv, nv))
         q[0], v[0] = self.q, self.v
         for k in range(steps):
-            torque = np.asarray(given(self.time, *self.measure()), float)
+            torque = np.asarray(law(self.time, *self.measure()), float)
             now = pushes(self.time) if callable(pushes) else pushes
             self.step(torque, now)
             if k % every == 0:
@@ -188,7 +197,7 @@ class MujocoPlant:
             if on_step and k % 1000 == 0:
                 on_step("MuJoCo", k, steps)
         time = np.arange(samples + 1) * (every * self.dt)
-        return Rollout(time, q, v, torques[:samples], self.dt, "mujoco")
+        return Rollout(time=time, q=q, v=v, tau=torques[:samples], dt=self.dt, integrator="mujoco")
 
 
 def _law(tau: Any, nv: int, steps: int, every: int, dt: float) -> Law:
@@ -203,15 +212,15 @@ def _law(tau: Any, nv: int, steps: int, every: int, dt: float) -> Law:
     return lambda t, q, v: rows[min(round(t / dt) // every, len(rows) - 1)]
 
 
-def _taken(name: str, x: ArrayLike, n: int) -> np.ndarray:
-    array = numbers("MuJoCo plant", name, x, ())
+def _validate_vector(name: str, x: ArrayLike, n: int) -> np.ndarray:
+    array = real_array("MuJoCo plant", name, x, ())
     if array.shape != (n,):
         raise ShapeMismatch("MuJoCo plant", name, f"({n})", array.shape)
     return array
 
 
-def _compiled(source: Any, ground: bool) -> Any:
-    """An MjModel of a source, of its own; shapes whose files are missing are left out."""
+def _compile_model(source: Any, ground: bool) -> Any:
+    """A new MjModel of a source, without the shapes whose files are missing."""
     import mujoco
 
     if isinstance(source, mujoco.MjModel):
@@ -224,14 +233,14 @@ def _compiled(source: Any, ground: bool) -> Any:
     try:
         with mujoco_errors(name):
             spec = _spec(source)
-            _lay(spec, ground)
+            _add_ground(spec, ground)
             return spec.compile()
     except DescriptionError as error:
         try:
             with mujoco_errors(name):
                 spec = _spec(source)
                 drop_looks(spec)
-                _lay(spec, ground)
+                _add_ground(spec, ground)
                 return spec.compile()
         except DescriptionError:
             raise error from error.__cause__
@@ -252,8 +261,8 @@ def _spec(source: Any) -> Any:
         return mujoco.MjSpec.from_string(text)
 
 
-def _lay(spec: Any, ground: bool) -> None:
-    """Level ground at z = 0, where it is asked for."""
+def _add_ground(spec: Any, ground: bool) -> None:
+    """Add level ground at z = 0, if `ground`."""
     import mujoco
 
     if ground:

@@ -1,9 +1,9 @@
 """The plant: a robot under torques and effects, as the rates that integrators need.
 
-An effect is frozen data with the text of what it does at a state: drivetrains change the torque
-that reaches a joint, contacts push bodies. It may keep a memory, numbers that it renews once a
-step: the deflection of bristles, a delay line, the impulses of the step before. Torques that depend
-on the velocity at the end of a step (friction, stops) are solved for at its start, and held.
+An effect is frozen data and functions of scalars: a drivetrain changes the torque that reaches a
+joint, a contact exerts forces on bodies. It may have a state, numbers that it updates once a step:
+the deflection of bristles, a delay line, the impulses of the step before. Torques that depend on
+the velocity at the end of a step (friction, stops) are solved for at its start, and held.
 """
 
 from __future__ import annotations
@@ -18,28 +18,33 @@ from qddot.algorithms.inverse_dynamics import newton_euler
 from qddot.algorithms.mass_matrix import mass_matrix
 from qddot.algorithms.recursion import Matrix, Vector, per_body, zeros
 from qddot.model.model import Model
+from qddot.simulate.implicit_torques import (
+    ImplicitLaw,
+    largest,
+    solve_implicit_torques,
+)
 from qddot.simulate.motion import chart_rate, unalign
-from qddot.simulate.resistance import Drag, Grip, largest, resistance
 from qddot.spatial.algebra import Force
 from qddot.spatial.scalar import Scalar, less, where
 
 __all__ = [
+    "AfterImpulses",
     "ContactLaw",
     "Effect",
-    "Moment",
-    "Resisting",
+    "ElasticEffect",
+    "ImpactEffect",
+    "ImplicitEffect",
     "RobotPlant",
-    "Storing",
-    "Striking",
-    "Struck",
+    "StatelessEffect",
+    "StepContext",
 ]
 
 
 @dataclass(frozen=True)
-class Moment:
-    """What an effect sees: the model, a state, the torques asked for, the length of the step.
+class StepContext:
+    """Inputs of an effect: the model, a state, the torques before the effect, the step length.
 
-    `v_end` is the velocity at the end of the step, which is known when memories are renewed.
+    `v_end` is the velocity at the end of the step, known when states of effects are updated.
     """
 
     model: Model
@@ -51,172 +56,202 @@ class Moment:
 
 
 class Effect(Protocol):
-    """Something between motor and world. `memory` is how many numbers it keeps for a model."""
+    """An effect between motors and world, with a state of `state_size` numbers."""
 
-    def memory(self, model: Model) -> int:
-        """How many numbers are kept from step to step."""
+    def state_size(self, model: Model) -> int:
+        """Length of the state."""
 
-    def start(self, model: Model) -> list[float]:
-        """Those numbers before the first step."""
+    def initial_state(self, model: Model) -> list[float]:
+        """The state before the first step."""
 
-    def act(self, at: Moment, memory: Vector) -> tuple[list[Scalar], Sequence[Force] | None]:
-        """Torques that reach the joints, and forces on the bodies in body coordinates (or None)."""
+    def act(
+        self, context: StepContext, state: Vector
+    ) -> tuple[list[Scalar], Sequence[Force] | None]:
+        """Torques after the effect, and forces on the bodies in body coordinates (or None)."""
 
-    def renew(self, at: Moment, memory: Vector) -> list[Scalar]:
-        """The numbers to keep, from the state at the start of a step."""
+    def update(self, context: StepContext, state: Vector) -> list[Scalar]:
+        """The state after a step; q and v are at its start."""
+
+
+class StatelessEffect:
+    """The methods of an effect without a state that leaves torques as they are."""
+
+    def state_size(self, model: Model) -> int:
+        """No state."""
+        return 0
+
+    def initial_state(self, model: Model) -> list[float]:
+        """No state."""
+        return []
+
+    def act(self, context: StepContext, state: Vector) -> tuple[list[Scalar], None]:
+        """The torques, unchanged."""
+        return context.tau, None
+
+    def update(self, context: StepContext, state: Vector) -> list[Scalar]:
+        """No state."""
+        return []
 
 
 @runtime_checkable
-class Resisting(Protocol):
+class ImplicitEffect(Protocol):
     """An effect with torques that depend on the velocity at the end of a step."""
 
-    def resist(self, at: Moment, memory: Vector) -> Sequence[Drag | Grip]:
-        """What resists during the step that starts at a state."""
+    def implicit_torques(self, context: StepContext, state: Vector) -> Sequence[ImplicitLaw]:
+        """Laws of these torques during the step that starts at a state."""
 
 
 @runtime_checkable
-class Storing(Protocol):
+class ElasticEffect(Protocol):
     """An effect with springs."""
 
-    def stored(self, model: Model, q: Vector, memory: Vector) -> Scalar:
+    def elastic_energy(self, model: Model, q: Vector, state: Vector) -> Scalar:
         """Energy (J) in its springs."""
 
 
 @dataclass(frozen=True)
-class Struck:
-    """The end of a step after impulses: state, memory, and by what velocity their law is missed."""
+class AfterImpulses:
+    """The end of a step after impulses: q, v, the state of the effect, residual velocity."""
 
     q: list[Scalar]
     v: list[Scalar]
-    memory: list[Scalar]
-    miss: Scalar
+    state: list[Scalar]
+    residual: Scalar
 
 
 @runtime_checkable
-class Striking(Protocol):
-    """An effect that holds joints where they stand, and gives impulses at the end of a step."""
+class ImpactEffect(Protocol):
+    """An effect that holds joints at their stops, and gives impulses at the end of a step."""
 
-    def standing(self, model: Model, q: Vector) -> Mapping[int, tuple[Scalar, Scalar]]:
-        """By velocity, 1 where it can be pushed backward and where forward, else 0."""
+    def joints_at_stops(self, model: Model, q: Vector) -> Mapping[int, tuple[Scalar, Scalar]]:
+        """By velocity: 1 where a stop can push it backward, and where forward, else 0."""
 
-    def strike(
-        self, plant: RobotPlant, q: Vector, q_end: Vector, v_end: Vector, memory: Vector
-    ) -> Struck:
+    def apply_impulses(
+        self, plant: RobotPlant, q: Vector, q_end: Vector, v_end: Vector, state: Vector
+    ) -> AfterImpulses:
         """The end of a step from q after the impulses."""
 
 
 @dataclass(frozen=True)
 class RobotPlant:
-    """A robot during one step: torques at its start and end, effects and their memories, contact.
+    """A robot during one step: torques at its start and end, effects and their states, contact.
 
-    `held` are the torques that resist during the step, `stuck` tells the velocities that they hold,
-    and `missed` by what velocity those torques miss their laws.
+    `implicit` are the torques that depend on the velocity at the end of the step, `sticking` is 1
+    at the velocities that friction holds at zero, and `residual` the largest velocity by which
+    these torques violate their laws.
     """
 
     model: Model
-    start: Vector
-    end: Vector
+    tau_start: Vector
+    tau_end: Vector
     dt: Scalar
     effects: tuple[Effect, ...] = ()
-    memories: tuple[Vector, ...] = ()
-    held: Vector = ()
-    stuck: Mapping[int, Scalar] = field(default_factory=dict)
-    missed: Scalar = 0.0
+    states: tuple[Vector, ...] = ()
+    implicit: Vector = ()
+    sticking: Mapping[int, Scalar] = field(default_factory=dict)
+    residual: Scalar = 0.0
     contact: ContactLaw | None = None
 
     def torque(self, share: Scalar) -> list[Scalar]:
-        """Torques asked for, a share of the step after its start."""
-        return [a + (b - a) * share for a, b in zip(self.start, self.end, strict=True)]
+        """Torques before all effects, a share of the step after its start."""
+        pairs = zip(self.tau_start, self.tau_end, strict=True)
+        return [a + (b - a) * share for a, b in pairs]
 
     def loads(self, q: Vector, v: Vector, share: Scalar) -> tuple[list[Scalar], list[Force]]:
-        """Torques on the joints and forces on the bodies at a state, all effects in turn."""
-        _, tau, pushes = self._passage(q, v, share)
-        if self.held:
-            tau = [a + b for a, b in zip(tau, self.held, strict=True)]
-        return tau, pushes
+        """Torques on the joints and forces on the bodies at a state, after all effects."""
+        _, tau, forces = self._apply_effects(q, v, share)
+        if self.implicit:
+            tau = [a + b for a, b in zip(tau, self.implicit, strict=True)]
+        return tau, forces
 
-    def _passage(
+    def _apply_effects(
         self, q: Vector, v: Vector, share: Scalar
-    ) -> tuple[list[Moment], list[Scalar], list[Force]]:
-        """What each effect sees, and the torques and forces after all of them."""
-        tau, pushes = self.torque(share), per_body(self.model, Force.zero())
-        seen = []
-        for effect, memory in zip(self.effects, self.memories, strict=True):
-            seen.append(Moment(self.model, q, v, tau, self.dt))
-            tau, more = effect.act(seen[-1], memory)
-            if more is not None:
-                pushes = [a + b for a, b in zip(pushes, more, strict=True)]
-        return seen, tau, pushes
+    ) -> tuple[list[StepContext], list[Scalar], list[Force]]:
+        """The context of each effect, and torques and forces after all of them."""
+        tau, forces = self.torque(share), per_body(self.model, Force.zero())
+        contexts = []
+        for effect, state in zip(self.effects, self.states, strict=True):
+            contexts.append(StepContext(self.model, q, v, tau, self.dt))
+            tau, added = effect.act(contexts[-1], state)
+            if added is not None:
+                forces = [a + b for a, b in zip(forces, added, strict=True)]
+        return contexts, tau, forces
 
-    def renewed(self, q: Vector, v: Vector, v_end: Vector) -> list[list[Scalar]]:
-        """The memories of the effects for the next step."""
-        seen, _, _ = self._passage(q, v, 0.0)
-        moments = [dataclasses.replace(at, v_end=v_end) for at in seen]
-        each = zip(self.effects, moments, self.memories, strict=True)
-        return [effect.renew(at, memory) for effect, at, memory in each]
+    def update_states(self, q: Vector, v: Vector, v_end: Vector) -> list[list[Scalar]]:
+        """The states of the effects after the step."""
+        contexts, _, _ = self._apply_effects(q, v, 0.0)
+        contexts = [dataclasses.replace(context, v_end=v_end) for context in contexts]
+        rows = zip(self.effects, contexts, self.states, strict=True)
+        return [effect.update(context, state) for effect, context, state in rows]
 
-    def resisting(self, q: Vector, v: Vector) -> list[Drag | Grip]:
-        """All that resists during a step from a state, by the velocity at its end."""
-        seen, _, _ = self._passage(q, v, 0.0)
-        each = zip(self.effects, seen, self.memories, strict=True)
+    def implicit_torques(self, q: Vector, v: Vector) -> list[ImplicitLaw]:
+        """Laws of all torques that depend on the velocity at the end of a step from a state."""
+        contexts, _, _ = self._apply_effects(q, v, 0.0)
+        rows = zip(self.effects, contexts, self.states, strict=True)
         return [
-            part
-            for effect, at, memory in each
-            if isinstance(effect, Resisting)
-            for part in effect.resist(at, memory)
+            law
+            for effect, context, state in rows
+            if isinstance(effect, ImplicitEffect)
+            for law in effect.implicit_torques(context, state)
         ]
 
-    def resisted(self, q: Vector, v: Vector, damped: bool = False) -> RobotPlant:
-        """This plant with the torques that resist from a state to the end of the step.
+    def with_implicit_torques(self, q: Vector, v: Vector, damped: bool = False) -> RobotPlant:
+        """This plant with its implicit torques solved for, during a step from a state.
 
         `damped` says that the step takes the damping of the model's joints at its end.
         """
-        if not any(isinstance(effect, Resisting) for effect in self.effects):
+        if not any(isinstance(effect, ImplicitEffect) for effect in self.effects):
             return self
-        model, (_, tau, pushes) = self.model, self._passage(q, v, 0.0)
-        h = newton_euler(model, q, v, zeros(model.nv), pushes)
+        # M, and the torques that accelerate the robot: τ − h
+        model, (_, tau, forces) = self.model, self._apply_effects(q, v, 0.0)
+        h = newton_euler(model, q, v, zeros(model.nv), forces)
         drive = [t - x for t, x in zip(tau, h, strict=True)]
         damping = self._damping() if damped else zeros(model.nv)
-        parts, M = self.resisting(q, v), mass_matrix(model, q)
-        found = resistance(M, v, drive, self.dt, parts, damping)
-        stuck = dict(found.stuck)
-        # joints at their stops come to rest by impulses, which others feel
+        laws, M = self.implicit_torques(q, v), mass_matrix(model, q)
+        solution = solve_implicit_torques(M, v, drive, self.dt, laws, damping)
+        # joints at their stops come to rest by impulses, which move other joints: they do not stick
+        sticking = dict(solution.sticking)
         for effect in self.effects:
-            if isinstance(effect, Striking):
-                for dof, (back, ahead) in effect.standing(model, q).items():
-                    stuck[dof] = where(less(0.5, largest(back, ahead)), 0.0, stuck[dof])
-        return dataclasses.replace(self, held=found.torque, stuck=stuck, missed=found.miss)
+            if isinstance(effect, ImpactEffect):
+                for dof, (backward, forward) in effect.joints_at_stops(model, q).items():
+                    stopped = less(0.5, largest(backward, forward))
+                    sticking[dof] = where(stopped, 0.0, sticking[dof])
+        return dataclasses.replace(
+            self, implicit=solution.torque, sticking=sticking, residual=solution.residual
+        )
 
-    def settled(self, q: Vector, q_end: Vector, v_end: Vector) -> tuple[list[Scalar], list[Scalar]]:
-        """The end of a step from q with joints that stick where they were, and quite at rest."""
+    def hold_sticking(
+        self, q: Vector, q_end: Vector, v_end: Vector
+    ) -> tuple[list[Scalar], list[Scalar]]:
+        """The end of a step from q with sticking joints where they were, and exactly at rest."""
         q1, v1 = list(q_end), list(v_end)
         for body in self.model.independent:
             for dof in body.dofs:
-                if dof in self.stuck:
-                    sticks = less(0.5, self.stuck[dof])
+                if dof in self.sticking:
+                    sticks = less(0.5, self.sticking[dof])
                     v1[dof] = where(sticks, 0.0, v1[dof])
                     if body.joint.kind.nq == 1:
                         k = body.iq.start
                         q1[k] = where(sticks, q[k], q1[k])
         return q1, v1
 
-    def struck(
+    def apply_impulses(
         self, q: Vector, q_end: Vector, v_end: Vector
     ) -> tuple[RobotPlant, list[Scalar], list[Scalar]]:
         """The plant after the impulses at the end of a step from q, and the state after them."""
-        q1, v1, memories, missed = list(q_end), list(v_end), list(self.memories), self.missed
+        q1, v1, states, residual = list(q_end), list(v_end), list(self.states), self.residual
         for k, effect in enumerate(self.effects):
-            if isinstance(effect, Striking):
-                found = effect.strike(self, q, q1, v1, memories[k])
-                q1, v1, memories[k] = found.q, found.v, found.memory
-                missed = largest(missed, found.miss)
-        return dataclasses.replace(self, memories=tuple(memories), missed=missed), q1, v1
+            if isinstance(effect, ImpactEffect):
+                end = effect.apply_impulses(self, q, q1, v1, states[k])
+                q1, v1, states[k] = end.q, end.v, end.state
+                residual = largest(residual, end.residual)
+        return dataclasses.replace(self, states=tuple(states), residual=residual), q1, v1
 
     def rate(self, q: Vector, w: Vector, share: Scalar) -> list[Scalar]:
         """Rate of the chart velocities at a state."""
         v = unalign(self.model, q, w)
-        tau, pushes = self.loads(q, v, share)
-        a, _ = solve_accelerations(self.model, q, v, zeros(self.model.nv), tau, pushes)
+        tau, forces = self.loads(q, v, share)
+        a, _ = solve_accelerations(self.model, q, v, zeros(self.model.nv), tau, forces)
         return chart_rate(self.model, q, v, a)
 
     def damped_rate(self, q: Vector, w: Vector, dt: Scalar) -> list[Scalar]:
@@ -226,16 +261,22 @@ class RobotPlant:
         the robot with Δt D more reflected inertia.
         """
         v, model = unalign(self.model, q, w), self.model
-        tau, pushes = self.loads(q, v, 0.0)
+        tau, forces = self.loads(q, v, 0.0)
         rest = [t - d * s for t, d, s in zip(tau, self._damping(), v, strict=True)]
-        a, _ = solve_accelerations(_heavier(model, dt), q, v, zeros(model.nv), rest, pushes)
+        bodies = []
+        for body in model.bodies:
+            drive = body.joint.drivetrain
+            heavier = replace(drive, armature=drive.armature + drive.damping * dt)
+            bodies.append(replace(body, joint=replace(body.joint, drivetrain=heavier)))
+        heavy = replace(model, bodies=tuple(bodies))
+        a, _ = solve_accelerations(heavy, q, v, zeros(model.nv), rest, forces)
         return chart_rate(model, q, v, a)
 
-    def balance(self, q: Vector, v: Vector, dt: Scalar) -> tuple[Matrix, list[Scalar]]:
+    def equation_of_motion(self, q: Vector, v: Vector, dt: Scalar) -> tuple[Matrix, list[Scalar]]:
         """M + Δt D and τ − C v − g − D v, D the damping of the joints; without it where Δt is 0."""
         model = self.model
-        tau, pushes = self.loads(q, v, 0.0)
-        h, M = newton_euler(model, q, v, zeros(model.nv), pushes), mass_matrix(model, q)
+        tau, forces = self.loads(q, v, 0.0)
+        h, M = newton_euler(model, q, v, zeros(model.nv), forces), mass_matrix(model, q)
         rest = [t - x for t, x in zip(tau, h, strict=True)]
         if type(dt) is float and dt == 0.0:
             return M, rest
@@ -249,31 +290,21 @@ class RobotPlant:
         damping = zeros(self.model.nv)
         for body in self.model.bodies:
             for dof in body.dofs:
-                loss = body.joint.drivetrain.damping * body.joint.ratio**2
-                damping[dof] = damping[dof] + loss
+                added = body.joint.drivetrain.damping * body.joint.ratio**2
+                damping[dof] = damping[dof] + added
         return damping
 
 
 class ContactLaw(Protocol):
-    """Contact that takes the place of an integrator: a step with impulses, kept to the next."""
+    """Contact that takes the place of an integrator: a step with impulses, which are its state."""
 
-    def memory(self, model: Model) -> int:
-        """How many numbers are kept from step to step."""
+    def state_size(self, model: Model) -> int:
+        """Length of the state."""
 
-    def start(self, model: Model) -> list[float]:
-        """Those numbers before the first step."""
+    def initial_state(self, model: Model) -> list[float]:
+        """The state before the first step."""
 
     def step(
-        self, plant: RobotPlant, q: Vector, v: Vector, memory: Vector, damped: bool
+        self, plant: RobotPlant, q: Vector, v: Vector, state: Vector, damped: bool
     ) -> tuple[list[Scalar], list[Scalar], list[Scalar]]:
-        """Configuration, velocities and memory after a step; `damped`: with implicit damping."""
-
-
-def _heavier(model: Model, dt: Scalar) -> Model:
-    """The model with the damping of its joints, times dt, as reflected inertia."""
-    bodies = []
-    for body in model.bodies:
-        drive = body.joint.drivetrain
-        more = replace(drive, armature=drive.armature + drive.damping * dt)
-        bodies.append(replace(body, joint=replace(body.joint, drivetrain=more)))
-    return replace(model, bodies=tuple(bodies))
+        """Configuration, velocities and state after a step; `damped`: with implicit damping."""

@@ -1,4 +1,4 @@
-"""Status: what went wrong in a rollout, when first and where, and what to do about it.
+"""Status: faults of a rollout, with the first bad step, the cause and a remedy.
 
 Nothing raises from inside a batch. Each rollout of it has a label and its first bad step, and all
 that was computed up to that step is kept.
@@ -24,35 +24,35 @@ from qddot.robot.robot import Robot
 from qddot.simulate.contact.complementarity import ComplementarityContact
 from qddot.simulate.contact.gaps import find_sites
 from qddot.simulate.contact.penalty import PRESETS, PenaltyContact, PenaltyStops
-from qddot.simulate.layout import columns, over_time, stacked
-from qddot.simulate.plant import Storing
+from qddot.simulate.layout import columns, nested_over_time, stack_scalars
+from qddot.simulate.plant import ElasticEffect
 
 __all__ = [
     "LABELS",
-    "Flight",
     "Perturbation",
+    "RolloutRecord",
     "Status",
     "Verdict",
     "constants_over_time",
     "energies",
     "judge",
-    "springs",
+    "spring_energies",
 ]
 
 LARGEST = 1e8
-"""What is larger (m, rad, m/s, rad/s) has diverged: a double has no micrometres left there."""
+"""A coordinate or velocity above it (m, rad, m/s, rad/s) has diverged: no micrometres are left."""
 OVER_LIMIT = 1e-3
 """How far (rad, m) a joint may pass its limits."""
-MISS = 1e-2
-"""The miss of Coulomb's law (m/s) above which contact is not solved."""
-SLIP = 1e-3
-"""The miss of the law of friction and stops that hold (rad/s, m/s) above which it is not solved."""
-UNSETTLED = 1e-6
+CONTACT_RESIDUAL = 1e-2
+"""The residual of Coulomb's law (m/s) above which contact is not solved."""
+FRICTION_RESIDUAL = 1e-3
+"""The residual of joint friction and stops (rad/s, m/s) above which they are not solved."""
+ITERATION_RESIDUAL = 1e-6
 """The share of the velocities that the last iteration of an implicit step may change."""
 ROUNDING = 1e3
-"""How many units of rounding that share may always be."""
+"""Units of rounding up to which a residual is always accepted."""
 DEPTH = 1e-3
-"""How deep (m) bodies may always overlap; springs may give twice what they are meant to."""
+"""Overlap (m) that is always accepted; springs may give twice their tolerance."""
 GAIN = 0.1
 """The gain of energy, by the largest kinetic energy and change of potential energy so far.
 
@@ -79,8 +79,8 @@ _FATAL = ("nan_input", "diverged")
 _CODES = {label: k for k, label in enumerate(LABELS)}
 
 
-class Flight(Protocol):
-    """What is judged: a rollout."""
+class RolloutRecord(Protocol):
+    """The fields of a rollout that are judged."""
 
     @property
     def time(self) -> np.ndarray:
@@ -99,25 +99,25 @@ class Flight(Protocol):
         """Length of a step."""
 
     @property
-    def plan(self) -> Any:
-        """What a step consists of."""
+    def step(self) -> Any:
+        """The step of the loop, or None."""
 
     @property
     def inputs(self) -> tuple[np.ndarray, ...]:
         """Torques, references, constants."""
 
     @property
-    def misses(self) -> np.ndarray | None:
-        """By how much each iteration of the steps was missed, the most up to each sample."""
+    def residuals(self) -> np.ndarray | None:
+        """The largest residual of each iteration up to each sample."""
 
     @property
-    def history(self) -> tuple[np.ndarray, ...]:
-        """Memories at each sample."""
+    def effect_history(self) -> tuple[np.ndarray, ...]:
+        """States of effects at each sample."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One rollout: its label, first bad step and its time (None if ok), what did it, a remedy."""
+    """One rollout: its label, first bad step and its time (None if ok), the cause, a remedy."""
 
     label: str
     step: int | None
@@ -159,7 +159,7 @@ class Status:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many rollouts have which label, of those that occur."""
+        """The number of rollouts with each label that occurs."""
         found = np.bincount(self.code.ravel(), minlength=len(LABELS))
         return {label: int(n) for label, n in zip(LABELS, found, strict=True) if n}
 
@@ -188,15 +188,16 @@ class Status:
         return f"{counts}" if self.ok else f"{counts}; first rollout {index}: {verdict}"
 
 
-def judge(found: Flight) -> Status:
+def judge(rollout: RolloutRecord) -> Status:
     """The status of a rollout."""
-    samples = len(found.time)
-    batch = found.q.shape[:-2]
+    samples = len(rollout.time)
+    batch = rollout.q.shape[:-2]
     code, subject = np.zeros(batch, np.uint8), np.zeros(batch, np.int32)
     first = np.full(batch, samples, np.int64)
     subjects = [""]
     with np.errstate(all="ignore"):
-        for label, what, bad in _faults(found):
+        for label, what, bad in _faults(rollout):
+            # first bad sample; a fatal label stays unless another fatal one is earlier
             at = np.where(bad.any(-1), bad.argmax(-1), samples)
             lost = (code > 0) & (code <= _CODES[_FATAL[-1]])
             earlier = (at < first) & ~(lost & (label not in _FATAL))
@@ -205,72 +206,78 @@ def judge(found: Flight) -> Status:
             subjects.append(what)
             first = np.where(earlier, at, first)
             code[earlier], subject[earlier] = _CODES[label], len(subjects) - 1
-    steps = np.append(np.rint(found.time / found.dt), -1).astype(np.int64)
-    return Status(code, steps[first], subject, tuple(subjects), found.dt)
+    steps = np.append(np.rint(rollout.time / rollout.dt), -1).astype(np.int64)
+    return Status(code, steps[first], subject, tuple(subjects), rollout.dt)
 
 
 Fault = tuple[str, str, np.ndarray]
 
 
-def _faults(found: Flight) -> Iterator[Fault]:
+def _faults(rollout: RolloutRecord) -> Iterator[Fault]:
     """Labels, causes, and where they are true by batch and time; worst labels first."""
-    yield from _bad_inputs(found)
-    size = np.maximum(np.abs(found.q).max(-1, initial=0.0), np.abs(found.v).max(-1, initial=0.0))
-    yield "diverged", "", ~(size <= LARGEST)
-    if found.plan is not None:
-        yield from _unsettled(found)
-        yield from _contact_faults(found)
-        yield from _limits(found)
-        yield from _gain(found)
-
-
-def _bad_inputs(found: Flight) -> Iterator[Fault]:
-    """Inputs that are no finite numbers."""
-    for name, x in (("q0", found.q), ("v0", found.v)):
+    # inputs that are not finite
+    for name, x in (("q0", rollout.q), ("v0", rollout.v)):
         yield "nan_input", name, ~np.isfinite(x[..., :1, :]).all(-1)
-    if found.plan is None:
+    step = rollout.step
+    if step is not None:
+        sampled = len(step.shapes.sampled)
+        names = step.input_names[len(step.shapes.carry) : -1]
+        cores = [*(1 for _ in range(sampled)), *(len(s) for s in step.shapes.constants)]
+        for k, (name, x, core) in enumerate(zip(names, rollout.inputs, cores, strict=True)):
+            bad = ~np.isfinite(x)
+            if bad.any():
+                over = bad.any(tuple(range(bad.ndim - core, bad.ndim)))
+                yield "nan_input", name, over if k < sampled else over[..., None]
+    # states that left all bounds
+    q_size, v_size = (np.abs(x).max(-1, initial=0.0) for x in (rollout.q, rollout.v))
+    yield "diverged", "", ~(np.maximum(q_size, v_size) <= LARGEST)
+    if step is None:
         return
-    shapes = found.plan.shapes
-    names = found.plan.names[len(shapes.carry) : -1]
-    cores = [*(1 for _ in shapes.sampled), *(len(s) for s in shapes.constants)]
-    for k, (name, x, core) in enumerate(zip(names, found.inputs, cores, strict=True)):
-        bad = ~np.isfinite(x)
-        if bad.any():
-            axes = tuple(range(bad.ndim - core, bad.ndim))
-            over = bad.any(axes)
-            yield "nan_input", name, over if k < len(shapes.sampled) else over[..., None]
+    # iterations that did not converge
+    if rollout.residuals is not None:
+        rounding = ROUNDING * float(np.finfo(rollout.residuals.dtype).eps)
+        for k, name in enumerate(step.residual_names):
+            most = ITERATION_RESIDUAL if name == step.integrator else FRICTION_RESIDUAL
+            yield "not_converged", name, rollout.residuals[..., k] > max(most, rounding)
+    yield from _contact_faults(rollout)
+    # joints beyond their limits
+    q = columns(rollout.q)
+    for body in step.model.bodies:
+        limits = body.joint.limits
+        if body.joint.kind.nv == 1 and np.isfinite([limits.lower, limits.upper]).any():
+            (x,) = body.joint.displacement(q[body.iq])
+            x = np.broadcast_to(x, rollout.q.shape[:-1])
+            over = (x > limits.upper + OVER_LIMIT) | (x < limits.lower - OVER_LIMIT)
+            yield "limit_violated", body.joint.name, over
+    yield from _energy_faults(rollout)
 
 
-def _unsettled(found: Flight) -> Iterator[Fault]:
-    """Iterations of the steps that ended too early."""
-    if found.misses is None:
-        return
-    rounding = ROUNDING * float(np.finfo(found.misses.dtype).eps)
-    for k, name in enumerate(found.plan.iterations):
-        most = UNSETTLED if name == found.plan.integrator else SLIP
-        yield "not_converged", name, found.misses[..., k] > max(most, rounding)
-
-
-def _contact_faults(found: Flight) -> Iterator[Fault]:
+def _contact_faults(rollout: RolloutRecord) -> Iterator[Fault]:
     """Contact that is not solved, and bodies that overlap."""
-    plan, q = found.plan, columns(found.q)
-    if isinstance(plan.contact, ComplementarityContact) and found.history:
-        last, worst = np.moveaxis(found.history[-1][..., -2:], -1, 0)
-        # a miss between two samples shows where the worst so far has grown
+    step, q = rollout.step, columns(rollout.q)
+    if isinstance(step.contact, ComplementarityContact) and rollout.effect_history:
+        last, worst = np.moveaxis(rollout.effect_history[-1][..., -2:], -1, 0)
+        # a residual between two samples shows where the largest so far has grown
         grown = np.diff(worst, axis=-1, prepend=worst[..., :1]) > 0.0
-        yield "not_converged", "contact", ~(last <= MISS) | (~(worst <= MISS) & grown)
-    effects, _, contact = plan.filled(constants_over_time(found))
+        yield (
+            "not_converged",
+            "contact",
+            ~(last <= CONTACT_RESIDUAL) | (~(worst <= CONTACT_RESIDUAL) & grown),
+        )
+    effects, _, contact = step.insert_constants(constants_over_time(rollout))
     for law in (contact, *effects):
         if not isinstance(law, ComplementarityContact | PenaltyContact):
             continue
-        poses = world_poses(plan.model, joint_kinematics(plan.model, q)[0])
-        for site in find_sites(law.scene, plan.model):
-            gap = np.broadcast_to(site.find(poses).gap, found.q.shape[:-1])
-            yield "penetration", " and ".join(site.names), gap < -_depth(law, found)
+        poses = world_poses(step.model, joint_kinematics(step.model, q)[0])
+        for site in find_sites(law.scene, step.model):
+            gap = np.broadcast_to(site.find(poses).gap, rollout.q.shape[:-1])
+            yield "penetration", " and ".join(site.names), gap < -_allowed_depth(law, rollout)
 
 
-def _depth(law: ComplementarityContact | PenaltyContact, found: Flight) -> np.ndarray | float:
-    """How deep a contact may be: twice what its kind is meant to give, more in an impact.
+def _allowed_depth(
+    law: ComplementarityContact | PenaltyContact, rollout: RolloutRecord
+) -> np.ndarray | float:
+    """The overlap that a contact may have: twice its tolerance, more in an impact.
 
     A spring of stiffness k that stops a kinetic energy T gives √(2 T / k) on the way; T is the
     largest within half a swing of the robot's mass on the spring.
@@ -279,9 +286,10 @@ def _depth(law: ComplementarityContact | PenaltyContact, found: Flight) -> np.nd
         return DEPTH
     far = [np.abs(np.log(preset.stiffness / law.stiffness)) for preset in PRESETS.values()]
     meant = np.array([preset.tolerance for preset in PRESETS.values()])[np.argmin(far, axis=0)]
-    swing = np.pi * np.sqrt(float(found.plan.model.mass) / np.min(law.stiffness))
-    samples = int(np.searchsorted(found.time - found.time[0], swing, side="right"))
-    T, seen = np.array(energies(found)[0]), 1
+    swing = np.pi * np.sqrt(float(rollout.step.model.mass) / np.min(law.stiffness))
+    samples = int(np.searchsorted(rollout.time - rollout.time[0], swing, side="right"))
+    # running maximum over that window, doubling its length
+    T, seen = np.array(energies(rollout)[0]), 1
     while seen < samples:
         back = min(seen, samples - seen)
         T[..., back:] = np.maximum(T[..., back:], T[..., :-back])
@@ -289,71 +297,50 @@ def _depth(law: ComplementarityContact | PenaltyContact, found: Flight) -> np.nd
     return np.maximum(np.maximum(2.0 * meant, DEPTH), np.sqrt(2.0 * T / law.stiffness))
 
 
-def _limits(found: Flight) -> Iterator[Fault]:
-    """Joints beyond their limits."""
-    q = columns(found.q)
-    for body in found.plan.model.bodies:
-        limits = body.joint.limits
-        if body.joint.kind.nv == 1 and np.isfinite([limits.lower, limits.upper]).any():
-            (x,) = body.joint.displacement(q[body.iq])
-            x = np.broadcast_to(x, found.q.shape[:-1])
-            over = (x > limits.upper + OVER_LIMIT) | (x < limits.lower - OVER_LIMIT)
-            yield "limit_violated", body.joint.name, over
-
-
-def _gain(found: Flight) -> Iterator[Fault]:
-    """Energy that rises where no motor works: effects and contact take it or keep it in springs."""
-    plan = found.plan
-    few = len(found.time) < _FEWEST
-    if (
-        few
-        or plan.feedback
-        or not plan.model.nv
-        or any(x.any() for x in found.inputs[: plan.torque_rows])
-    ):
+def _energy_faults(rollout: RolloutRecord) -> Iterator[Fault]:
+    """Energy that rises without motors: effects and contact only dissipate or store it."""
+    step = rollout.step
+    driven = step.feedback or any(x.any() for x in rollout.inputs[: step.torque_rows])
+    if driven or len(rollout.time) < _FEWEST or not step.model.nv:
         return
-    if _hides_energy(found):
+    # energy in states of effects is unknown where it is not recorded, or from before a resume:
+    # delayed torques and bent bristles give it back
+    stateful = [x for x, n in zip(step.effects, step.state_sizes, strict=False) if n]
+    elastic = [isinstance(x, ElasticEffect) for x in stateful]
+    unrecorded = any(elastic) and not rollout.effect_history
+    if unrecorded or (rollout.time[0] > 0.0 and not all(elastic)):
         return
-    T, V = energies(found)
-    V = V + sum(springs(found))
+    T, V = energies(rollout)
+    V = V + sum(spring_energies(rollout))
     change = np.abs(V - V[..., :1])
     at_play = T + change + 1e-9 * (T + np.abs(V)) + 1e-12
-    # what is at play in the first steps from rest is next to nothing, and any error a share of it
+    # the energy at play in the first steps from rest is tiny, and any error a large share of it
     usual = np.median(at_play, axis=-1, keepdims=True)
     scale = np.maximum(np.maximum.accumulate(at_play, axis=-1), usual)
     yield "energy_gain", "", T + V - (T + V)[..., :1] > GAIN * scale
 
 
-def _hides_energy(found: Flight) -> bool:
-    """Whether memories hold energy that is not seen: springs without a record, or from before.
-
-    Torques that are under way and bristles that are bent when a rollout goes on give it back.
-    """
-    keepers = [x for x, n in zip(found.plan.effects, found.plan.kept, strict=False) if n]
-    if any(isinstance(x, Storing) for x in keepers) and not found.history:
-        return True
-    return found.time[0] > 0.0 and not all(isinstance(x, Storing) for x in keepers)
-
-
-def energies(found: Flight) -> tuple[np.ndarray, np.ndarray]:
-    """Kinetic and potential energy by batch and time, with the inertias that were used."""
-    plan, shape = found.plan, found.q.shape[:-1]
-    model = plan.with_parameters(plan.model, constants_over_time(found))
-    q, v = columns(found.q), columns(found.v)
-    found_by = kinetic_energy(model, q, v), potential_energy(model, q)
-    T, V = (np.broadcast_to(np.asarray(x, float), shape) for x in found_by)
-    return T, V
+def energies(rollout: RolloutRecord) -> tuple[np.ndarray, np.ndarray]:
+    """Kinetic and potential energy by batch and time, with the parameters of the rollout."""
+    step, shape = rollout.step, rollout.q.shape[:-1]
+    model = step.with_parameters(step.model, constants_over_time(rollout))
+    q, v = columns(rollout.q), columns(rollout.v)
+    T = np.asarray(kinetic_energy(model, q, v), float)
+    V = np.asarray(potential_energy(model, q), float)
+    return np.broadcast_to(T, shape), np.broadcast_to(V, shape)
 
 
-def springs(found: Flight) -> tuple[np.ndarray, np.ndarray]:
-    """Energy in the springs of joints, and in those of contact and stops, by batch and time."""
-    plan, shape, q = found.plan, found.q.shape[:-1], columns(found.q)
-    constants = constants_over_time(found)
-    model = plan.with_parameters(plan.model, constants)
+def spring_energies(rollout: RolloutRecord) -> tuple[np.ndarray, np.ndarray]:
+    """Energy in springs of joints, and in springs of contact and stops, by batch and time."""
+    step, shape, q = rollout.step, rollout.q.shape[:-1], columns(rollout.q)
+    constants = constants_over_time(rollout)
+    model = step.with_parameters(step.model, constants)
     joints, contact = np.zeros(shape), np.zeros(shape)
-    for k, effect in enumerate(plan.filled(constants)[0]):
-        if isinstance(effect, Storing):
-            energy = effect.stored(model, q, columns(found.history[k]) if plan.kept[k] else [])
+    for k, effect in enumerate(step.insert_constants(constants)[0]):
+        if isinstance(effect, ElasticEffect):
+            energy = effect.elastic_energy(
+                model, q, columns(rollout.effect_history[k]) if step.state_sizes[k] else []
+            )
             if isinstance(effect, PenaltyContact | PenaltyStops):
                 contact = contact + energy
             else:
@@ -361,12 +348,12 @@ def springs(found: Flight) -> tuple[np.ndarray, np.ndarray]:
     return joints, contact
 
 
-def constants_over_time(found: Flight) -> list[Any]:
-    """Parameters, gains and figures of a rollout as lists of arrays by batch and time."""
-    shapes = found.plan.shapes
+def constants_over_time(rollout: RolloutRecord) -> list[Any]:
+    """Parameters, gains and array parameters of effects, as lists of arrays by batch and time."""
+    shapes = rollout.step.shapes
     first = len(shapes.sampled) + 2
-    given = zip(found.inputs[first:], shapes.constants[2:], strict=True)
-    return [over_time(x, len(core)) for x, core in given]
+    constants = zip(rollout.inputs[first:], shapes.constants[2:], strict=True)
+    return [nested_over_time(x, len(core)) for x, core in constants]
 
 
 @dataclass(frozen=True)
@@ -405,9 +392,6 @@ class Perturbation:
         share = (np.asarray(raw, np.uint64) >> np.uint64(11)).astype(float) * 2.0**-52 - 1.0
         moves = self.scale * share.reshape(*shape, 2, robot.nv)
         model: Model = robot.model
-        return _moved(model, q, moves[..., 0, :]), v + moves[..., 1, :]
-
-
-def _moved(model: Model, q: np.ndarray, d: np.ndarray) -> np.ndarray:
-    """Configurations after displacements, by the text itself, so that no compiler matters."""
-    return stacked(integrate(model, list(q), columns(d)), d.shape[:-1])
+        # by the algorithm itself, so that no compiler matters
+        q_moved = integrate(model, list(q), columns(moves[..., 0, :]))
+        return stack_scalars(q_moved, shape), v + moves[..., 1, :]

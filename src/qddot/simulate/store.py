@@ -1,4 +1,4 @@
-"""Trajectories kept in files: NumPy archives, and MCAP for viewers of robot logs."""
+"""Trajectories in files: NumPy archives, and MCAP for viewers of robot logs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SCHEMA = {
 _FIELDS = ("time", "q", "v", "tau")
 
 
-def save_trajectory(robot: Robot, found: Rollout, file: str | Path) -> None:
+def save_trajectory(robot: Robot, rollout: Rollout, file: str | Path) -> None:
     """Write a rollout: .npz (batches too) or .mcap (one trajectory); the file appears whole."""
     target = Path(file)
     writers = {".npz": _write_npz, ".mcap": _write_mcap}
@@ -44,33 +44,33 @@ def save_trajectory(robot: Robot, found: Rollout, file: str | Path) -> None:
     if target.suffix == ".mcap":
         if importlib.util.find_spec("mcap") is None:
             raise MissingPackage("mcap", "writing MCAP files", "'qddot[log]'")
-        if found.q.ndim != 2:
-            raise InvalidArgument("rollout", found.q.shape, "MCAP takes one trajectory; use .npz")
-    fill_whole(target, lambda draft: writers[target.suffix](robot, found, draft), force=True)
+        if rollout.q.ndim != 2:
+            raise InvalidArgument("rollout", rollout.q.shape, "MCAP takes one trajectory; use .npz")
+    fill_whole(target, lambda draft: writers[target.suffix](robot, rollout, draft), force=True)
 
 
-def _facts(robot: Robot, found: Rollout) -> dict[str, str]:
-    """What the numbers are of, as text."""
+def _facts(robot: Robot, rollout: Rollout) -> dict[str, str]:
+    """Robot, step and status of a trajectory, as text."""
     return {
         "robot": robot.name,
         "digest": robot.model.digest,
         "joints": json.dumps(robot.joint_names),
-        "dt": repr(found.dt),
-        "integrator": found.integrator,
-        "status": str(found.status),
+        "dt": repr(rollout.dt),
+        "integrator": rollout.integrator,
+        "status": str(rollout.status),
     }
 
 
-def _write_npz(robot: Robot, found: Rollout, draft: Path) -> None:
-    facts: dict[str, Any] = {name: np.array(text) for name, text in _facts(robot, found).items()}
+def _write_npz(robot: Robot, rollout: Rollout, draft: Path) -> None:
+    facts: dict[str, Any] = {name: np.array(text) for name, text in _facts(robot, rollout).items()}
     facts["joints"] = np.array(robot.joint_names)
-    facts |= {name: getattr(found, name) for name in _FIELDS}
-    facts |= {"label": found.status.label, "first_bad_step": found.status.step}
+    facts |= {name: getattr(rollout, name) for name in _FIELDS}
+    facts |= {"label": rollout.status.label, "first_bad_step": rollout.status.step}
     np.savez_compressed(draft, **facts)
 
 
 def load_trajectory(file: str | Path) -> dict[str, np.ndarray]:
-    """What `save_trajectory` put into an .npz file, by name."""
+    """The arrays of an .npz file of `save_trajectory`, by name."""
     try:
         with np.load(file, allow_pickle=False) as archive:
             found = dict(archive)
@@ -81,7 +81,7 @@ def load_trajectory(file: str | Path) -> dict[str, np.ndarray]:
     return found
 
 
-def _write_mcap(robot: Robot, found: Rollout, draft: Path) -> None:
+def _write_mcap(robot: Robot, rollout: Rollout, draft: Path) -> None:
     from mcap.writer import Writer
 
     writer = Writer(str(draft))
@@ -90,18 +90,17 @@ def _write_mcap(robot: Robot, found: Rollout, draft: Path) -> None:
         name="qddot.State", encoding="jsonschema", data=json.dumps(_SCHEMA).encode()
     )
     channel = writer.register_channel(topic="/state", message_encoding="json", schema_id=schema)
-    writer.add_metadata("qddot", _facts(robot, found))
-    last = len(found.tau) - 1
-    for k, t in enumerate(found.time):
-        tau = found.tau[min(k, last)] if last >= 0 else np.zeros(robot.nv)
-        rows = {"q": found.q[k], "v": found.v[k], "tau": tau}
-        message = {"time": float(t), **{name: _plain(x) for name, x in rows.items()}}
+    writer.add_metadata("qddot", _facts(robot, rollout))
+    last = len(rollout.tau) - 1
+    for k, t in enumerate(rollout.time):
+        tau = rollout.tau[min(k, last)] if last >= 0 else np.zeros(robot.nv)
+        rows = {"q": rollout.q[k], "v": rollout.v[k], "tau": tau}
+        # JSON has no NaN and no infinity
+        plain = {
+            name: [y if math.isfinite(y) else None for y in x.tolist()] for name, x in rows.items()
+        }
+        message = {"time": float(t), **plain}
         stamp = round(float(t) * 1e9)
         data = json.dumps(message).encode()
         writer.add_message(channel, log_time=stamp, publish_time=stamp, data=data)
     writer.finish()
-
-
-def _plain(x: np.ndarray) -> list[float | None]:
-    """Numbers for JSON, which has no word for those that are not finite."""
-    return [y if math.isfinite(y) else None for y in x.tolist()]

@@ -17,8 +17,8 @@ from qddot.algorithms.recursion import Vector, zeros
 from qddot.model.model import Model
 from qddot.simulate.implicit import ITERATIONS, step_matrix
 from qddot.simulate.motion import (
-    Loaded,
-    Solved,
+    ImplicitPlant,
+    SolvedState,
     advance,
     align,
     share_of_speed,
@@ -34,24 +34,27 @@ __all__ = ["variational_step"]
 _NEAR_ZERO = 1e-6
 
 
-def variational_step(plant: Loaded, q: Vector, w: Vector, dt: Scalar) -> Solved:
-    """Configuration and chart velocities after a time dt, and how far they are from settled.
+def variational_step(plant: ImplicitPlant, q: Vector, w: Vector, dt: Scalar) -> SolvedState:
+    """Configuration and chart velocities after a time dt, and the residual of the iteration.
 
     Effects of the plant act at an explicit guess of the midpoint.
     """
     model, reach = plant.model, dt * 0.5
+    # explicit guess of the displacement u, with the loads at the midpoint
     v, x = unalign(model, q, w), plant.rate(q, w, 0.0)
     start = align(model, q, momentum(model, q, v))
     u = [dt * (a + reach * b) for a, b in zip(w, x, strict=True)]
     q_mid = _halfway(model, q, u)
-    tau, pushes = plant.loads(q_mid, unalign(model, q_mid, [d / dt for d in u]), 0.5)
+    tau, forces = plant.loads(q_mid, unalign(model, q_mid, [d / dt for d in u]), 0.5)
     factor = factorise_unsymmetric(step_matrix(model, q, w, x, reach))
+    # Newton's method for u: the momentum at the start is that of the state
     for _ in range(ITERATIONS):
-        left, _ = _ends(model, q, u, dt, tau, pushes)
-        lack = unalign(model, q, [a - b for a, b in zip(start, left, strict=True)])
-        change = solve_unsymmetric(factor, lack)
+        left, _ = _ends(model, q, u, dt, tau, forces)
+        residual = unalign(model, q, [a - b for a, b in zip(start, left, strict=True)])
+        change = solve_unsymmetric(factor, residual)
         u = [a + b * dt for a, b in zip(u, change, strict=True)]
-    _, right = _ends(model, q, u, dt, tau, pushes)
+    # velocity from the momentum at the end
+    _, right = _ends(model, q, u, dt, tau, forces)
     q1 = advance(model, q, u)
     v1 = solve(factorise(mass_matrix(model, q1)), unalign(model, q1, right))
     return q1, align(model, q1, v1), share_of_speed(change, [d / dt for d in u])
@@ -62,7 +65,7 @@ def _halfway(model: Model, q: Vector, u: Vector) -> list[Scalar]:
 
 
 def _ends(
-    model: Model, q: Vector, u: Vector, dt: Scalar, tau: Vector, pushes: list[Force]
+    model: Model, q: Vector, u: Vector, dt: Scalar, tau: Vector, forces: list[Force]
 ) -> tuple[list[Scalar], list[Scalar]]:
     """Momenta of the charts at both ends of a step: the discrete Legendre transforms.
 
@@ -70,47 +73,44 @@ def _ends(
     u, P becomes P ± ½ u × P + c u × (u × P) and F becomes F ± k u × F, k = tan(θ/4)/θ at an angle
     θ: the transposed derivatives of u and of the midpoint by the two ends.
     """
-    P, F = _midpoint(model, q, u, dt, tau, pushes)
+    # P ∓ ½ Δt F, and the turn of the charts
+    P, F = _midpoint(model, q, u, dt, tau, forces)
     left, right = ([p + f * h for p, f in zip(P, F, strict=True)] for h in (-0.5 * dt, 0.5 * dt))
     for part in turning_parts(model):
         turn, p, f = Vec3(*u[part]), Vec3(*P[part]), Vec3(*F[part]) * dt
         angle2 = turn.dot(turn)
         once = turn.cross(p)
-        even = turn.cross(once) * cot_remainder(angle2) - turn.cross(f) * (0.5 * _quarter(angle2))
+        twist = turn.cross(f) * (0.5 * _quarter_tangent_ratio(angle2))
+        even = turn.cross(once) * cot_remainder(angle2) - twist
         left[part] = list(Vec3(*left[part]) + once * 0.5 + even)
         right[part] = list(Vec3(*right[part]) - once * 0.5 + even)
     return left, right
 
 
 def _midpoint(
-    model: Model, q: Vector, u: Vector, dt: Scalar, tau: Vector, pushes: list[Force]
+    model: Model, q: Vector, u: Vector, dt: Scalar, tau: Vector, forces: list[Force]
 ) -> tuple[list[Scalar], list[Scalar]]:
     """Momentum P of the charts at the midpoint, and F = ∂L/∂q with the loads added."""
     q_mid, w = _halfway(model, q, u), [d / dt for d in u]
     v = unalign(model, q_mid, w)
     p = momentum(model, q_mid, v)
-    weight = newton_euler(model, q_mid, zeros(model.nv), zeros(model.nv), pushes)
+    weight = newton_euler(model, q_mid, zeros(model.nv), zeros(model.nv), forces)
     inner = coriolis_transpose_product(model, q_mid, v)
     rate = [c - g + t for c, g, t in zip(inner, weight, tau, strict=True)]
-    P, F = align(model, q_mid, p), _rate_in_charts(model, q_mid, v, p, rate)
-    # what is left of the rate of P without the gyroscopic torque P × ω is the derivative
+    P, F = align(model, q_mid, p), list(rate)
+    # charts only turn, so momenta change with them as velocities do
+    for body in model.independent:
+        kind = body.joint.kind
+        parts = zip(kind.angular, v[body.iv], p[body.iv], strict=True)
+        turned = [a if angular else b for angular, a, b in parts]
+        F[body.iv] = kind.chart.rate(q_mid[body.iq], turned, rate[body.iv])
+    # the derivative is the rate of P without the gyroscopic torque P × ω
     for part in turning_parts(model):
         F[part] = list(Vec3(*F[part]) + Vec3(*w[part]).cross(Vec3(*P[part])))
     return P, F
 
 
-def _rate_in_charts(model: Model, q: Vector, v: Vector, p: Vector, rate: Vector) -> list[Scalar]:
-    """Rates of the momenta of the charts: charts only turn, so momenta move as velocities do."""
-    result = list(rate)
-    for body in model.independent:
-        kind = body.joint.kind
-        parts = zip(kind.angular, v[body.iv], p[body.iv], strict=True)
-        carried = [a if angular else b for angular, a, b in parts]
-        result[body.iv] = kind.chart.rate(q[body.iq], carried, rate[body.iv])
-    return result
-
-
-def _quarter(x2: Scalar) -> Scalar:
+def _quarter_tangent_ratio(x2: Scalar) -> Scalar:
     """tan(x/4) / x of x²."""
     near = less(x2, _NEAR_ZERO)
     x = sqrt(where(near, 1.0 + 0.0 * x2, x2))

@@ -25,21 +25,18 @@ def _library_of(x: Scalar) -> Any:
     """The library that computes with numbers of this type."""
     kind = type(x)
     if kind not in _libraries:
-        _libraries[kind] = _find_library(kind)
+        if issubclass(kind, np.ndarray | np.generic):
+            _libraries[kind] = np
+        elif issubclass(kind, complex):
+            _libraries[kind] = cmath
+        elif issubclass(kind, float | int):
+            _libraries[kind] = math
+        else:
+            module = importlib.import_module(kind.__module__)
+            # the module of the type, or the package it belongs to
+            package = importlib.import_module(kind.__module__.split(".")[0])
+            _libraries[kind] = module if hasattr(module, "sin") else package
     return _libraries[kind]
-
-
-def _find_library(kind: type) -> Any:
-    if issubclass(kind, np.ndarray | np.generic):
-        return np
-    if issubclass(kind, complex):
-        return cmath
-    if issubclass(kind, float | int):
-        return math
-    module = importlib.import_module(kind.__module__)
-    # the module of the type, or the package it belongs to
-    package = importlib.import_module(kind.__module__.split(".")[0])
-    return module if hasattr(module, "sin") else package
 
 
 def _not_a_number(x: Scalar) -> Scalar:

@@ -56,8 +56,8 @@ def as_motion(given: Any, robot: Robot | None = None) -> Motion:
         fields = {name: given.get(name) for name in ("time", "q", "v", "tau")}
     elif hasattr(given, "q") and hasattr(given, "time"):
         fields = {name: getattr(given, name, None) for name in ("time", "q", "v", "tau")}
-        if robot is None and getattr(given, "plan", None) is not None:
-            robot = Robot(given.plan.model)
+        if robot is None and getattr(given, "step", None) is not None:
+            robot = Robot(given.step.model)
     else:
         q = np.asarray(given, dtype=float)
         fields = {"time": np.arange(q.shape[-2] if q.ndim > 1 else 1) * 0.02, "q": q}

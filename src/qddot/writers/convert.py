@@ -12,9 +12,10 @@ from qddot.errors import CannotWrite, InvalidArgument, QddotError
 from qddot.files import check_target, draft_beside, publish
 from qddot.loaders import load_model
 from qddot.loaders.description import Base, Couplings, suppress_warnings, to_model
+from qddot.loaders.formats import FormatName, detect_format, format_to_write
 from qddot.writers.certificate import ConversionCertificate, OnStep, certify_conversion
 from qddot.writers.conversion_losses import ConversionLoss, conversion_loss
-from qddot.writers.format_limits import FileFormat, restrict_to_format
+from qddot.writers.format_limits import restrict_to_format
 from qddot.writers.mjcf import mjcf_text
 from qddot.writers.model_checks import BOUND, ModelCheck
 from qddot.writers.motion_checks import DynamicsDifference, dynamics_difference
@@ -23,7 +24,6 @@ from qddot.writers.urdf import urdf_text
 
 __all__ = ["Conversion", "convert"]
 
-_FORMATS: dict[str, FileFormat] = {".urdf": "urdf", ".xml": "mjcf", ".mjcf": "mjcf"}
 _WRITERS = {"urdf": urdf_text, "mjcf": mjcf_text}
 _CONVERTED = ("compiler", "option", "size", "visual", "statistic", "default", "asset", "worldbody",
               "equality", "keyframe", "include")  # fmt: skip
@@ -42,7 +42,7 @@ class Conversion:
 
     source: str
     target: Path
-    format: FileFormat
+    format: FormatName
     written: bool
     certificate: ConversionCertificate
     losses: tuple[ConversionLoss, ...]
@@ -77,10 +77,7 @@ def convert(
     """
     # check the arguments
     file = check_target(target, force)
-    form = _FORMATS.get(file.suffix.lower())
-    if form is None:
-        accepted = "its end says the format: .urdf for URDF, .xml or .mjcf for MJCF"
-        raise InvalidArgument("target", file.name, accepted)
+    form = format_to_write(file).name
     if states < 1:
         raise InvalidArgument("states", states, "at least one is needed")
     robot = open_source(source, base=base, couplings=couplings, shapes=shapes, trust=trust)
@@ -140,7 +137,7 @@ def _check_in_mujoco(draft: Path, mass: float) -> ModelCheck:
     return ModelCheck("MuJoCo", claim, measured=off, bound=BOUND, passed=off <= BOUND)
 
 
-def _source_losses(robot: ConversionSource, form: FileFormat) -> Iterator[ConversionLoss]:
+def _source_losses(robot: ConversionSource, form: FormatName) -> Iterator[ConversionLoss]:
     """Losses on the side of the source: defects, properties that are not read, other elements."""
     defects = [f.subject for f in robot.model.health if f.kind == "inertia" and form == "urdf"]
     message = "impossible in the source, written as it is"
@@ -158,10 +155,11 @@ def _source_losses(robot: ConversionSource, form: FileFormat) -> Iterator[Conver
         yield from conversion_loss("shapes", False, "a robot in memory has none", [name])
         return
     # elements that are neither bodies, joints, shapes nor constraints, counted
-    if root.tag == "robot":
+    source = detect_format(root).name
+    if source == "urdf":
         counts = Counter(f"<{x.tag}>" for x in root.all("transmission", "gazebo"))
     else:
-        others = [x for x in root.children if x.tag not in _CONVERTED and root.tag == "mujoco"]
+        others = [x for x in root.children if source == "mjcf" and x.tag not in _CONVERTED]
         counts = Counter(f"<{x.tag}> <{y.tag}>" for x in others for y in x.children)
     items = [f"{n} {element}" for element, n in counts.items()]
     yield from conversion_loss("not carried over", False, "of the source", items)

@@ -6,19 +6,19 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from qddot.errors import count_text
 from qddot.loaders.description import Description
+from qddot.loaders.formats import FormatName
 from qddot.model.joints import Joint
 from qddot.model.links import Link
 from qddot.model.model import STANDARD_GRAVITY
 from qddot.writers.conversion_losses import ConversionLoss, conversion_loss
 from qddot.writers.mujoco_inertias import make_inertias_valid
 
-__all__ = ["POLYNOMIAL_TERMS", "FileFormat", "restrict_to_format"]
+__all__ = ["POLYNOMIAL_TERMS", "restrict_to_format"]
 
-FileFormat = Literal["urdf", "mjcf"]
 POLYNOMIAL_TERMS = 5
 """Coefficients of a coupling in MJCF."""
 _LOOP_EQUATIONS = {"spherical": 3, "weld": 6}
@@ -72,7 +72,7 @@ def _moves_in_body_axes(joint: Joint) -> bool:
     return kind.floats or (kind.nv > 1 and kind.quaternion is None and not kind.chain)
 
 
-_JOINT_LIMITS: dict[FileFormat, tuple[_JointLimit, ...]] = {
+_JOINT_LIMITS: dict[FormatName, tuple[_JointLimit, ...]] = {
     "urdf": (
         _JointLimit(
             "armature", True, "URDF has no reflected inertia: M lacks it",
@@ -141,7 +141,7 @@ _JOINT_LIMITS: dict[FileFormat, tuple[_JointLimit, ...]] = {
 
 
 def restrict_to_format(
-    robot: Description, form: FileFormat
+    robot: Description, form: FormatName
 ) -> tuple[Description, list[ConversionLoss]]:
     """The robot restricted to the properties that a format can express, and its losses by that."""
     losses: list[ConversionLoss] = []
@@ -170,7 +170,7 @@ def _restrict_to_urdf(robot: Description) -> tuple[Description, list[ConversionL
         vector = f"({', '.join(f'{x:g}' for x in robot.gravity)}) m/s²"
         message = "URDF has none: readers take (0, 0, -9.81)"
         losses += conversion_loss("gravity", True, message, [vector])
-    # a frame on a link is told by that link
+    # a frame on a link is written by that link
     home = {f.name: f.link or "world" for f in robot.frames}
     loops = []
     for x in robot.loops:

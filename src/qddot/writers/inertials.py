@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from qddot.loaders.formats import FORMATS
+from qddot.loaders.urdf_document import read_urdf_document
 from qddot.loaders.xml import Element
 from qddot.spatial.algebra import Inertia, Mat3, Vec3, rotation_from_quaternion
 from qddot.spatial.manifold import quaternion_from_rotation
@@ -26,7 +27,7 @@ _ROUNDING = 1e-15
 def links_of_file(root: Element) -> dict[str, Element]:
     """The links of a URDF, or the bodies of an MJCF file, by name."""
     if root.tag == FORMATS["urdf"].root:
-        return {x.get("name"): x for x in root.all("link")}
+        return read_urdf_document(root).links_by_name
     found: dict[str, Element] = {}
     stack = list(root.children)
     while stack:

@@ -138,7 +138,28 @@ def _add_contents(draft: _Draft, node: Node, link: str | None) -> None:
         X = draft.free_poses.get(last.name, _IDENTITY) if free else below.placement
         body = add_element(node, "body", name=last.name, **_pose_attributes(X))
         joints = [x.joint for x in row if x.joint.kind.nv]
-        _add_inertial(draft, body, last, moving=bool(joints))
+        # add the <inertial> of a link; a moving body has at least the inertia that MuJoCo needs
+        moving = bool(joints)
+        inertia, least = last.inertia, LEAST if moving else 0.0
+        if not any(inertia):
+            if moving and not _has_fixed_inertia(draft, last):
+                draft.light.append(f"link {last.name!r}")
+                texts = {"mass": format_number(least), "diaginertia": format_numbers([least] * 3)}
+                add_element(body, "inertial", pos="0 0 0", **texts)
+        else:
+            moments, axes = principal_moments(inertia)
+            if moving and min(moments) < least:
+                draft.light.append(f"link {last.name!r} (its tensor)")
+            # rounded before they are capped: MuJoCo compares them to the last digit
+            near = round_noise(moments, max(map(abs, inertia.I)))
+            add_element(
+                body,
+                "inertial",
+                pos=format_numbers(round_noise(inertia.com)),
+                quat=quaternion_text(axes),
+                mass=format_number(max(inertia.mass, least)),
+                diaginertia=format_numbers(cap_moments(near, least)),
+            )
         for joint in joints:
             _add_joint(body, joint)
         draft.joints += joints
@@ -162,29 +183,6 @@ def _links_of_body(draft: _Draft, link: Link) -> list[Link]:
     while any(x.name != f"{row[-1].name}/{x.joint.name}" for x in row[:-1]):
         row.pop()
     return row
-
-
-def _add_inertial(draft: _Draft, body: Node, link: Link, moving: bool) -> None:
-    """Add the <inertial> of a link; a moving body has at least the inertia that MuJoCo needs."""
-    inertia, least = link.inertia, LEAST if moving else 0.0
-    if not any(inertia):
-        if moving and not _has_fixed_inertia(draft, link):
-            draft.light.append(f"link {link.name!r}")
-            texts = {"mass": format_number(least), "diaginertia": format_numbers([least] * 3)}
-            add_element(body, "inertial", pos="0 0 0", **texts)
-        return
-    moments, axes = principal_moments(inertia)
-    if moving and min(moments) < least:
-        draft.light.append(f"link {link.name!r} (its tensor)")
-    # rounded before they are capped: MuJoCo compares them to the last digit
-    near = round_noise(moments, max(map(abs, inertia.I)))
-    add_element(
-        body, "inertial",
-        pos=format_numbers(round_noise(inertia.com)),
-        quat=quaternion_text(axes),
-        mass=format_number(max(inertia.mass, least)),
-        diaginertia=format_numbers(cap_moments(near, least)),
-    )  # fmt: skip
 
 
 def _has_fixed_inertia(draft: _Draft, link: Link) -> bool:

@@ -30,7 +30,7 @@ from qddot.errors import (
 from qddot.files import check_target, draft_beside, publish
 from qddot.loaders import describe, load_model, locate_source
 from qddot.loaders.description import Base, resolve_description, suppress_warnings, to_model
-from qddot.loaders.formats import uses_xacro
+from qddot.loaders.formats import FORMATS, detect_format, uses_xacro
 from qddot.loaders.xml import Element, parse_xml, read_file
 from qddot.model.friction_models import FrictionFormat, FrictionModel, friction_of, translate
 from qddot.model.links import Link, inertia_defect
@@ -161,8 +161,10 @@ def _open_file(path: Path, parameters: Robot | ArrayLike) -> _DescriptionFile:
     if path.suffix == ".xacro" or uses_xacro(root):
         accepted = "is xacro, which computes its numbers; expand it and patch what comes out"
         raise Unsupported("file", path.name, accepted)
-    if root.tag not in ("robot", "mujoco"):
-        raise Unsupported("file", path.name, "URDF and MJCF files can be patched")
+    form = detect_format(root)
+    if not form.patched or root.tag != form.root:
+        titles = " and ".join(row.title for row in FORMATS.values() if row.patched)
+        raise Unsupported("file", path.name, f"{titles} files can be patched")
     declared = re.match(rb"<\?xml[^>]*encoding=[\"']([\w.-]+)", content.lstrip(b"\xef\xbb\xbf"))
     encoding = declared[1].decode() if declared else "utf-8"
     description = describe(path)
@@ -196,7 +198,7 @@ def _open_file(path: Path, parameters: Robot | ArrayLike) -> _DescriptionFile:
         links.setdefault(body, []).append(_LinkOnBody(link, X))
     return _DescriptionFile(
         path=path,
-        form="urdf" if root.tag == "robot" else "mjcf",
+        form="urdf" if form.name == "urdf" else "mjcf",
         text=content.decode(encoding),
         encoding=encoding,
         elements=links_of_file(root),

@@ -18,7 +18,7 @@ from qddot.loaders.shapes import Shape
 from qddot.model.assembly import chain_links, fixed_joint
 from qddot.model.joints import JOINTS, Joint
 from qddot.model.links import Link
-from qddot.spatial.algebra import Inertia, Mat3, Transform, Vec3
+from qddot.spatial.algebra import Mat3, Transform, Vec3
 from qddot.writers.conversion_losses import ConversionLoss, conversion_loss
 from qddot.writers.joint_chains import helical_parts
 from qddot.writers.xml_text import (
@@ -78,7 +78,17 @@ def urdf_text(
                 name = unique_name(name.replace(" (fixed)", "_fixed"), taken)
             _add_joint(root, name, link, name in coupled)
         element = add_element(root, "link", name=link.name)
-        _add_inertial(element, link.inertia)
+        # add the <inertial> of a link, in the axes of the link
+        if any(link.inertia):
+            inertial, c = add_element(element, "inertial"), link.inertia.com
+            add_element(inertial, "origin", xyz=format_numbers(round_noise(c)), rpy="0 0 0")
+            add_element(inertial, "mass", value=format_number(link.inertia.mass))
+            tensor, scale = link.inertia.tensor_at_com, max(map(abs, link.inertia.I))
+            entries = ("xx", "xy", "xz", "yy", "yz", "zz")
+            texts = {
+                f"i{k}": format_numbers(round_noise([getattr(tensor, k)], scale)) for k in entries
+            }
+            add_element(inertial, "inertia", **texts)
         for shape in shapes_of_link.pop(link.name, []):
             _add_shape(element, shape, folder)
     # remarks; shapes that remain are on links that the file does not have
@@ -144,19 +154,6 @@ def _add_origin(
     turn = None if Mat3.identity() == X.R else format_values(rpy_of(X.R))
     if turn is not None or X.p != Vec3.zero():
         add_element(element, "origin", xyz=format_values(X.p), rpy=turn or "0 0 0")
-
-
-def _add_inertial(element: Node, inertia: Inertia) -> None:
-    """Add the <inertial> of a link, in the axes of the link."""
-    if not any(inertia):
-        return
-    inertial, c = add_element(element, "inertial"), inertia.com
-    add_element(inertial, "origin", xyz=format_numbers(round_noise(c)), rpy="0 0 0")
-    add_element(inertial, "mass", value=format_number(inertia.mass))
-    tensor, scale = inertia.tensor_at_com, max(map(abs, inertia.I))
-    entries = ("xx", "xy", "xz", "yy", "yz", "zz")
-    texts = {f"i{k}": format_numbers(round_noise([getattr(tensor, k)], scale)) for k in entries}
-    add_element(inertial, "inertia", **texts)
 
 
 def _add_joint(robot: Node, name: str, link: Link, coupled: bool) -> None:

@@ -130,7 +130,12 @@ def mark_redundant(robot: Robot, constraints: Constraints = None) -> tuple[Loop 
         f"constraints of {robot.name!r} are redundant: {'; '.join(rows)}. Their multipliers are "
         f"taken as zero. Independent rows: {kept or 'none'}"
     )
-    warnings.warn(message, stacklevel=_depth_in_package())
+    # the stack level of the first caller outside this package
+    depth, frame = 0, sys._getframe()
+    # methods of a robot are executed text, which belongs to no module
+    while frame.f_back and frame.f_globals.get("__name__", "qddot.").startswith("qddot."):
+        depth, frame = depth + 1, frame.f_back
+    warnings.warn(message, stacklevel=depth + 1)
     return tuple(
         dataclasses.replace(
             c,
@@ -164,15 +169,6 @@ def _closed_jacobians(robot: Robot, given: Sequence[Loop | Contact]) -> np.ndarr
     with np.errstate(all="ignore"):
         J = robot.constraint_jacobian(q, constraints=given)
     return np.nan_to_num(J, nan=0.0, posinf=0.0, neginf=0.0)
-
-
-def _depth_in_package() -> int:
-    """The stack level of the first caller outside this package."""
-    depth, frame = 0, sys._getframe(1)
-    # methods of a robot are executed text, which belongs to no module
-    while frame.f_back and frame.f_globals.get("__name__", "qddot.").startswith("qddot."):
-        depth, frame = depth + 1, frame.f_back
-    return depth + 1
 
 
 def with_loops(robot: Robot, loops: Iterable[Loop]) -> Robot:

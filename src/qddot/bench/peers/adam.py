@@ -7,7 +7,6 @@ an arm on the ground.
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,24 @@ def contenders(job: Job) -> list[Contender]:
     import jax
 
     jax.config.update("jax_enable_x64", True)
-    batch = jax.jit(jax.vmap(_of_one_state(job, file)))
+    # the joint part of adam's function, with the base at rest at the origin
+    import jax.numpy as jnp
+    from adam.jax import KinDynComputations
+
+    gravity = np.array([*(float(x) for x in job.robot.model.gravity), 0.0, 0.0, 0.0])
+    robot = KinDynComputations(
+        bare_urdf(file), list(job.robot.joint_names), gravity=jnp.asarray(gravity)
+    )
+    base, still = jnp.eye(4), jnp.zeros(6)
+    batch = jax.jit(
+        jax.vmap(
+            {
+                "mass_matrix": lambda q: robot.mass_matrix(base, q)[6:, 6:],
+                "bias": lambda q, v: robot.bias_force(base, q, still, v)[6:],
+                "gravity": lambda q: robot.gravity_term(base, q)[6:],
+            }[job.function]
+        )
+    )
     arrays = [jax.numpy.asarray(x) for x in job.inputs.values()]
     run = partial(_wait_for, batch, arrays)
     values = lambda: (np.asarray(run())[:CHECKED],)  # noqa: E731
@@ -39,20 +55,3 @@ def contenders(job: Job) -> list[Contender]:
 
 def _wait_for(call: Any, arrays: list[Any]) -> Any:
     return call(*arrays).block_until_ready()
-
-
-def _of_one_state(job: Job, file: Path) -> Any:
-    """The joint part of adam's function, with the base at rest at the origin."""
-    import jax.numpy as jnp
-    from adam.jax import KinDynComputations
-
-    gravity = np.array([*(float(x) for x in job.robot.model.gravity), 0.0, 0.0, 0.0])
-    robot = KinDynComputations(
-        bare_urdf(file), list(job.robot.joint_names), gravity=jnp.asarray(gravity)
-    )
-    base, still = jnp.eye(4), jnp.zeros(6)
-    return {
-        "mass_matrix": lambda q: robot.mass_matrix(base, q)[6:, 6:],
-        "bias": lambda q, v: robot.bias_force(base, q, still, v)[6:],
-        "gravity": lambda q: robot.gravity_term(base, q)[6:],
-    }[job.function]

@@ -64,7 +64,12 @@ def contenders(job: Job) -> list[Contender]:
         "tau": lambda x: adapter.to_tau(q, x),
     }
     columns = [moved[name](x) for name, x in inputs.items()]
-    call = _call_table(job.function, model, data)
+    call = {
+        "inverse_dynamics": _inverse_dynamics,
+        "bias": _bias_call,
+        "forward_dynamics": _forward_dynamics,
+        "mass_matrix": _mass_matrix,
+    }[job.function](model, data)
 
     def values() -> tuple[np.ndarray, ...]:
         few = zip(*(c[:CHECKED] for c in columns), strict=True)
@@ -80,15 +85,6 @@ def contenders(job: Job) -> list[Contender]:
         return (adapter.from_tau(at[0], x),)
 
     return [Contender("MuJoCo", _CALLS[job.function], *loop_over_states(call, *columns), values)]
-
-
-def _call_table(function: str, m: Any, d: Any) -> Callable[..., np.ndarray]:
-    return {
-        "inverse_dynamics": _inverse_dynamics,
-        "bias": _bias_call,
-        "forward_dynamics": _forward_dynamics,
-        "mass_matrix": _mass_matrix,
-    }[function](m, d)
 
 
 def _inverse_dynamics(m: Any, d: Any) -> Callable[..., np.ndarray]:

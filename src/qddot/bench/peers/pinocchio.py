@@ -80,15 +80,35 @@ def contenders(job: Job) -> list[Contender]:
         frame = model.getFrameId(job.options["frame"])
         columns += [[frame] * len(columns[0]), [pin.LOCAL_WORLD_ALIGNED] * len(columns[0])]
     if "constraints" in job.options:
-        contact = _contact_arguments(model, data, job.options["constraints"][0].frame)
+        # a point contact as Pinocchio wants it: models, data, settings of its solver
+        import pinocchio as pin
+
+        at = model.frames[model.getFrameId(job.options["constraints"][0].frame)]
+        kind, axes = pin.ContactType.CONTACT_3D, pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
+        constraint = pin.RigidConstraintModel(kind, model, at.parentJoint, at.placement, axes)
+        models, datas = pin.StdVec_RigidConstraintModel(), pin.StdVec_RigidConstraintData()
+        models.append(constraint)
+        datas.append(constraint.createData())
+        pin.initConstraintDynamics(model, data, models, datas)
+        contact = models, datas, pin.ProximalSettings(1e-12, 0.0, 1)
         columns += [[x] * len(columns[0]) for x in contact]
     if "prescribed" in job.options:
-        columns.append([_prescribed_velocities(job, order)] * len(columns[0]))
+        # which of Pinocchio's velocities belong to the joints that are prescribed
+        held = np.zeros(job.robot.nv, bool)
+        for joint in job.options["prescribed"]:
+            held[order.velocities[job.robot.model.body_of_joint(joint).iv]] = True
+        columns.append([held] * len(columns[0]))
     ours = _IN_OUR_ORDER.get(job.function, _reorder_vector)
 
     def values() -> tuple[np.ndarray, ...]:
         few = zip(*(c[:CHECKED] for c in columns), strict=True)
-        return stack_states([ours(order, _copy_result(call(*x))) for x in few])
+        found = []
+        for x in few:
+            # copied, as the next call overwrites it
+            value = call(*x)
+            copy = tuple(y.copy() for y in value) if isinstance(value, tuple) else value.copy()
+            found.append(ours(order, copy))
+        return stack_states(found)
 
     single = Contender("Pinocchio", f"pin.{name}", *loop_over_states(call, *columns), values)
     batch = _batch_call(job, model, order) if job.function in _BATCHES else None
@@ -121,33 +141,11 @@ def _batch_call(job: Job, model: Any, order: _Order) -> Contender | None:
     return Contender("Pinocchio", f"pin.{name}, 1 thread", states, run, values)
 
 
-def _contact_arguments(model: Any, data: Any, frame: str) -> tuple[Any, ...]:
-    """A point contact as Pinocchio wants it: models, data, settings of its solver."""
-    import pinocchio as pin
-
-    at = model.frames[model.getFrameId(frame)]
-    kind, axes = pin.ContactType.CONTACT_3D, pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
-    contact = pin.RigidConstraintModel(kind, model, at.parentJoint, at.placement, axes)
-    models, datas = pin.StdVec_RigidConstraintModel(), pin.StdVec_RigidConstraintData()
-    models.append(contact)
-    datas.append(contact.createData())
-    pin.initConstraintDynamics(model, data, models, datas)
-    return models, datas, pin.ProximalSettings(1e-12, 0.0, 1)
-
-
 def _constrained_dynamics(model: Any, data: Any, *given: Any) -> tuple[np.ndarray, ...]:
     """Accelerations and the force of the contact."""
     import pinocchio as pin
 
     return pin.constraintDynamics(model, data, *given), data.lambda_c
-
-
-def _prescribed_velocities(job: Job, order: _Order) -> np.ndarray:
-    """Which of Pinocchio's velocities belong to the joints that are prescribed."""
-    held = np.zeros(job.robot.nv, bool)
-    for name in job.options["prescribed"]:
-        held[order.velocities[job.robot.model.body_of_joint(name).iv]] = True
-    return held
 
 
 def _hybrid_dynamics(
@@ -193,11 +191,6 @@ def _reorder_input(order: _Order, name: str, x: np.ndarray) -> np.ndarray:
     moved = np.empty_like(x)
     moved[:, order.velocities] = x
     return moved
-
-
-def _copy_result(value: Any) -> Any:
-    """A result that the next call does not overwrite."""
-    return tuple(x.copy() for x in value) if isinstance(value, tuple) else value.copy()
 
 
 def _reorder_vector(order: _Order, x: np.ndarray) -> np.ndarray:

@@ -244,12 +244,14 @@ def block_groups_ir(
     start: Sequence[str],
     body: Sequence[str],
     prefetch: Prefetch | None = None,
+    internal: bool = False,
 ) -> str:
     """The function (args, dimensions, steps, data) that counts through a batch, group by group.
 
     `setup` comes before all states and `start` before each group; `body` begins at the label
-    each_in and leaves to next_group.
+    each_in and leaves to next_group. An internal function is called in its module only.
     """
+    linkage = "internal " if internal else ""
     v = frame.vector
     allocate, release = _frame_memory(v, group * frame.vector_count)
     stage, unstage = _staging_area(outputs, group * v.lanes)
@@ -257,7 +259,7 @@ def block_groups_ir(
     lines = [
         _NO_MEMORY,
         *(_kernel_ir(frame, pieces, rows, each) for each in dict.fromkeys((None, prefetch))),
-        f"define void @{name}(ptr %args, ptr %dims, ptr %steps, ptr %data) {{",
+        f"define {linkage}void @{name}(ptr %args, ptr %dims, ptr %steps, ptr %data) {{",
         "entry:",
         "  %n = load i64, ptr %dims",
         "  %last = sub i64 %n, 1",

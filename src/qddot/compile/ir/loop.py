@@ -20,6 +20,7 @@ def loop_ir(
     workspace: int,
     pieces: int,
     name: str,
+    internal: bool = False,
 ) -> str:
     """The function (args, dimensions, steps, data) around @kernel, which writes the outputs."""
     frame = BlockFrame(sum(math.prod(s) for s in inputs), 0, workspace, v)
@@ -49,5 +50,14 @@ def loop_ir(
         *prefetch.detect_far_batch(),
     ]
     return block_groups_ir(
-        name, frame, group, pieces, written, setup, prefetch.locate_next_group(), body, prefetch
+        name,
+        frame,
+        group,
+        pieces,
+        written,
+        setup,
+        prefetch.locate_next_group(),
+        body,
+        prefetch,
+        internal,
     )

@@ -10,9 +10,10 @@ import numpy as np
 from numpy import ndarray
 
 from qddot.compile.runtime.chunks import CHUNK, run_batch
+from qddot.compile.runtime.recycle import LARGE
 from qddot.compile.runtime.results import refuse_shared_results
-from qddot.compile.runtime.threads import broadcast_batch, leading_axes
-from qddot.memory import SMALL, require_batch
+from qddot.compile.runtime.threads import broadcast_batch, leading_axes, run_whole
+from qddot.memory import require_batch
 
 __all__ = ["guard_memory"]
 
@@ -24,11 +25,11 @@ def guard_memory(
 ) -> Callable[..., Any]:
     """The gufunc, with batches refused before their results are made if those do not fit in memory.
 
-    A batch that takes long, at `cost` operations a state, runs in chunks. Arrays so small that all
-    combinations of their states fit and are quick are not looked at further.
+    A batch that takes long, at `cost` operations a state, runs in chunks. Arrays so small that the
+    results of all combinations of their states are, and are quick, are not looked at further.
     """
     cores, numbers = [len(shape) for shape in inputs], sum(map(math.prod, outputs))
-    states = min(SMALL // (8 * max(1, numbers)), CHUNK // max(1, cost))
+    states = min(LARGE // (8 * max(1, numbers)), CHUNK // max(1, cost))
     small = states * math.prod(map(math.prod, inputs))
 
     def run_guarded(*given: Any) -> Any:
@@ -59,6 +60,8 @@ def guard_memory(
                 require_batch(gufunc.__name__, batch, numbers * (4 if narrow else 8))
             if len(results) in (0, len(outputs)) and math.prod(batch) * cost > CHUNK:
                 return run_batch(gufunc, arrays, cores, outputs, results or None, cost)
+            if not results:
+                return run_whole(gufunc, arrays, cores, outputs)
         return gufunc(*given)
 
     return run_guarded

@@ -55,7 +55,7 @@ def run_batch(
     ready = cut_batch(arrays, cores, outputs, out, batch) if len(parts) > 1 else None
     if ready is None:
         if SETTING.threads == 1:
-            return run_whole(gufunc, arrays, out)
+            return run_whole(gufunc, arrays, cores, outputs, out)
         return run_split(gufunc, arrays, cores, outputs, out, cost)
     results, read, written = ready
     for part in parts:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from qddot.compile.runtime.recycle import new_array
 from qddot.errors import InvalidArgument
 
 __all__ = [
@@ -102,9 +103,23 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
-def run_whole(gufunc: Callable[..., Any], arrays: Sequence[Any], out: Any) -> Any:
-    """The gufunc on arrays; NumPy takes None for out only where there is one output."""
+def run_whole(
+    gufunc: Callable[..., Any],
+    arrays: Sequence[Any],
+    cores: Sequence[int],
+    outputs: Sequence[tuple[int, ...]],
+    out: Any = None,
+) -> Any:
+    """The gufunc on arrays, with memory for large results that was used before."""
+    if out is None and all(isinstance(x, np.ndarray) and x.dtype.char in "fd" for x in arrays):
+        batch = broadcast_batch(leading_axes(arrays, cores))
+        out = tuple(new_array(batch + core, _result_type(arrays)) for core in outputs)
     return gufunc(*arrays) if out is None else gufunc(*arrays, out=out)
+
+
+def _result_type(arrays: Sequence[np.ndarray]) -> type[np.floating]:
+    """The type of the results: float32 only where all arrays are."""
+    return np.float32 if all(x.dtype.char == "f" for x in arrays) else np.float64
 
 
 def leading_axes(arrays: Sequence[np.ndarray], cores: Sequence[int]) -> list[tuple[int, ...]]:
@@ -139,15 +154,15 @@ def run_split(
     `cost` what a state takes, in operations.
     """
     if not all(isinstance(x, np.ndarray) for x in arrays):
-        return run_whole(gufunc, arrays, out)
+        return run_whole(gufunc, arrays, cores, outputs, out)
     batch = broadcast_batch(leading_axes(arrays, cores))
     states, longest = math.prod(batch), max(batch, default=1)
     parts = min(SETTING.threads, longest, states * cost // _WORTH_A_THREAD)
     if parts < 2:
-        return run_whole(gufunc, arrays, out)
+        return run_whole(gufunc, arrays, cores, outputs, out)
     ready = cut_batch(arrays, cores, outputs, out, batch)
     if ready is None:
-        return run_whole(gufunc, arrays, out)
+        return run_whole(gufunc, arrays, cores, outputs, out)
     results, read, written = ready
     shares = _split_axis(longest, parts, _WORTH_A_SHARE * longest // (cost * states))
     _run_shares(lambda part: gufunc(*read(part), out=tuple(written(part))), shares, parts)
@@ -173,8 +188,8 @@ def cut_batch(
     wanted = [batch + core for core in outputs]
     if not _splittable(arrays, given, wanted):
         return None
-    dtype = np.float32 if all(x.dtype.char == "f" for x in arrays) else np.float64
-    results = [np.empty(s, dtype) if o is None else o for s, o in zip(wanted, given, strict=True)]
+    dtype = _result_type(arrays)
+    results = [new_array(s, dtype) if o is None else o for s, o in zip(wanted, given, strict=True)]
     axis = batch.index(max(batch)) - len(batch)
     written = batch_slicer(results, [len(core) for core in outputs], axis)
     return results, batch_slicer(arrays, cores, axis), written

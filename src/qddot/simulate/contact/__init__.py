@@ -1,4 +1,4 @@
-"""Contact: scenes, penalty forces, complementarity, and the ledger of what touched."""
+"""Contact: scenes, penalty forces, complementarity, and the contact ledger."""
 
 from __future__ import annotations
 

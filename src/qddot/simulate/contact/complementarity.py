@@ -17,24 +17,24 @@ from qddot.algorithms.linear import Factor, dot, factorise, solve, solve_lower
 from qddot.algorithms.recursion import Vector, joint_kinematics, zeros
 from qddot.errors import InvalidArgument
 from qddot.model.model import Body, Model
+from qddot.simulate.batch_parameters import may_be_nonzero
 from qddot.simulate.contact.cone import (
     Contact,
+    JointStop,
     Part,
     Row,
-    Stop,
     make_contact,
-    make_hold,
+    make_joint_constraint,
+    make_joint_stop,
     make_row,
-    make_stop,
     sweep,
 )
 from qddot.simulate.contact.gaps import Site, Touch, contact_rows, find_sites
 from qddot.simulate.contact.penalty import stopped_bodies
 from qddot.simulate.contact.scene import Scene
-from qddot.simulate.lifted import present
+from qddot.simulate.implicit_torques import DampingTorque, VelocityConstraint, largest
 from qddot.simulate.motion import advance, align, chart_rate, unalign
 from qddot.simulate.plant import RobotPlant
-from qddot.simulate.resistance import Drag, Grip, largest
 from qddot.spatial.algebra import Subspace, Transform, Vec3
 from qddot.spatial.scalar import Scalar, less, where
 
@@ -45,12 +45,12 @@ _APART_SWEEPS = 4
 
 @dataclass(frozen=True)
 class Impulses:
-    """What the contacts of a step do.
+    """Impulses of the contacts and stops of a step, and the motion with them.
 
     `contacts` has the impulse on the first body of each touch along its axes (N s), `stops` that
     on each joint with stops (N m s). `a` are the accelerations and `v` the velocities at
-    the end, with all of them, `apart` is the displacement that parts what overlaps, `residual` the
-    largest miss of Coulomb's law (m/s).
+    the end, with all of them, `apart` is the displacement that separates overlapping shapes,
+    `residual` the largest residual of Coulomb's law (m/s).
     """
 
     touches: list[Touch]
@@ -61,7 +61,7 @@ class Impulses:
     apart: list[Scalar]
     residual: Scalar
 
-    def worldly(self) -> list[Scalar]:
+    def world_impulses(self) -> list[Scalar]:
         """The impulses of all contacts in world axes."""
         total: list[Scalar] = []
         for touch, impulse in zip(self.touches, self.contacts, strict=True):
@@ -78,9 +78,10 @@ class ComplementarityContact:
 
     `sweeps` of accelerated Gauss–Seidel are taken a step, from the impulses of the step before.
     `limits` says whether joints stop at their limits. A share `correction` of any overlap is taken
-    away a step. Restitution acts on impacts faster than `threshold` (m/s). It keeps the impulses in
-    world axes, those on the stops, the miss of Coulomb's law (m/s) in the step, and the largest so
-    far. Joint friction that holds (a Grip of an effect) is solved for together with contact.
+    away a step. Restitution acts on impacts faster than `threshold` (m/s). Its state are the
+    impulses in world axes, those on the stops, the residual of Coulomb's law (m/s) in the step, and
+    the largest so far. Joint friction (a VelocityConstraint of an effect) is solved for together
+    with contact.
     """
 
     scene: Scene
@@ -104,113 +105,123 @@ class ComplementarityContact:
         """The points that can touch."""
         return find_sites(self.scene, model)
 
-    def stopped(self, model: Model) -> list[Body]:
+    def bodies_with_stops(self, model: Model) -> list[Body]:
         """Bodies whose joint stops at its limits."""
         return stopped_bodies(model) if self.limits else []
 
-    def memory(self, model: Model) -> int:
-        """Three numbers a contact, one a joint with stops, and two misses."""
-        return 3 * len(self.sites(model)) + len(self.stopped(model)) + 2
+    def state_size(self, model: Model) -> int:
+        """Three numbers a contact, one a joint with stops, and two residuals."""
+        return 3 * len(self.sites(model)) + len(self.bodies_with_stops(model)) + 2
 
-    def start(self, model: Model) -> list[float]:
+    def initial_state(self, model: Model) -> list[float]:
         """No impulses before the first step."""
-        return [0.0] * self.memory(model)
+        return [0.0] * self.state_size(model)
 
     def step(
-        self, plant: RobotPlant, q: Vector, v: Vector, memory: Vector, damped: bool
+        self, plant: RobotPlant, q: Vector, v: Vector, state: Vector, damped: bool
     ) -> tuple[list[Scalar], list[Scalar], list[Scalar]]:
-        """Configuration, velocities and memory after a step; see `solve`."""
+        """Configuration, velocities and state after a step; see `solve`."""
         model, dt = plant.model, plant.dt
-        found = self.solve(plant, q, v, memory, damped)
+        found = self.solve(plant, q, v, state, damped)
         w = align(model, q, found.v)
         parted = align(model, q, found.apart)
         q1 = advance(model, q, [x * dt + d for x, d in zip(w, parted, strict=True)])
-        worst = largest(memory[-1], found.residual)
-        kept = [*found.worldly(), *found.stops, found.residual, worst]
-        return q1, unalign(model, q1, w), kept
+        worst = largest(state[-1], found.residual)
+        after = [*found.world_impulses(), *found.stops, found.residual, worst]
+        return q1, unalign(model, q1, w), after
 
     def solve(
-        self, plant: RobotPlant, q: Vector, v: Vector, memory: Vector, damped: bool
+        self, plant: RobotPlant, q: Vector, v: Vector, state: Vector, damped: bool
     ) -> Impulses:
         """The impulses of a step from a state; with `damped` joint damping is that at its end."""
-        at = _Free.of(plant, q, v, damped)
-        sites, bodies = self.sites(at.model), self.stopped(at.model)
-        touches = [site.find(at.poses) for site in sites]
-        contacts = [self._contact(at, *pair) for pair in zip(sites, touches, strict=True)]
-        stops = [_stop(at, body) for body in bodies]
-        grips = [x for x in plant.resisting(q, v) if isinstance(x, Grip)]
-        holds = [make_hold(at.row(at.unit(grip.dof)), grip, at.dt) for grip in grips]
-        parts: list[Part] = [*contacts, *stops, *holds]
-        warm = [*_along(touches, contacts, memory), *([x] for x in memory[3 * len(sites) : -2])]
-        y, found = sweep(parts, [*warm, *([0.0] for _ in holds)], self.sweeps)
+        # motion without impulses
+        step = _FreeStep.of(plant, q, v, damped)
+        sites, bodies = self.sites(step.model), self.bodies_with_stops(step.model)
+        touches = [site.find(step.poses) for site in sites]
+        # contacts, stops and joint friction, as rows of one problem
+        contacts = [self._contact(step, *pair) for pair in zip(sites, touches, strict=True)]
+        stops = [step.stop(body) for body in bodies]
+        friction = [
+            make_joint_constraint(step.row(step.unit(law.dof)), law, step.dt)
+            for law in plant.implicit_torques(q, v)
+            if isinstance(law, VelocityConstraint)
+        ]
+        parts: list[Part] = [*contacts, *stops, *friction]
+        # impulses, from those of the step before along the axes of this one
+        start: list[list[Scalar]] = []
+        for k, (touch, contact) in enumerate(zip(touches, contacts, strict=True)):
+            f = Vec3(*state[3 * k : 3 * k + 3])
+            start.append([e.dot(f) for e in touch.world_axes[: len(contact.rows)]])
+        start += [[x] for x in state[3 * len(sites) : -2]]
+        start += [[0.0] for _ in friction]
+        y, found = sweep(parts, start, self.sweeps)
         residual: Scalar = 0.0
         for part, x in zip(parts, found, strict=True):
             residual = largest(residual, part.residual(y, x))
-        y = y or zeros(at.model.nv)
-        apart = self._apart(at, y, touches, contacts, bodies, stops)
-        change, parted = (solve_lower(at.factor[0], x) for x in (y, apart))
+        # displacement that separates overlapping shapes
+        y = y or zeros(step.model.nv)
+        apart = self._separate(step, y, touches, contacts, bodies, stops)
+        change, separated = (solve_lower(step.factor[0], x) for x in (y, apart))
         return Impulses(
-            touches,
-            found[: len(sites)],
-            [x for (x,) in found[len(sites) : len(sites) + len(bodies)]],
-            [x + c / at.dt for x, c in zip(at.a, change, strict=True)],
-            [x + c for x, c in zip(at.v, change, strict=True)],
-            parted,
-            residual,
+            touches=touches,
+            contacts=found[: len(sites)],
+            stops=[x for (x,) in found[len(sites) : len(sites) + len(bodies)]],
+            a=[x + c / step.dt for x, c in zip(step.a, change, strict=True)],
+            v=[x + c for x, c in zip(step.v, change, strict=True)],
+            apart=separated,
+            residual=residual,
         )
 
-    def _contact(self, at: _Free, site: Site, touch: Touch) -> Contact:
-        directions = touch.axes if present(site.pair.friction) else touch.axes[:1]
-        J = contact_rows(at.model, at.X, at.S, touch, directions)
-        rows = [at.row(row) for row in J]
-        bound = self._bound(at, site, touch, rows[0].free, dot(J[0], at.before))
+    def _contact(self, step: _FreeStep, site: Site, touch: Touch) -> Contact:
+        """A contact with the least velocity along its normal: to close the gap, or to rebound."""
+        directions = touch.axes if may_be_nonzero(site.pair.friction) else touch.axes[:1]
+        J = contact_rows(step.model, step.X, step.S, touch, directions)
+        rows = [step.row(row) for row in J]
+        before = dot(J[0], step.before)
+        bound = closing = -largest(touch.gap, 0.0) / step.dt
+        restitution: Scalar = site.pair.restitution
+        if may_be_nonzero(restitution):
+            fast = less(before, -self.threshold)
+            rebound = where(fast, -restitution * before, closing)
+            hit = where(less(touch.gap + rows[0].free * step.dt, 0.0), rebound, closing)
+            bound = where(less(0.0, restitution), hit, closing)
         return make_contact(rows, bound, site.pair.friction)
 
-    def _bound(self, at: _Free, site: Site, touch: Touch, free: Scalar, before: Scalar) -> Scalar:
-        """The least velocity along the normal: that which closes the gap, or the rebound."""
-        closing = -largest(touch.gap, 0.0) / at.dt
-        bounce: Scalar = site.pair.restitution
-        if not present(bounce):
-            return closing
-        rebound = where(less(before, -self.threshold), -bounce * before, closing)
-        hit = where(less(touch.gap + free * at.dt, 0.0), rebound, closing)
-        return where(less(0.0, bounce), hit, closing)
-
-    def _apart(
+    def _separate(
         self,
-        at: _Free,
+        step: _FreeStep,
         y: Sequence[Scalar],
         touches: Sequence[Touch],
         contacts: Sequence[Contact],
         bodies: Sequence[Body],
-        stops: Sequence[Stop],
+        stops: Sequence[JointStop],
     ) -> list[Scalar]:
-        """y of the smallest displacement that parts what still overlaps after the step.
+        """y of the smallest displacement that separates shapes that overlap after the step.
 
         The same problem with displacements for velocities, and along the normals only.
         """
         parts: list[Part] = []
         for touch, contact in zip(touches, contacts, strict=True):
             normal = contact.rows[0]
-            need = -(touch.gap + normal.velocity(y) * at.dt)
-            parts.append(make_contact([replace(normal, free=0.0)], self._share(need), 0.0))
+            overlap = -(touch.gap + normal.velocity(y) * step.dt)
+            parts.append(make_contact([replace(normal, free=0.0)], self._correct(overlap), 0.0))
         for body, stop in zip(bodies, stops, strict=True):
             limits = body.joint.limits
-            x = at.displacement(body) + stop.row.velocity(y) * at.dt
-            lower = self._share(limits.lower - x) if math.isfinite(limits.lower) else None
-            upper = -self._share(x - limits.upper) if math.isfinite(limits.upper) else None
-            parts.append(make_stop(replace(stop.row, free=0.0), lower, upper))
+            x = step.displacement(body) + stop.row.velocity(y) * step.dt
+            lower = self._correct(limits.lower - x) if math.isfinite(limits.lower) else None
+            upper = -self._correct(x - limits.upper) if math.isfinite(limits.upper) else None
+            parts.append(make_joint_stop(replace(stop.row, free=0.0), lower, upper))
         start: list[list[Scalar]] = [[0.0] for _ in parts]
-        return sweep(parts, start, _APART_SWEEPS)[0] or zeros(at.model.nv)
+        return sweep(parts, start, _APART_SWEEPS)[0] or zeros(step.model.nv)
 
-    def _share(self, need: Scalar) -> Scalar:
-        """How far to move where so much is needed; all that there is room for where it is not."""
-        return where(less(0.0, need), need * self.correction, need)
+    def _correct(self, overlap: Scalar) -> Scalar:
+        """A share of the overlap where there is one, all of the gap where there is none."""
+        return where(less(0.0, overlap), overlap * self.correction, overlap)
 
 
 @dataclass(frozen=True)
-class _Free:
-    """A step as it is without impulses: a and v at its end, `before` at its start."""
+class _FreeStep:
+    """A step without impulses: a and v at its end, `before` the velocity at its start."""
 
     model: Model
     q: Vector
@@ -224,21 +235,32 @@ class _Free:
     v: list[Scalar]
 
     @staticmethod
-    def of(plant: RobotPlant, q: Vector, v: Vector, damped: bool) -> _Free:
+    def of(plant: RobotPlant, q: Vector, v: Vector, damped: bool) -> _FreeStep:
         """From the state at its start."""
         model, dt = plant.model, plant.dt
         X, S = joint_kinematics(model, q)
-        M, rest = plant.balance(q, v, dt if damped else 0.0)
-        for drag in plant.resisting(q, v):
-            if isinstance(drag, Drag):
-                k = drag.dof
-                M[k][k] = M[k][k] + drag.slope * dt
-                rest[k] = rest[k] - drag.offset - drag.slope * v[k]
+        M, rest = plant.equation_of_motion(q, v, dt if damped else 0.0)
+        for law in plant.implicit_torques(q, v):
+            if isinstance(law, DampingTorque):
+                k = law.dof
+                M[k][k] = M[k][k] + law.slope * dt
+                rest[k] = rest[k] - law.offset - law.slope * v[k]
         factor = factorise(M)
         a = solve(factor, rest)
         rates = zip(align(model, q, v), chart_rate(model, q, v, a), strict=True)
-        free = unalign(model, q, [w + r * dt for w, r in rates])
-        return _Free(model, q, v, dt, X, S, world_poses(model, X), factor, a, free)
+        v_free = unalign(model, q, [w + r * dt for w, r in rates])
+        return _FreeStep(
+            model,
+            q=q,
+            before=v,
+            dt=dt,
+            X=X,
+            S=S,
+            poses=world_poses(model, X),
+            factor=factor,
+            a=a,
+            v=v_free,
+        )
 
     def row(self, J: Vector) -> Row:
         """A row of a Jacobian in this step."""
@@ -252,21 +274,9 @@ class _Free:
         """How far the joint of a body has moved."""
         return body.joint.displacement(self.q[body.iq])[0]
 
-
-def _stop(at: _Free, body: Body) -> Stop:
-    """A joint with stops, and the velocities that lead no further than these."""
-    x, limits = at.displacement(body), body.joint.limits
-    lower = -largest(x - limits.lower, 0.0) / at.dt if math.isfinite(limits.lower) else None
-    upper = largest(limits.upper - x, 0.0) / at.dt if math.isfinite(limits.upper) else None
-    return make_stop(at.row(at.unit(body.iv.start, body.joint.ratio)), lower, upper)
-
-
-def _along(
-    touches: Sequence[Touch], contacts: Sequence[Contact], memory: Vector
-) -> list[list[Scalar]]:
-    """The impulses of the step before along the axes of this one."""
-    impulses = []
-    for k, (touch, contact) in enumerate(zip(touches, contacts, strict=True)):
-        f = Vec3(*memory[3 * k : 3 * k + 3])
-        impulses.append([e.dot(f) for e in touch.world_axes[: len(contact.rows)]])
-    return impulses
+    def stop(self, body: Body) -> JointStop:
+        """A joint with stops, and the velocities that reach them within the step."""
+        x, limits = self.displacement(body), body.joint.limits
+        lower = -largest(x - limits.lower, 0.0) / self.dt if math.isfinite(limits.lower) else None
+        upper = largest(limits.upper - x, 0.0) / self.dt if math.isfinite(limits.upper) else None
+        return make_joint_stop(self.row(self.unit(body.iv.start, body.joint.ratio)), lower, upper)

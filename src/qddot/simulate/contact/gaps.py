@@ -1,4 +1,4 @@
-"""Where shapes touch: gap, point and normal of every pair, as text over scalars.
+"""Narrow phase: gap, point and normal of every pair of shapes, over scalars.
 
 All is in coordinates of the first body of a pair, so that a robot on one level ground needs no
 more of its rotations than their last rows.
@@ -6,7 +6,7 @@ more of its rotations than their last rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,7 +16,7 @@ from qddot.errors import InvalidArgument
 from qddot.model.joints import plane_basis
 from qddot.model.model import WORLD, Model
 from qddot.simulate.contact.scene import Box, Capsule, Pair, Plane, Scene, Solid
-from qddot.simulate.resistance import largest
+from qddot.simulate.implicit_torques import clip, largest
 from qddot.spatial.algebra import Force, Motion, Subspace, Transform, Vec3
 from qddot.spatial.scalar import Scalar, less, sqrt, where
 
@@ -72,35 +72,31 @@ def on_disc(x: Sequence[Scalar], radius: Scalar) -> list[Scalar]:
     return [c * scale for c in x]
 
 
-def _clamped(x: Scalar) -> Scalar:
-    """A number brought between 0 and 1."""
-    return where(less(x, 0.0), 0.0, where(less(1.0, x), 1.0, x))
-
-
 def find_sites(scene: Scene, model: Model) -> list[Site]:
     """All points of a scene that can touch on a robot."""
-    return [site for pair in scene.resolved(model) for site in _sites(scene, model, pair)]
-
-
-def _sites(scene: Scene, model: Model, pair: Pair) -> Iterator[Site]:
-    a: Any = scene.find(pair.first)
-    b: Any = scene.find(pair.second)
-    first, X1 = _place(model, a)
-    second, X2 = _place(model, b)
-    finders: list[Callable[[Sequence[Transform]], Touch]]
-    if isinstance(b, Plane):
-        feelers = [(c, 0.0) for c in a.corners] if isinstance(a, Box) else _ends(a)
-        finders = [partial(_on_plane, first, X1.point(c), r, b) for c, r in feelers]
-    elif (isinstance(a, Box) and isinstance(b, Box)) or {Box, Capsule} == {type(a), type(b)}:
-        kinds = f"a {type(a).__name__.lower()} and a {type(b).__name__.lower()}"
-        accepted = "a box touches planes, spheres and points; put spheres at its corners"
-        raise InvalidArgument(f"pair of {kinds}", (a.name, b.name), accepted)
-    else:
-        finders = [partial(_on_solid, (first, X1, a), (second, X2, b))]
-    for k, find in enumerate(finders):
-        label = f"{a.name}[{k}]" if len(finders) > 1 else a.name
-        frames = (a.frame, None if isinstance(b, Plane) else b.frame)
-        yield Site(pair, (label, b.name), frames, first, second, find)
+    sites = []
+    for pair in scene.resolve_pairs(model):
+        a: Any = scene.find(pair.first)
+        b: Any = scene.find(pair.second)
+        first, X1 = _place(model, a)
+        second, X2 = _place(model, b)
+        finders: list[Callable[[Sequence[Transform]], Touch]]
+        if isinstance(b, Plane):
+            # a box touches a plane with its corners, a capsule with the spheres at its ends
+            ends = a.corners if isinstance(a, Box) else a.spine
+            radius = 0.0 if isinstance(a, Box) else a.radius
+            finders = [partial(_on_plane, first, X1.point(c), radius, b) for c in ends]
+        elif (isinstance(a, Box) and isinstance(b, Box)) or {Box, Capsule} == {type(a), type(b)}:
+            kinds = f"a {type(a).__name__.lower()} and a {type(b).__name__.lower()}"
+            accepted = "a box touches planes, spheres and points; put spheres at its corners"
+            raise InvalidArgument(f"pair of {kinds}", (a.name, b.name), accepted)
+        else:
+            finders = [partial(_on_solid, (first, X1, a), (second, X2, b))]
+        for k, find in enumerate(finders):
+            label = f"{a.name}[{k}]" if len(finders) > 1 else a.name
+            frames = (a.frame, None if isinstance(b, Plane) else b.frame)
+            sites.append(Site(pair, (label, b.name), frames, first, second, find))
+    return sites
 
 
 def _place(model: Model, shape: Plane | Solid) -> tuple[int, Transform]:
@@ -109,10 +105,6 @@ def _place(model: Model, shape: Plane | Solid) -> tuple[int, Transform]:
         return WORLD, Transform.identity()
     frame = model.frame(shape.frame)
     return frame.body, frame.placement
-
-
-def _ends(a: Any) -> list[tuple[Vec3, float]]:
-    return [(c, a.radius) for c in a.spine]
 
 
 def _on_plane(first: int, c: Vec3, radius: float, plane: Any, poses: Sequence[Transform]) -> Touch:
@@ -143,7 +135,7 @@ def _on_solid(one: Any, other: Any, poses: Sequence[Transform]) -> Touch:
 
 
 def _round_round(c1: Vec3, c2: Vec3, r1: float, r2: float) -> Near:
-    """Two spheres; concentric ones are parted along z."""
+    """Two spheres; the normal of concentric ones is along z."""
     apart = c1 - c2
     square = apart.dot(apart)
     length = sqrt(square + _TINY)
@@ -160,17 +152,18 @@ def _nearest(one: Sequence[Vec3], other: Sequence[Vec3]) -> tuple[Vec3, Vec3]:
         return one[0], other[0]
     if len(other) == 1:
         d = one[1] - one[0]
-        return one[0] + d * _clamped((other[0] - one[0]).dot(d) / d.dot(d)), other[0]
+        return one[0] + d * clip((other[0] - one[0]).dot(d) / d.dot(d), 0.0, 1.0), other[0]
     if len(one) == 1:
         return _nearest(other, one)[::-1]
+    # two segments: parameters s and t of the nearest points, 0 to 1
     d1, d2, r = one[1] - one[0], other[1] - other[0], one[0] - other[0]
     a, b, c = d1.dot(d1), d1.dot(d2), d1.dot(r)
     e, f = d2.dot(d2), d2.dot(r)
     square = a * e - b * b
     slanted = less(_PARALLEL * a * e, square)
-    s = where(slanted, _clamped((b * f - c * e) / where(slanted, square, 1.0)), 0.5)
-    t = _clamped((b * s + f) / e)
-    s = _clamped((b * t - c) / a)
+    s = where(slanted, clip((b * f - c * e) / where(slanted, square, 1.0), 0.0, 1.0), 0.5)
+    t = clip((b * s + f) / e, 0.0, 1.0)
+    s = clip((b * t - c) / a, 0.0, 1.0)
     return one[0] + d1 * s, other[0] + d2 * t
 
 
@@ -179,15 +172,19 @@ def _round_box(c: Vec3, radius: float, X: Transform, box: Box) -> Near:
 
     Outside the nearest point of the box counts, inside the nearest face.
     """
+    # the centre in axes of the box, folded into its positive octant
     local = X.R.apply_transpose(c - X.p)
     signs = [where(less(x, 0.0), -1.0, 1.0) for x in local]
     beyond = [x * s - 0.5 * h for x, s, h in zip(local, signs, box.size, strict=True)]
+    # outside: the vector from the nearest point of the box
     outside = Vec3(*(largest(x, 0.0) for x in beyond))
     square = outside.dot(outside)
     far = sqrt(square + _TINY)
     deep = largest(largest(*beyond[:2]), beyond[2])
     inside = less(square, _TINY)
-    faces = _one_of([where(less(x, deep), 0.0, 1.0) for x in beyond])
+    # inside: the first of the nearest faces
+    x, y, z = (where(less(x, deep), 0.0, 1.0) for x in beyond)
+    faces = (x, y * (1.0 - x), z * (1.0 - x) * (1.0 - y))
     unit = [
         where(inside, face, x / far) * s for face, x, s in zip(faces, outside, signs, strict=True)
     ]
@@ -196,14 +193,8 @@ def _round_box(c: Vec3, radius: float, X: Transform, box: Box) -> Near:
     return gap, c - n * (radius + 0.5 * gap), n
 
 
-def _one_of(faces: Sequence[Scalar]) -> list[Scalar]:
-    """The first of some ones, and zeros."""
-    x, y, z = faces
-    return [x, y * (1.0 - x), z * (1.0 - x) * (1.0 - y)]
-
-
 def _tangents(n: Vec3) -> tuple[Vec3, Vec3]:
-    """Two unit vectors across a unit vector, without a choice but a sign (Duff et al. 2017)."""
+    """Two unit vectors orthogonal to a unit vector and each other (Duff et al. 2017)."""
     s = where(less(n.z, 0.0), -1.0, 1.0)
     a = -1.0 / (s + n.z)
     b = n.x * n.y * a
@@ -249,6 +240,7 @@ def contact_rows(
     pushes = [Force(e, touch.point.cross(e)) for e in directions]
     back = [-touch.X.to_child(push) for push in pushes]
     rows: Matrix = zeros(len(pushes), model.nv)
+    # joints that carry both bodies feel none
     shared = set(model.ancestors(touch.first)) & set(model.ancestors(touch.second))
     for start, group in ((touch.first, pushes), (touch.second, back)):
         for j, forces in ancestors_with_forces(model, X, start, group):

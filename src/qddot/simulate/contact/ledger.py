@@ -1,12 +1,12 @@
-"""The contact ledger: what touched what, with which wrench, at every sample of a rollout.
+"""The contact ledger: gap, wrench and slip of every contact, at every sample of a rollout.
 
-Forces are those of the step that starts at a sample, found again from what the rollout kept; they
-are summed up and held against Newton's law for the whole robot.
+Forces are those of the step that starts at a sample, computed again from the recorded states of
+effects; their sum is compared with Newton's law for the whole robot.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,16 +15,16 @@ import numpy as np
 from qddot.algorithms.centroidal import center_of_mass, centroidal_momentum_rate
 from qddot.algorithms.hybrid_dynamics import solve_accelerations
 from qddot.algorithms.kinematics import world_poses
-from qddot.algorithms.recursion import Vector, joint_kinematics, velocities, zeros
+from qddot.algorithms.recursion import joint_kinematics, velocities, zeros
 from qddot.errors import InvalidArgument
 from qddot.model.model import WORLD, Model
 from qddot.simulate.contact.complementarity import ComplementarityContact
 from qddot.simulate.contact.gaps import Site, Touch, find_sites, slide_velocity
 from qddot.simulate.contact.penalty import PenaltyContact, PenaltyStops
-from qddot.simulate.layout import stacked
-from qddot.simulate.plan import StepPlan
-from qddot.simulate.plant import Moment, RobotPlant
+from qddot.simulate.layout import stack_scalars
+from qddot.simulate.plant import StepContext
 from qddot.simulate.rollout import Rollout
+from qddot.simulate.step import StepStart
 from qddot.spatial.algebra import Force, Vec3
 from qddot.spatial.scalar import Scalar
 
@@ -54,10 +54,10 @@ class ContactLedger:
     body, at the origin of the frame of the first shape, in axes of the world; its opposite is on
     the second body. `point` and `normal` (from the second body to the first) are in the world,
     `gap` is in m and negative where bodies overlap, `slip` is the speed along the surface in m/s.
-    `newton` (N, N m) is what Newton's law leaves unexplained: rate of momentum about the centre of
-    mass less weight and contacts. It is zero for a robot that only contacts hold; else it is what
-    its mounting and other pushes do. `stops` has the torques of joint limits by joint. `residual`
-    is the miss of Coulomb's law (m/s), with contact by complementarity.
+    `newton` (N, N m) is the residual of Newton's law: rate of momentum about the centre of mass
+    less weight and contacts. It is zero for a robot that only contacts support; else it is the
+    wrench of its mounting and of other forces. `stops` has the torques of joint limits by joint.
+    `residual` is that of Coulomb's law (m/s), with contact by complementarity.
     """
 
     time: np.ndarray
@@ -113,10 +113,15 @@ class ContactLedger:
         key = self._key(sample, index)
         return [
             ContactEntry(
-                *(names, *bodies, frame, float(self.gap[key][k]), self.wrench[key][k]),
-                float(self.normal_force[key][k]),
-                float(self.cone_ratio[key][k]),
-                float(self.slip[key][k]),
+                names=names,
+                body=bodies[0],
+                other=bodies[1],
+                frame=frame,
+                gap=float(self.gap[key][k]),
+                wrench=self.wrench[key][k],
+                normal_force=float(self.normal_force[key][k]),
+                cone_ratio=float(self.cone_ratio[key][k]),
+                slip=float(self.slip[key][k]),
             )
             for k, (names, bodies, frame) in enumerate(
                 zip(self.names, self.bodies, self.frames, strict=True)
@@ -124,9 +129,9 @@ class ContactLedger:
         ]
 
     def table(self, sample: int = -1, index: Any = ()) -> str:
-        """The contacts at one sample as text: on which body, and what is left of Newton's law."""
+        """The contacts at one sample as text, with the residual of Newton's law."""
         entries = self.at(sample, index)
-        width = max((len(_shown(x)) for x in entries), default=7)
+        width = max((len(_label(x)) for x in entries), default=7)
         lines = [
             f"{'contact (body)':{width}}  {'gap':>9}  {'force on the body, world axes':>33}"
             f"  {'ratio':>6}  {'slip':>9}",
@@ -134,14 +139,14 @@ class ContactLedger:
         ]
         for x in entries:
             tail = f"{_numbers(x.wrench[:3])}  {x.cone_ratio:6.3f}  {1e3 * x.slip:9.3f}"
-            lines.append(f"{_shown(x):{width}}  {1e3 * x.gap:9.4f}  {tail}")
+            lines.append(f"{_label(x):{width}}  {1e3 * x.gap:9.4f}  {tail}")
         key = self._key(sample, index)
-        left = np.abs(self.newton[key]).max()
+        residual = np.abs(self.newton[key]).max()
         return "\n".join(
             [
                 *lines,
                 f"{'sum, from the world':{width}}  {'':9}  {_numbers(self.total[key])}",
-                f"rate of momentum less weight and contacts: {left:.1e} N or N m at most",
+                f"rate of momentum less weight and contacts: {residual:.1e} N or N m at most",
             ]
         )
 
@@ -159,7 +164,7 @@ def _numbers(x: np.ndarray) -> str:
     return "".join(f"{c:11.3f}" for c in x)
 
 
-def _shown(x: ContactEntry) -> str:
+def _label(x: ContactEntry) -> str:
     return f"{x.names[0]} on {x.names[1]} ({x.body})"
 
 
@@ -176,71 +181,63 @@ class _Reading:
     residual: Scalar | None = None
 
 
-def contact_ledger(found: Rollout) -> ContactLedger:
+def contact_ledger(rollout: Rollout) -> ContactLedger:
     """The contacts of a rollout at all its samples.
 
-    An entry tells of the step that starts at its sample; the last one has the last torques.
+    An entry describes the step that starts at its sample; the last one has the last torques.
     """
-    plan = found.plan
-    laws = [] if plan is None else [plan.contact, *plan.effects]
-    if plan is None or not any(
+    step = rollout.step
+    laws = [] if step is None else [step.contact, *step.effects]
+    if step is None or not any(
         isinstance(x, ComplementarityContact | PenaltyContact) for x in laws
     ):
         accepted = "it needs contact=ComplementarityContact(…) or a PenaltyContact in effects"
         raise InvalidArgument(
-            "ledger of a rollout without contact", plan and plan.effects, accepted
+            "ledger of a rollout without contact", step and step.effects, accepted
         )
-    if any(plan.kept) and not found.history:
+    if any(step.state_sizes) and not rollout.effect_history:
         raise InvalidArgument(
             "ledger of a rollout that was not recorded",
-            plan.effects,
-            "its effects keep a memory: record=True",
+            step.effects,
+            "its effects have a state: record=True",
         )
     with np.errstate(all="ignore"):
-        values = found.started(last=True)
-        plant, q, v, _, memories, _ = plan.opened(*values)
-        reading = _read(plan, plant, q, v, memories)
-        first = len(values) - len(plan.shapes.constants) + 2
-        model = plan.with_parameters(plan.model, values[first:])
-        return _written(found, plant, model, (q, v), reading)
+        values = rollout.step_inputs(last=True)
+        start = step.begin(*values)
+        if isinstance(start.plant.contact, ComplementarityContact):
+            reading = _read_complementarity(start.plant.contact, start, step.implicit_damping)
+        else:
+            reading = _read_penalty(start, step.implicit_damping)
+        first = len(values) - len(step.shapes.constants) + 2
+        model = step.with_parameters(step.model, values[first:])
+        return _make_ledger(rollout, start, model, reading)
 
 
-def _read(
-    plan: StepPlan, plant: RobotPlant, q: Vector, v: Vector, memories: Sequence[Any]
-) -> _Reading:
-    """The contacts of the steps that start at given states."""
-    model, damped = plant.model, plan.integrator == "implicit_damping"
-    if isinstance(plant.contact, ComplementarityContact):
-        return _solved(plant.contact, plant, q, v, memories[-1], damped)
-    plant = plant.resisted(q, v, damped)
-    tau, pushes = plant.loads(q, v, 0.0)
-    a, _ = solve_accelerations(model, q, v, zeros(model.nv), tau, pushes)
-    at = Moment(model, q, v, tau, plant.dt)
-    reading = _Reading([], [], [], [], a, {})
-    for effect, memory in zip(plant.effects, memories, strict=False):
+def _read_penalty(start: StepStart, damped: bool) -> _Reading:
+    """Contacts by penalty of the steps that start at given states."""
+    q, v, model = start.q, start.v, start.plant.model
+    plant = start.plant.with_implicit_torques(q, v, damped)
+    tau, forces = plant.loads(q, v, 0.0)
+    a, _ = solve_accelerations(model, q, v, zeros(model.nv), tau, forces)
+    context = StepContext(model, q, v, tau, plant.dt)
+    reading = _Reading(sites=[], touches=[], forces=[], slips=[], a=a, stops={})
+    for effect, state in zip(plant.effects, start.states, strict=False):
         if isinstance(effect, PenaltyContact):
-            found = effect.pressed(at, memory)
+            found = effect.contact_forces(context, state)
             reading.sites.extend(find_sites(effect.scene, model))
             reading.touches.extend(x.touch for x in found)
             reading.forces.extend(x.force for x in found)
             reading.slips.extend(x.slip for x in found)
         if isinstance(effect, PenaltyStops):
-            reading.stops.update({body.joint.name: x for body, x in effect.torques(at)})
+            reading.stops.update({body.joint.name: x for body, x in effect.torques(context)})
     return reading
 
 
-def _solved(
-    law: ComplementarityContact,
-    plant: RobotPlant,
-    q: Vector,
-    v: Vector,
-    memory: Vector,
-    damped: bool,
-) -> _Reading:
+def _read_complementarity(law: ComplementarityContact, start: StepStart, damped: bool) -> _Reading:
     """Contacts by complementarity: impulses over the length of the step, slip at its end."""
-    model = plant.model
-    found = law.solve(plant, q, v, memory, damped)
-    V = velocities(model, *joint_kinematics(model, q), found.v)
+    plant, model = start.plant, start.plant.model
+    found = law.solve(plant, start.q, start.v, start.states[-1], damped)
+    V = velocities(model, *joint_kinematics(model, start.q), found.v)
     forces, slips = [], []
     for touch, impulse in zip(found.touches, found.contacts, strict=True):
         f, u = Vec3.zero(), slide_velocity(touch, V)
@@ -248,50 +245,54 @@ def _solved(
             f = f + axis * (x / plant.dt)
         forces.append(f)
         slips.append(u - touch.normal * touch.normal.dot(u))
-    bodies = law.stopped(model)
-    stops = {b.joint.name: x / plant.dt for b, x in zip(bodies, found.stops, strict=True)}
-    sites = law.sites(model)
-    return _Reading(sites, found.touches, forces, slips, found.a, stops, found.residual)
+    bodies = law.bodies_with_stops(model)
+    return _Reading(
+        sites=law.sites(model),
+        touches=found.touches,
+        forces=forces,
+        slips=slips,
+        a=found.a,
+        stops={b.joint.name: x / plant.dt for b, x in zip(bodies, found.stops, strict=True)},
+        residual=found.residual,
+    )
 
 
-def _written(
-    found: Rollout, plant: RobotPlant, model: Model, state: tuple[Vector, Vector], reading: _Reading
+def _make_ledger(
+    rollout: Rollout, start: StepStart, model: Model, reading: _Reading
 ) -> ContactLedger:
     """The ledger of a reading, in axes of the world."""
-    (q, v), shape, seen = state, found.q.shape[:-1], plant.model
-    poses = world_poses(seen, joint_kinematics(seen, q)[0])
+    shape, condensed = rollout.q.shape[:-1], start.plant.model
+    poses = world_poses(condensed, joint_kinematics(condensed, start.q)[0])
+    # contacts: wrenches at the frames, and their sum over contacts with the world
     rows, outside = [], Force.zero()
     for k, (site, touch) in enumerate(zip(reading.sites, reading.touches, strict=True)):
         X = poses[touch.first]
         point, f = X.point(touch.point), X.R.apply(reading.forces[k])
-        origin = (X @ seen.frame(site.frames[0] or "").placement).p
+        origin = (X @ condensed.frame(site.frames[0] or "").placement).p
         slip = np.sqrt(reading.slips[k].dot(reading.slips[k]))
         wrench = Force(f, (point - origin).cross(f))
         rows.append((touch.gap, *point, *X.R.apply(touch.normal), *wrench, slip))
         if touch.second == WORLD:
             outside = outside + Force(f, point.cross(f))
-    table = stacked([x for row in rows for x in row], shape).reshape(*shape, len(rows), 14)
-    newton = stacked([*_left(model, q, v, reading.a, outside)], shape)
-    names = [*(body.name for body in seen.bodies), "world"]
-    return ContactLedger(
-        found.time,
-        tuple(site.names for site in reading.sites),
-        tuple((names[t.first], names[t.second]) for t in reading.touches),
-        tuple(site.frames[0] or "world" for site in reading.sites),
-        stacked([site.pair.friction for site in reading.sites]),
-        table[..., 0],
-        table[..., 1:4],
-        table[..., 4:7],
-        table[..., 7:13],
-        table[..., 13],
-        newton,
-        {name: np.broadcast_to(x, shape) for name, x in reading.stops.items()},
-        None if reading.residual is None else np.broadcast_to(reading.residual, shape),
-    )
-
-
-def _left(model: Model, q: Vector, v: Vector, a: Vector, outside: Force) -> Force:
-    """Rate of momentum at the centre of mass less weight and the wrench of the world."""
-    rate, c = centroidal_momentum_rate(model, q, v, a), center_of_mass(model, q)
+    table = stack_scalars([x for row in rows for x in row], shape).reshape(*shape, len(rows), 14)
+    # Newton's law at the centre of mass: rate of momentum less weight and contacts
+    rate = centroidal_momentum_rate(model, start.q, start.v, reading.a)
+    c = center_of_mass(model, start.q)
     mass = sum((body.inertia.mass for body in model.bodies), 0.0)
-    return rate - Force(outside.lin + model.gravity * mass, outside.ang - c.cross(outside.lin))
+    external = Force(outside.lin + model.gravity * mass, outside.ang - c.cross(outside.lin))
+    names = [*(body.name for body in condensed.bodies), "world"]
+    return ContactLedger(
+        time=rollout.time,
+        names=tuple(site.names for site in reading.sites),
+        bodies=tuple((names[t.first], names[t.second]) for t in reading.touches),
+        frames=tuple(site.frames[0] or "world" for site in reading.sites),
+        friction=stack_scalars([site.pair.friction for site in reading.sites]),
+        gap=table[..., 0],
+        point=table[..., 1:4],
+        normal=table[..., 4:7],
+        wrench=table[..., 7:13],
+        slip=table[..., 13],
+        newton=stack_scalars([*(rate - external)], shape),
+        stops={name: np.broadcast_to(x, shape) for name, x in reading.stops.items()},
+        residual=None if reading.residual is None else np.broadcast_to(reading.residual, shape),
+    )

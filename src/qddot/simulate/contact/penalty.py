@@ -21,12 +21,19 @@ from qddot.simulate.contact.gaps import (
     slide_velocity,
 )
 from qddot.simulate.contact.scene import Scene
-from qddot.simulate.plant import Moment
-from qddot.simulate.resistance import largest
+from qddot.simulate.implicit_torques import largest
+from qddot.simulate.plant import StatelessEffect, StepContext
 from qddot.spatial.algebra import Force, Vec3
 from qddot.spatial.scalar import Scalar, less, where
 
-__all__ = ["PRESETS", "PenaltyContact", "PenaltyStops", "Preset", "Pressed", "stopped_bodies"]
+__all__ = [
+    "PRESETS",
+    "PenaltyContact",
+    "PenaltyForce",
+    "PenaltyStops",
+    "Preset",
+    "stopped_bodies",
+]
 
 
 @dataclass(frozen=True)
@@ -56,8 +63,8 @@ def _set_number(target: Any, what: str, zero: bool) -> None:
 
 
 @dataclass(frozen=True)
-class Pressed:
-    """A contact by penalty: its touch, the force on the first body and the slip, in its axes."""
+class PenaltyForce:
+    """A contact by penalty: its touch, the force on the first body and the slip, in body axes."""
 
     touch: Touch
     force: Vec3
@@ -70,15 +77,15 @@ class PenaltyContact:
 
     The normal force is k d + c ḋ for a depth d, and never pulls. Along the surface the spring grips
     where the bodies meet, and yields where its force exceeds μ times the normal force (Cundall &
-    Strack 1979): Coulomb's law but for the give of the spring, and what sticks does not creep. The
-    stretch of the springs is kept from step to step. Restitution comes from the damper: that of
-    the scene is not used.
+    Strack 1979): Coulomb's law but for the give of the spring, and a contact that sticks does not
+    creep. The stretch of the springs is its state. Restitution comes from the damper: that of the
+    scene is not used.
     """
 
     scene: Scene
     stiffness: Scalar = PRESETS["soft"].stiffness
     damping: Scalar = PRESETS["soft"].damping
-    recorded: ClassVar[bool] = True
+    always_recorded: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.scene, Scene):
@@ -100,84 +107,95 @@ class PenaltyContact:
         """The step (s) up to which the semi-implicit integrator is stable for a mass (kg) on it.
 
         From Δt² k/m + 2 Δt c/m < 4. What counts is the mass that the contact feels, of a foot
-        rather than of the robot: 1 / (J M⁻¹ Jᵀ). Of figures that are arrays, the stiffest counts.
+        rather than of the robot: 1 / (J M⁻¹ Jᵀ). Of array parameters, the stiffest counts.
         """
         k, c = self.stiffness, self.damping
         if not isinstance(mass, int | float) or not 0.0 < mass < math.inf:
             raise InvalidArgument("mass", mass, "it is a number of kg above zero")
         return float(np.min((np.sqrt(c * c + 4.0 * k * mass) - c) / k))
 
-    def memory(self, model: Model) -> int:
-        """The stretch along the surface in world axes, three numbers a contact."""
+    def state_size(self, model: Model) -> int:
+        """Three numbers a contact: the stretch along the surface in world axes."""
         return 3 * len(find_sites(self.scene, model))
 
-    def start(self, model: Model) -> list[float]:
-        """Nothing is stretched before the first step."""
-        return [0.0] * self.memory(model)
+    def initial_state(self, model: Model) -> list[float]:
+        """Springs that are not stretched."""
+        return [0.0] * self.state_size(model)
 
-    def act(self, at: Moment, memory: Vector) -> tuple[list[Scalar], Sequence[Force] | None]:
-        """The torques as they are, and the forces of contact on the bodies."""
-        found = self.pressed(at, memory)
-        forces = push_apart(at.model, [x.touch for x in found], [x.force for x in found])
-        return at.tau, forces
+    def act(
+        self, context: StepContext, state: Vector
+    ) -> tuple[list[Scalar], Sequence[Force] | None]:
+        """The torques, unchanged, and the forces of contact on the bodies."""
+        found = self.contact_forces(context, state)
+        forces = push_apart(context.model, [x.touch for x in found], [x.force for x in found])
+        return context.tau, forces
 
-    def pressed(self, at: Moment, memory: Vector) -> list[Pressed]:
-        """All contacts at a state."""
+    def contact_forces(self, context: StepContext, state: Vector) -> list[PenaltyForce]:
+        """Forces and slips of all contacts at a state."""
         result = []
-        for k, (friction, touch, u) in enumerate(self._meetings(at, at.v)):
+        for k, (friction, touch, u) in enumerate(self._contact_velocities(context, context.v)):
             n, e1, e2 = touch.axes
-            normal = self._normal(touch, n.dot(u))
+            normal = self._normal_force(touch, n.dot(u))
             slip = [e1.dot(u), e2.dot(u)]
-            grip = self._grip(_stretch(touch, memory, k), slip, normal * friction)
-            force = n * normal + e1 * grip[0] + e2 * grip[1]
-            result.append(Pressed(touch, force, e1 * slip[0] + e2 * slip[1]))
+            tangential = self._tangential_force(_stretch(touch, state, k), slip, normal * friction)
+            force = n * normal + e1 * tangential[0] + e2 * tangential[1]
+            result.append(PenaltyForce(touch, force, e1 * slip[0] + e2 * slip[1]))
         return result
 
-    def renew(self, at: Moment, memory: Vector) -> list[Scalar]:
-        """The stretch after a step: that which the slip adds, as far as friction holds it."""
-        kept: list[Scalar] = []
-        for k, (friction, touch, u) in enumerate(self._meetings(at, at.v_end)):
+    def update(self, context: StepContext, state: Vector) -> list[Scalar]:
+        """The stretch after a step: the slip adds to it, up to the friction limit."""
+        stretches: list[Scalar] = []
+        for k, (friction, touch, u) in enumerate(self._contact_velocities(context, context.v_end)):
             n, e1, e2 = touch.axes
+            # spring stretched by the slip, and its force on the friction cone
             slip = [e1.dot(u), e2.dot(u)]
-            drawn = [s + x * at.dt for s, x in zip(_stretch(touch, memory, k), slip, strict=True)]
-            grip = self._grip(drawn, slip, self._normal(touch, n.dot(u)) * friction)
-            left = [
-                -(g + self.damping * x) / self.stiffness for g, x in zip(grip, slip, strict=True)
+            drawn = [
+                s + x * context.dt for s, x in zip(_stretch(touch, state, k), slip, strict=True)
+            ]
+            tangential = self._tangential_force(
+                drawn, slip, self._normal_force(touch, n.dot(u)) * friction
+            )
+            # stretch that gives this force; none where the gap is open
+            stretch = [
+                -(g + self.damping * x) / self.stiffness
+                for g, x in zip(tangential, slip, strict=True)
             ]
             closed = less(touch.gap, 0.0)
-            s1, s2 = (where(closed, x, 0.0) for x in left)
+            s1, s2 = (where(closed, x, 0.0) for x in stretch)
             _, w1, w2 = touch.world_axes
-            kept += w1 * s1 + w2 * s2
-        return kept
+            stretches += w1 * s1 + w2 * s2
+        return stretches
 
-    def stored(self, model: Model, q: Vector, memory: Vector) -> Scalar:
+    def elastic_energy(self, model: Model, q: Vector, state: Vector) -> Scalar:
         """Energy (J) in the springs: ½ k d² across the gaps and ½ k s² along the surfaces."""
         poses = world_poses(model, joint_kinematics(model, q)[0])
         total: Scalar = 0.0
         for k, site in enumerate(find_sites(self.scene, model)):
             touch = site.find(poses)
-            depth, (s1, s2) = largest(-touch.gap, 0.0), _stretch(touch, memory, k)
+            depth, (s1, s2) = largest(-touch.gap, 0.0), _stretch(touch, state, k)
             along = where(less(touch.gap, 0.0), s1 * s1 + s2 * s2, 0.0)
             total = total + 0.5 * self.stiffness * (depth * depth + along)
         return total
 
-    def _meetings(self, at: Moment, v: Vector) -> list[tuple[Scalar, Touch, Vec3]]:
-        """Friction, touch, and velocity of the first body against the second, of all sites."""
-        X, S = joint_kinematics(at.model, at.q)
-        poses, V = world_poses(at.model, X), velocities(at.model, X, S, v)
-        sites = find_sites(self.scene, at.model)
+    def _contact_velocities(
+        self, context: StepContext, v: Vector
+    ) -> list[tuple[Scalar, Touch, Vec3]]:
+        """Friction coefficient, touch, and relative velocity of the bodies, of all sites."""
+        X, S = joint_kinematics(context.model, context.q)
+        poses, V = world_poses(context.model, X), velocities(context.model, X, S, v)
+        sites = find_sites(self.scene, context.model)
         touches = [site.find(poses) for site in sites]
         return [
             (site.pair.friction, touch, slide_velocity(touch, V))
             for site, touch in zip(sites, touches, strict=True)
         ]
 
-    def _normal(self, touch: Touch, rate: Scalar) -> Scalar:
+    def _normal_force(self, touch: Touch, rate: Scalar) -> Scalar:
         """The normal force where the gap opens at a rate."""
-        pressed = largest(-self.stiffness * touch.gap - self.damping * rate, 0.0)
-        return where(less(touch.gap, 0.0), pressed, 0.0)
+        contact_forces = largest(-self.stiffness * touch.gap - self.damping * rate, 0.0)
+        return where(less(touch.gap, 0.0), contact_forces, 0.0)
 
-    def _grip(
+    def _tangential_force(
         self, stretch: Sequence[Scalar], slip: Sequence[Scalar], most: Scalar
     ) -> list[Scalar]:
         """The force along the surface, no larger than `most`."""
@@ -185,9 +203,9 @@ class PenaltyContact:
         return on_disc([-self.stiffness * s - self.damping * x for s, x in pairs], most)
 
 
-def _stretch(touch: Touch, memory: Vector, k: int) -> list[Scalar]:
-    """The stretch that is kept for a contact, along its tangents."""
-    s = Vec3(*memory[3 * k : 3 * k + 3])
+def _stretch(touch: Touch, state: Vector, k: int) -> list[Scalar]:
+    """The stretch of a contact along its tangents, from the state."""
+    s = Vec3(*state[3 * k : 3 * k + 3])
     return [axis.dot(s) for axis in touch.world_axes[1:]]
 
 
@@ -202,7 +220,7 @@ def stopped_bodies(model: Model) -> list[Body]:
 
 
 @dataclass(frozen=True)
-class PenaltyStops:
+class PenaltyStops(StatelessEffect):
     """Joint limits as cubic springs that begin a margin before the stop.
 
     With s the share of the margin that is used up, the torque is T s³ (1 + b v), v the speed
@@ -223,18 +241,6 @@ class PenaltyStops:
             _set_number(self, f"{name} of stops", zero=False)
         _set_number(self, "dissipation of stops", zero=True)
 
-    def memory(self, model: Model) -> int:
-        """Nothing is kept."""
-        return 0
-
-    def start(self, model: Model) -> list[float]:
-        """Nothing is kept."""
-        return []
-
-    def renew(self, at: Moment, memory: Vector) -> list[Scalar]:
-        """Nothing is kept."""
-        return []
-
     def _torque(self, body: Body) -> Scalar:
         effort = body.joint.limits.effort
         if self.torque is None and not 0.0 < effort < math.inf:
@@ -242,19 +248,19 @@ class PenaltyStops:
             raise InvalidArgument(f"stops of joint {body.joint.name!r}", None, accepted)
         return effort if self.torque is None else self.torque
 
-    def torques(self, at: Moment) -> list[tuple[Body, Scalar]]:
+    def torques(self, context: StepContext) -> list[tuple[Body, Scalar]]:
         """Bodies with stops, and the torque of the stops on their joints."""
         found = []
-        for body in stopped_bodies(at.model):
-            speed = at.v[body.iv.start] * body.joint.ratio
+        for body in stopped_bodies(context.model):
+            speed = context.v[body.iv.start] * body.joint.ratio
             total: Scalar = 0.0
-            for side, share in self._shares(body, at.q):
+            for side, share in self._shares(body, context.q):
                 closing = largest(1.0 - side * self.dissipation * speed, 0.0)
                 total = total + share * share * share * closing * (side * self._torque(body))
             found.append((body, total))
         return found
 
-    def stored(self, model: Model, q: Vector, memory: Vector) -> Scalar:
+    def elastic_energy(self, model: Model, q: Vector, state: Vector) -> Scalar:
         """Energy (J) in the springs: ¼ T s⁴ of the margin."""
         total: Scalar = 0.0
         for body in stopped_bodies(model):
@@ -276,10 +282,10 @@ class PenaltyStops:
             if math.isfinite(stop)
         ]
 
-    def act(self, at: Moment, memory: Vector) -> tuple[list[Scalar], Sequence[Force] | None]:
-        """The torques with those of the stops, and no forces."""
-        tau = list(at.tau)
-        for body, torque in self.torques(at):
+    def act(self, context: StepContext, state: Vector) -> tuple[list[Scalar], None]:
+        """Torques plus the torques of the stops."""
+        tau = list(context.tau)
+        for body, torque in self.torques(context):
             k = body.iv.start
             tau[k] = tau[k] + torque * body.joint.ratio
         return tau, None

@@ -1,6 +1,6 @@
-"""What can touch: spheres, capsules, boxes and points fixed to frames, planes of the world, pairs.
+"""Contact scenes: spheres, capsules, boxes and points fixed to frames, planes, and pairs of them.
 
-A scene is data. It names frames of a robot and is read together with its model.
+A scene is data. It names frames of a robot and is used together with its model.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from qddot.model.links import check_numbers, check_unique
 from qddot.model.model import WORLD, Model
 from qddot.spatial.algebra import Transform, Vec3
 from qddot.spatial.scalar import Scalar
-from qddot.writers.source import open_source
 
 __all__ = ["Box", "Capsule", "Pair", "Plane", "Point", "Scene", "Solid", "Sphere"]
 
@@ -64,8 +63,8 @@ def _set(target: Any, **values: Any) -> None:
         object.__setattr__(target, name, value)
 
 
-def _named(solid: Any) -> str:
-    """Check the frame of a solid and give it a name: its own, or that of its frame."""
+def _set_name(solid: Any) -> str:
+    """Validate the frame of a solid, name it after the frame if it has no name; its description."""
     if not (solid.frame is None or (isinstance(solid.frame, str) and solid.frame)):
         raise InvalidArgument(
             "frame of a shape", solid.frame, "it is a name, or None for the world"
@@ -106,7 +105,7 @@ class Sphere:
     name: str = ""
 
     def __post_init__(self) -> None:
-        what = _named(self)
+        what = _set_name(self)
         radius = _number(f"radius of {what}", self.radius, 0.0)
         _set(self, radius=radius, offset=_vector(f"offset of {what}", self.offset))
 
@@ -126,7 +125,7 @@ class Point:
     radius: float = field(default=0.0, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        _set(self, offset=_vector(f"offset of {_named(self)}", self.offset))
+        _set(self, offset=_vector(f"offset of {_set_name(self)}", self.offset))
 
     @property
     def spine(self) -> tuple[Vec3, ...]:
@@ -145,7 +144,7 @@ class Capsule:
     name: str = ""
 
     def __post_init__(self) -> None:
-        what = _named(self)
+        what = _set_name(self)
         radius = _number(f"radius of {what}", self.radius, 0.0)
         start, end = (_vector(f"end of {what}", x) for x in (self.start, self.end))
         if start == end:
@@ -168,7 +167,7 @@ class Box:
     name: str = ""
 
     def __post_init__(self) -> None:
-        what = _named(self)
+        what = _set_name(self)
         size = _vector(f"size of {what}", self.size)
         if not isinstance(self.placement, Transform):
             raise InvalidArgument(f"placement of {what}", self.placement, "it is a Transform")
@@ -209,11 +208,11 @@ class Pair:
 class Scene:
     """Shapes of a robot and planes of the world, and which of them can touch.
 
-    `pairs` "ground" stands for all shapes that move, with all planes and all shapes that are fixed
-    to the world; "all" has the shapes of the robot among themselves as well, but for those on one
-    body or on neighbours. A sequence of pairs stands for these alone. `friction` is Coulomb's
+    `pairs` "ground" pairs all shapes that move with all planes and all shapes fixed to the world;
+    "all" pairs the shapes of the robot with each other as well, except on one body or on
+    neighbours. A sequence of pairs means these alone. `friction` is Coulomb's
     coefficient and `restitution` Newton's, for all pairs that have none of their own. `omitted`
-    says in words what of a file is not part of the scene.
+    names the shapes of a file that are not part of the scene, with reasons.
     """
 
     planes: Sequence[Plane] = ()
@@ -235,11 +234,26 @@ class Scene:
             "points": Point,
         }
         for name, kind in kinds.items():
-            _set(self, **{name: _only(name, kind, getattr(self, name))})
+            shapes = getattr(self, name)
+            try:
+                shapes = (shapes,) if isinstance(shapes, kind) else tuple(shapes)
+            except TypeError as error:
+                accepted = f"it is a sequence of {kind.__name__}"
+                raise InvalidArgument(name, shapes, accepted) from error
+            for x in shapes:
+                if not isinstance(x, kind):
+                    raise InvalidArgument(name, x, f"each is a {kind.__name__}")
+            _set(self, **{name: shapes})
         if isinstance(self.pairs, str) and self.pairs not in ("ground", "all"):
             raise UnknownName("choice of pairs", self.pairs, ("ground", "all"))
         if not isinstance(self.pairs, str):
-            _set(self, pairs=tuple(map(_pair, self.pairs)))
+            pairs = []
+            for pair in self.pairs:
+                two = isinstance(pair, tuple) and len(pair) == 2
+                if not (two or isinstance(pair, Pair)):
+                    raise InvalidArgument("pair", pair, "it is a Pair, or two names of shapes")
+                pairs.append(pair if isinstance(pair, Pair) else Pair(*pair))
+            _set(self, pairs=tuple(pairs))
         _set(self, friction=_coefficient("friction of a scene", self.friction))
         restitution = _coefficient("restitution of a scene", self.restitution, 1.0)
         _set(self, restitution=restitution)
@@ -257,21 +271,21 @@ class Scene:
             raise UnknownName("shape", name, known, "scene")
         return known[name]
 
-    def resolved(self, model: Model) -> tuple[Pair, ...]:
+    def resolve_pairs(self, model: Model) -> tuple[Pair, ...]:
         """The pairs on a robot, each with its friction and restitution; the first one moves."""
         if isinstance(self.pairs, str):
-            chosen: Iterable[Pair] = self._chosen(model)
+            pairs: Iterable[Pair] = self._pairs_by_rule(model)
         else:
-            chosen = (pair for pair in self.pairs if isinstance(pair, Pair))
-        return tuple(self._settled(model, pair) for pair in chosen)
+            pairs = (pair for pair in self.pairs if isinstance(pair, Pair))
+        return tuple(self._complete_pair(model, pair) for pair in pairs)
 
     def _body(self, model: Model, shape: Plane | Solid) -> int:
         if isinstance(shape, Plane) or shape.frame is None:
             return WORLD
         return model.frame(shape.frame).body
 
-    def _chosen(self, model: Model) -> Iterator[Pair]:
-        """The pairs that "ground" or "all" stands for."""
+    def _pairs_by_rule(self, model: Model) -> Iterator[Pair]:
+        """The pairs of the rule "ground" or "all"."""
         shapes = [(x, self._body(model, x)) for x in (*self.planes, *self.solids)]
         for k, (a, i) in enumerate(shapes):
             for b, j in shapes[k + 1 :]:
@@ -280,7 +294,8 @@ class Scene:
                 if i != j and (fixed or (self.pairs == "all" and not near)):
                     yield Pair(a.name, b.name)
 
-    def _settled(self, model: Model, pair: Pair) -> Pair:
+    def _complete_pair(self, model: Model, pair: Pair) -> Pair:
+        """A pair with its moving shape first, and with friction and restitution."""
         i, j = (self._body(model, self.find(name)) for name in (pair.first, pair.second))
         if i == j:
             where = "the world" if i == WORLD else f"body {model.bodies[i].name!r}"
@@ -289,9 +304,9 @@ class Scene:
         names = (pair.second, pair.first) if i == WORLD else (pair.first, pair.second)
         friction = self.friction if pair.friction is None else pair.friction
         bounce = self.restitution if pair.restitution is None else pair.restitution
-        settled = Pair(*names)
-        _set(settled, friction=friction, restitution=bounce)
-        return settled
+        complete = Pair(*names)
+        _set(complete, friction=friction, restitution=bounce)
+        return complete
 
     @staticmethod
     def from_file(
@@ -306,11 +321,14 @@ class Scene:
         named after its link, with its kind and a number where a link has several. Other choices
         are those of a scene.
         """
+        # the reader of files loads writers, which a scene in code does not need
+        from qddot.writers.source import open_source
+
         patterns = (only,) if isinstance(only, str) else tuple(only)
-        opened = open_source(source, shapes="collision")
+        begin = open_source(source, shapes="collision")
         solids: list[Solid] = []
-        omitted = list(opened.unread)
-        for name, shape in _names(opened.shapes):
+        omitted = list(begin.unread)
+        for name, shape in _names(begin.shapes):
             if not any(fnmatchcase(name, pattern) for pattern in patterns):
                 continue
             solid = _solid(name, shape)
@@ -323,27 +341,6 @@ class Scene:
             for name, kind in (("spheres", Sphere), ("capsules", Capsule), ("boxes", Box))
         }
         return Scene(planes=planes, **found, omitted=tuple(omitted), **choices)
-
-
-def _only(name: str, kind: type, given: Any) -> tuple[Any, ...]:
-    """A tuple of shapes of one kind."""
-    given = (given,) if isinstance(given, kind) else given
-    try:
-        items = tuple(given)
-    except TypeError as error:
-        raise InvalidArgument(name, given, f"it is a sequence of {kind.__name__}") from error
-    for x in items:
-        if not isinstance(x, kind):
-            raise InvalidArgument(name, x, f"each is a {kind.__name__}")
-    return items
-
-
-def _pair(given: Any) -> Pair:
-    if isinstance(given, Pair):
-        return given
-    if isinstance(given, tuple) and len(given) == 2:
-        return Pair(*given)
-    raise InvalidArgument("pair", given, "it is a Pair, or two names of shapes")
 
 
 def _names(shapes: Sequence[FileShape]) -> Iterator[tuple[str, FileShape]]:

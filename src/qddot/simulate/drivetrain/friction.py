@@ -1,4 +1,4 @@
-"""Friction of joints, found with the velocity at the end of a step, so that it can hold them."""
+"""Friction of joints, by the velocity at the end of a step, so that it can hold them at rest."""
 
 from __future__ import annotations
 
@@ -8,22 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from qddot.algorithms.friction import friction as losses
+from qddot.algorithms.friction import friction
 from qddot.algorithms.recursion import Vector, zeros
 from qddot.errors import InvalidArgument
 from qddot.model.friction_models import FrictionModel
 from qddot.model.model import Model
-from qddot.simulate.drivetrain.figures import (
-    Figures,
-    Memoryless,
-    driven,
-    not_negative,
-    positive,
-    share,
+from qddot.simulate.batch_parameters import may_be_nonzero
+from qddot.simulate.drivetrain.parameters import (
+    JointParameter,
+    check_not_negative,
+    check_positive,
+    value_at_dof,
+    values_by_dof,
 )
-from qddot.simulate.lifted import present
-from qddot.simulate.plant import Moment
-from qddot.simulate.resistance import Drag, Grip
+from qddot.simulate.implicit_torques import DampingTorque, ImplicitLaw, VelocityConstraint
+from qddot.simulate.plant import StatelessEffect, StepContext
 from qddot.spatial.scalar import Scalar, less, sqrt, where
 
 __all__ = ["Friction", "LuGre", "ModelLosses"]
@@ -32,7 +31,7 @@ Laws = FrictionModel | Mapping[str, FrictionModel]
 
 
 @dataclass(frozen=True)
-class Friction(Memoryless):
+class Friction(StatelessEffect):
     """Friction by speed: a law of `friction_models` for all joints of one freedom, or by joint.
 
     It is set-valued: a joint at rest is held, without creep, by any torque up to the static level.
@@ -46,23 +45,23 @@ class Friction(Memoryless):
     def __post_init__(self) -> None:
         _check_law(self.law)
         if self.smoothing is not None:
-            positive("smoothing", self.smoothing)
+            check_positive("smoothing", self.smoothing)
 
-    def resist(self, at: Moment, memory: Vector) -> list[Drag | Grip]:
-        """Viscous drag, and a grip as strong as the law says at the speed of the joint."""
-        parts: list[Drag | Grip] = []
-        for dof, law in driven(at.model, self.law).items():
-            v = at.v[dof]
-            speed = _size(v)
-            ahead, back = law.forward.level(speed), law.backward.level(speed)
-            slope = _of_way(v, law.forward.viscous, law.backward.viscous)
+    def implicit_torques(self, context: StepContext, state: Vector) -> list[ImplicitLaw]:
+        """Viscous damping, and a constraint bounded by the law at the speed of the joint."""
+        laws: list[ImplicitLaw] = []
+        for dof, law in values_by_dof(context.model, self.law).items():
+            v = context.v[dof]
+            speed = _magnitude(v)
+            forward, backward = law.forward.level(speed), law.backward.level(speed)
+            slope = _by_direction(v, law.forward.viscous, law.backward.viscous)
             if self.smoothing is None:
-                parts.append(Grip(dof, -ahead, back))
+                laws.append(VelocityConstraint(dof, -forward, backward))
             else:
                 softened = sqrt(v * v + self.smoothing * self.smoothing)
-                slope = slope + _of_way(v, ahead, back) / softened
-            parts.append(Drag(dof, 0.0, slope))
-        return parts
+                slope = slope + _by_direction(v, forward, backward) / softened
+            laws.append(DampingTorque(dof, 0.0, slope))
+        return laws
 
 
 @dataclass(frozen=True)
@@ -76,78 +75,79 @@ class LuGre:
     """
 
     law: Laws
-    stiffness: Figures
-    damping: Figures = 0.0
+    stiffness: JointParameter
+    damping: JointParameter = 0.0
 
     def __post_init__(self) -> None:
         for label, law in _check_law(self.law):
             if not np.all(np.minimum(law.forward.coulomb, law.backward.coulomb)):
                 raise InvalidArgument(label, law, "bristles need a Coulomb level above 0")
-        positive("stiffness", self.stiffness)
-        not_negative("damping", self.damping)
+        check_positive("stiffness", self.stiffness)
+        check_not_negative("damping", self.damping)
 
-    def memory(self, model: Model) -> int:
-        """The deflection of each joint's bristles, and by how much its velocity last changed."""
-        return 2 * len(driven(model, self.law))
+    def state_size(self, model: Model) -> int:
+        """Deflection of the bristles and last change of the velocity, of each joint."""
+        return 2 * len(values_by_dof(model, self.law))
 
-    def start(self, model: Model) -> list[float]:
-        """Bristles at ease."""
-        return [0.0] * self.memory(model)
+    def initial_state(self, model: Model) -> list[float]:
+        """Bristles that are not bent."""
+        return [0.0] * self.state_size(model)
 
-    def act(self, at: Moment, memory: Vector) -> tuple[list[Scalar], None]:
-        """Torques pass as they are."""
-        return at.tau, None
+    def act(self, context: StepContext, state: Vector) -> tuple[list[Scalar], None]:
+        """The torques, unchanged."""
+        return context.tau, None
 
-    def resist(self, at: Moment, memory: Vector) -> list[Drag | Grip]:
-        """Drag of the bristles as they will be at the end of the step."""
-        parts: list[Drag | Grip] = []
-        for dof, law, z, change in self._joints(at.model, memory):
-            stiffness, v = self._stiffness(at.model, dof), at.v[dof] + change
-            micro: Scalar = share(at.model, self.damping, dof, 0.0)
-            level, kept = self._bristles(at, dof, law, change)
-            if present(micro):
-                fast = less(level * 4.0, _size(v) * micro)
-                micro = where(fast, level * 4.0 / where(fast, _size(v), 1.0), micro)
-            offset = kept * z * stiffness - (1.0 - kept) * z * micro / at.dt
-            slope = kept * (at.dt * stiffness + micro)
-            loss = _of_way(v, law.forward.viscous, law.backward.viscous)
-            parts.append(Drag(dof, offset, slope + loss))
-        return parts
+    def implicit_torques(self, context: StepContext, state: Vector) -> list[ImplicitLaw]:
+        """Torque of the bristles at the end of the step, linear in the velocity there."""
+        laws: list[ImplicitLaw] = []
+        for dof, law, z, change in self._joints(context.model, state):
+            stiffness, v = self._stiffness(context.model, dof), context.v[dof] + change
+            micro: Scalar = value_at_dof(context.model, self.damping, dof, 0.0)
+            level, share = self._bristles(context, dof, law, change)
+            # σ₁ falls where bristles would give energy
+            if may_be_nonzero(micro):
+                fast = less(level * 4.0, _magnitude(v) * micro)
+                micro = where(fast, level * 4.0 / where(fast, _magnitude(v), 1.0), micro)
+            offset = share * z * stiffness - (1.0 - share) * z * micro / context.dt
+            slope = share * (context.dt * stiffness + micro)
+            loss = _by_direction(v, law.forward.viscous, law.backward.viscous)
+            laws.append(DampingTorque(dof, offset, slope + loss))
+        return laws
 
-    def renew(self, at: Moment, memory: Vector) -> list[Scalar]:
-        """Bristles bent by the motion of the step, less what slipped."""
+    def update(self, context: StepContext, state: Vector) -> list[Scalar]:
+        """Bristles bent by the motion of the step, less their slip."""
         bent, changes = [], []
-        for dof, law, z, change in self._joints(at.model, memory):
-            _, kept = self._bristles(at, dof, law, change)
-            bent.append(kept * (z + at.v_end[dof] * at.dt))
-            changes.append(at.v_end[dof] - at.v[dof])
+        for dof, law, z, change in self._joints(context.model, state):
+            _, share = self._bristles(context, dof, law, change)
+            bent.append(share * (z + context.v_end[dof] * context.dt))
+            changes.append(context.v_end[dof] - context.v[dof])
         return [*bent, *changes]
 
     def _joints(
-        self, model: Model, memory: Vector
+        self, model: Model, state: Vector
     ) -> Iterator[tuple[int, FrictionModel, Scalar, Scalar]]:
-        """Velocities with their law, deflection and last change."""
-        laws = driven(model, self.law)
-        kept = zip(memory[: len(laws)], memory[len(laws) :], strict=True)
-        for (dof, law), (z, change) in zip(laws.items(), kept, strict=True):
+        """Velocity indices with law, deflection, and last change of the velocity."""
+        laws = values_by_dof(model, self.law)
+        states = zip(state[: len(laws)], state[len(laws) :], strict=True)
+        for (dof, law), (z, change) in zip(laws.items(), states, strict=True):
             yield dof, law, z, change
 
     def _bristles(
-        self, at: Moment, dof: int, law: FrictionModel, change: Scalar
+        self, context: StepContext, dof: int, law: FrictionModel, change: Scalar
     ) -> tuple[Scalar, Scalar]:
-        """Level of the friction, and the part of the deflection that does not slip.
+        """Level of the friction, and the share of the deflection that does not slip.
 
         With the slip rate of a speed s, z at the end is (z + Δt v) / (1 + Δt σ₀ s / g(s)), which
         gives no energy whatever s is; s is the speed that the last change leads to.
         """
-        v = at.v[dof] + change
-        speed = _size(v)
-        level = _of_way(v, law.forward.level(speed), law.backward.level(speed))
-        return level, level / (level + speed * (at.dt * self._stiffness(at.model, dof)))
+        v = context.v[dof] + change
+        speed = _magnitude(v)
+        level = _by_direction(v, law.forward.level(speed), law.backward.level(speed))
+        return level, level / (level + speed * (context.dt * self._stiffness(context.model, dof)))
 
     def _stiffness(self, model: Model, dof: int) -> Scalar:
-        found = share(model, self.stiffness, dof, 0.0)
-        if not present(found):
+        found = value_at_dof(model, self.stiffness, dof, 0.0)
+        if not may_be_nonzero(found):
             name = model.velocity_names[dof]
             accepted = f"joint {name!r} has a law, so it needs a stiffness"
             raise InvalidArgument("stiffness", self.stiffness, accepted)
@@ -155,8 +155,8 @@ class LuGre:
 
 
 @dataclass(frozen=True)
-class ModelLosses(Memoryless):
-    """What the joints of the model itself have, as `robot.friction`: springs, damping, friction.
+class ModelLosses(StatelessEffect):
+    """Springs, damping and friction of the joints of the model itself, as `robot.friction`.
 
     Friction holds as `Friction` does. The integrator "implicit_damping" has the damping already:
     with it, give `damping=False`.
@@ -170,14 +170,14 @@ class ModelLosses(Memoryless):
         """Whether the damping of the model is part of this effect."""
         return self.damping
 
-    def act(self, at: Moment, memory: Vector) -> tuple[list[Scalar], None]:
-        """Torques less those of the springs."""
+    def act(self, context: StepContext, state: Vector) -> tuple[list[Scalar], None]:
+        """Torques plus spring torques."""
         if not self.springs:
-            return at.tau, None
-        pull = losses(at.model, at.q, zeros(at.model.nv))
-        return [t - p for t, p in zip(at.tau, pull, strict=True)], None
+            return context.tau, None
+        spring = friction(context.model, context.q, zeros(context.model.nv))
+        return [t - p for t, p in zip(context.tau, spring, strict=True)], None
 
-    def stored(self, model: Model, q: Vector, memory: Vector) -> Scalar:
+    def elastic_energy(self, model: Model, q: Vector, state: Vector) -> Scalar:
         """Energy (J) in the springs of the joints."""
         total: Scalar = 0.0
         for body in model.bodies if self.springs else ():
@@ -186,34 +186,34 @@ class ModelLosses(Memoryless):
             total = total + sum(x * x for x in stretch) * joint.drivetrain.stiffness * 0.5
         return total
 
-    def resist(self, at: Moment, memory: Vector) -> list[Drag | Grip]:
+    def implicit_torques(self, context: StepContext, state: Vector) -> list[ImplicitLaw]:
         """Damping and friction of the joints, at the velocities that drive them."""
-        parts: list[Drag | Grip] = []
-        for body in at.model.bodies:
+        laws: list[ImplicitLaw] = []
+        for body in context.model.bodies:
             drive, ratio = body.joint.drivetrain, body.joint.ratio
-            ahead, back = (level * abs(ratio) for level in drive.friction_levels)
+            forward, backward = (level * abs(ratio) for level in drive.friction_levels)
             if ratio < 0.0:
                 # a follower that moves against its leader
-                ahead, back = back, ahead
+                forward, backward = backward, forward
             for dof in body.dofs:
-                if self.damping and present(drive.damping):
-                    parts.append(Drag(dof, 0.0, drive.damping * ratio**2))
-                if present(ahead) or present(back):
-                    parts.append(Grip(dof, -ahead, back))
-        return parts
+                if self.damping and may_be_nonzero(drive.damping):
+                    laws.append(DampingTorque(dof, 0.0, drive.damping * ratio**2))
+                if may_be_nonzero(forward) or may_be_nonzero(backward):
+                    laws.append(VelocityConstraint(dof, -forward, backward))
+        return laws
 
 
-def _size(v: Scalar) -> Scalar:
+def _magnitude(v: Scalar) -> Scalar:
     return where(less(v, 0.0), -v, v)
 
 
-def _of_way(v: Scalar, ahead: Scalar, back: Scalar) -> Scalar:
-    """What belongs to the direction of a velocity."""
-    return ahead if ahead is back else where(less(v, 0.0), back, ahead)
+def _by_direction(v: Scalar, forward: Scalar, backward: Scalar) -> Scalar:
+    """The value for the direction of a velocity."""
+    return forward if forward is backward else where(less(v, 0.0), backward, forward)
 
 
 def _check_law(laws: Any) -> list[tuple[str, FrictionModel]]:
-    """The laws with a label, all of them laws."""
+    """The laws, validated, each with a label."""
     named = laws.items() if isinstance(laws, Mapping) else (("", laws),)
     found = [(f"law of joint {name!r}" if name else "law", law) for name, law in named]
     accepted = "a law comes from viscous, coulomb, stiction, stribeck or asymmetric"

@@ -6,69 +6,67 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from qddot.algorithms.recursion import Vector
 from qddot.errors import InvalidArgument
 from qddot.model.model import Model
 from qddot.robot.robot import Robot
-from qddot.simulate.drivetrain.figures import (
-    Figures,
-    Memoryless,
+from qddot.simulate.batch_parameters import may_be_nonzero
+from qddot.simulate.drivetrain.parameters import (
+    JointParameter,
+    check_not_negative,
     check_numbers,
+    check_positive,
     check_whole,
-    driven,
-    not_negative,
-    positive,
-    share,
+    value_at_dof,
+    values_by_dof,
 )
-from qddot.simulate.lifted import present
-from qddot.simulate.plant import Effect, Moment, Resisting
-from qddot.simulate.resistance import Drag, Grip, clip
+from qddot.simulate.implicit_torques import DampingTorque, ImplicitLaw, VelocityConstraint, clip
+from qddot.simulate.plant import Effect, ImplicitEffect, StatelessEffect, StepContext
 from qddot.spatial.scalar import Scalar, less, where
 
 __all__ = ["Delay", "Gear", "Limit", "MotorConstant", "TorqueSpeedLimit", "with_rotors"]
 
 
 @dataclass(frozen=True)
-class MotorConstant(Memoryless):
+class MotorConstant(StatelessEffect):
     """A current in A becomes a torque in N m: τ = constant · i."""
 
-    constant: Figures
+    constant: JointParameter
 
     def __post_init__(self) -> None:
-        positive("motor constant", self.constant)
+        check_positive("motor constant", self.constant)
 
-    def act(self, at: Moment, memory: Vector) -> tuple[list[Scalar], None]:
+    def act(self, context: StepContext, state: Vector) -> tuple[list[Scalar], None]:
         """Torques of the currents."""
-        tau = list(at.tau)
-        for dof, constant in driven(at.model, self.constant).items():
+        tau = list(context.tau)
+        for dof, constant in values_by_dof(context.model, self.constant).items():
             tau[dof] = tau[dof] * constant
         return tau, None
 
 
 @dataclass(frozen=True)
-class Limit(Memoryless):
+class Limit(StatelessEffect):
     """No more than this in either direction: of a current before a motor, of a torque after it.
 
     Without `most` it is the effort limit that each joint of the model has.
     """
 
-    most: Figures | None = None
+    most: JointParameter | None = None
 
     def __post_init__(self) -> None:
         if self.most is not None:
-            not_negative("limit", self.most)
+            check_not_negative("limit", self.most)
 
-    def act(self, at: Moment, memory: Vector) -> tuple[list[Scalar], None]:
-        """What is asked for, as far as it goes."""
-        tau = list(at.tau)
-        for dof, most in driven(at.model, self._limits(at.model)).items():
+    def act(self, context: StepContext, state: Vector) -> tuple[list[Scalar], None]:
+        """The torques, clipped to the limits."""
+        tau = list(context.tau)
+        for dof, most in values_by_dof(context.model, self._limits(context.model)).items():
             if not isinstance(most, float | int) or most < math.inf:
                 tau[dof] = clip(tau[dof], -most, most)
         return tau, None
 
-    def _limits(self, model: Model) -> Figures:
+    def _limits(self, model: Model) -> JointParameter:
         if self.most is not None:
             return self.most
         bodies = (b for b in model.independent if b.joint.kind.nv == 1)
@@ -76,82 +74,85 @@ class Limit(Memoryless):
 
 
 @dataclass(frozen=True)
-class TorqueSpeedLimit(Memoryless):
+class TorqueSpeedLimit(StatelessEffect):
     """The torques that a motor can give at a speed: stall · (±1 − v / no_load_speed).
 
     These are the lines of a supply of ± full voltage: at the no-load speed nothing is left to push
     with, and beyond it the motor brakes whatever is asked for.
     """
 
-    stall: Figures
-    no_load_speed: Figures
+    stall: JointParameter
+    no_load_speed: JointParameter
 
     def __post_init__(self) -> None:
-        positive("stall", self.stall)
-        positive("no_load_speed", self.no_load_speed)
-        _check_same_joints(self.stall, self.no_load_speed, "stall", "no_load_speed")
+        check_positive("stall", self.stall)
+        check_positive("no_load_speed", self.no_load_speed)
+        a, b = self.stall, self.no_load_speed
+        if isinstance(a, Mapping) and isinstance(b, Mapping) and set(a) != set(b):
+            odd = ", ".join(repr(name) for name in sorted(set(a) ^ set(b)))
+            raise InvalidArgument("stall, no_load_speed", odd, "both name the same joints")
 
-    def act(self, at: Moment, memory: Vector) -> tuple[list[Scalar], None]:
-        """What is asked for, between the lines."""
-        tau, speeds = list(at.tau), driven(at.model, self.no_load_speed)
-        for dof, stall in driven(at.model, self.stall).items():
+    def act(self, context: StepContext, state: Vector) -> tuple[list[Scalar], None]:
+        """The torques, clipped to the lines."""
+        tau, speeds = list(context.tau), values_by_dof(context.model, self.no_load_speed)
+        for dof, stall in values_by_dof(context.model, self.stall).items():
             if dof in speeds:
-                drop = at.v[dof] * (stall / speeds[dof])
+                drop = context.v[dof] * (stall / speeds[dof])
                 tau[dof] = clip(tau[dof], -stall - drop, stall - drop)
         return tau, None
 
 
 @dataclass(frozen=True)
 class Delay:
-    """What is asked for arrives whole steps later; until then nothing does."""
+    """A delay of torques by whole steps; the first torques are zero."""
 
     steps: int | Mapping[str, int]
 
     def __post_init__(self) -> None:
         check_whole("delay", self.steps)
 
-    def memory(self, model: Model) -> int:
-        """All that is on its way."""
-        return sum(driven(model, self.steps).values())
+    def state_size(self, model: Model) -> int:
+        """The torques of the last steps."""
+        return sum(values_by_dof(model, self.steps).values())
 
-    def start(self, model: Model) -> list[float]:
-        """Nothing on its way."""
-        return [0.0] * self.memory(model)
+    def initial_state(self, model: Model) -> list[float]:
+        """Zero torques."""
+        return [0.0] * self.state_size(model)
 
-    def act(self, at: Moment, memory: Vector) -> tuple[list[Scalar], None]:
-        """What arrives."""
-        tau, first = list(at.tau), 0
-        for dof, steps in driven(at.model, self.steps).items():
+    def act(self, context: StepContext, state: Vector) -> tuple[list[Scalar], None]:
+        """The delayed torques."""
+        tau, first = list(context.tau), 0
+        for dof, steps in values_by_dof(context.model, self.steps).items():
             if steps:
-                tau[dof] = memory[first]
+                tau[dof] = state[first]
             first += steps
         return tau, None
 
-    def renew(self, at: Moment, memory: Vector) -> list[Scalar]:
-        """The line moved on by one."""
-        kept: list[Scalar] = []
+    def update(self, context: StepContext, state: Vector) -> list[Scalar]:
+        """The delay line, moved on by one step."""
+        line: list[Scalar] = []
         first = 0
-        for dof, steps in driven(at.model, self.steps).items():
+        for dof, steps in values_by_dof(context.model, self.steps).items():
             if steps:
-                kept += [*memory[first + 1 : first + steps], at.tau[dof]]
+                line += [*state[first + 1 : first + steps], context.tau[dof]]
             first += steps
-        return kept
+        return line
 
 
 @dataclass(frozen=True)
 class Gear:
     """A gear: the motor turns `ratio` times as fast as the joint, which feels ratio · its torque.
 
-    What is asked for goes through the effects of `motor` first: they stand on the motor's side,
+    Torques go through the effects of `motor` first: they stand on the motor's side,
     with its speed, angle and torque. `efficiency` is the part of the motor's power that the joint
     gets, `backdriving` the part of the load's power that the motor gets when it brakes (the
     efficiency again where it is None). The loss is friction in proportion to the motor's torque:
     it holds at rest.
     """
 
-    ratio: Figures
-    efficiency: Figures = 1.0
-    backdriving: Figures | None = None
+    ratio: JointParameter
+    efficiency: JointParameter = 1.0
+    backdriving: JointParameter | None = None
     motor: tuple[Effect, ...] = ()
 
     def __post_init__(self) -> None:
@@ -165,96 +166,96 @@ class Gear:
         if not isinstance(self.motor, tuple):
             raise InvalidArgument("motor", self.motor, "it is a tuple of effects")
 
-    def memory(self, model: Model) -> int:
-        """The numbers of the effects of the motor."""
-        return sum(effect.memory(model) for effect in self.motor)
+    def state_size(self, model: Model) -> int:
+        """Length of the states of the motor's effects."""
+        return sum(effect.state_size(model) for effect in self.motor)
 
-    def start(self, model: Model) -> list[float]:
-        """Those numbers before the first step."""
-        return [x for effect in self.motor for x in effect.start(model)]
+    def initial_state(self, model: Model) -> list[float]:
+        """Initial states of the motor's effects."""
+        return [x for effect in self.motor for x in effect.initial_state(model)]
 
-    def act(self, at: Moment, memory: Vector) -> tuple[list[Scalar], None]:
-        """Torques after the gear, without its losses."""
-        ratios, (_, tau) = driven(at.model, self.ratio), self._passage(at, memory)
+    def act(self, context: StepContext, state: Vector) -> tuple[list[Scalar], None]:
+        """Torques after the gear, without its friction."""
+        ratios, (_, tau) = (
+            values_by_dof(context.model, self.ratio),
+            self._motor_effects(context, state),
+        )
         return [t * ratios.get(k, 1.0) for k, t in enumerate(tau)], None
 
-    def renew(self, at: Moment, memory: Vector) -> list[Scalar]:
-        """The numbers of the effects of the motor."""
-        seen, _ = self._passage(at, memory)
-        return [x for effect, moment, part in seen for x in effect.renew(moment, part)]
+    def update(self, context: StepContext, state: Vector) -> list[Scalar]:
+        """States of the motor's effects after a step."""
+        effects, _ = self._motor_effects(context, state)
+        return [x for effect, inner, part in effects for x in effect.update(inner, part)]
 
-    def resist(self, at: Moment, memory: Vector) -> list[Drag | Grip]:
-        """What resists on the motor's side, as the joint feels it, and the loss of the gear."""
-        ratios, (seen, _) = driven(at.model, self.ratio), self._passage(at, memory)
-        parts: list[Drag | Grip] = [
-            _reflected(part, ratios.get(part.dof, 1.0))
-            for effect, moment, kept in seen
-            if isinstance(effect, Resisting)
-            for part in effect.resist(moment, kept)
+    def implicit_torques(self, context: StepContext, state: Vector) -> list[ImplicitLaw]:
+        """Implicit torques of the motor's effects at the joint, and friction of the gear."""
+        ratios = values_by_dof(context.model, self.ratio)
+        effects, _ = self._motor_effects(context, state)
+        laws: list[ImplicitLaw] = [
+            _reflect_to_joint(law, ratios.get(law.dof, 1.0))
+            for effect, inner, part in effects
+            if isinstance(effect, ImplicitEffect)
+            for law in effect.implicit_torques(inner, part)
         ]
-        return parts + self._losses(at, memory)
-
-    def _losses(self, at: Moment, memory: Vector) -> list[Drag | Grip]:
-        """Friction of the gear: less comes out when it drives, more when it is driven."""
-        model, (tau, _) = at.model, self.act(at, memory)
+        # friction of the gear: less torque comes out when it drives, more when it is driven
+        model, (tau, _) = context.model, self.act(context, state)
         backdriving = self.efficiency if self.backdriving is None else self.backdriving
-        parts: list[Drag | Grip] = []
-        for dof in driven(model, self.ratio):
-            ahead = 1.0 - share(model, self.efficiency, dof, 1.0)
-            back = 1.0 / share(model, backdriving, dof, 1.0) - 1.0
-            if present(ahead) or present(back):
-                pushes = less(0.0, tau[dof])
-                lower = where(pushes, -ahead * tau[dof], back * tau[dof])
-                upper = where(pushes, back * tau[dof], -ahead * tau[dof])
-                parts.append(Grip(dof, lower, upper))
-        return parts
+        for dof in ratios:
+            driving = 1.0 - value_at_dof(model, self.efficiency, dof, 1.0)
+            braking = 1.0 / value_at_dof(model, backdriving, dof, 1.0) - 1.0
+            if may_be_nonzero(driving) or may_be_nonzero(braking):
+                forward = less(0.0, tau[dof])
+                lower = where(forward, -driving * tau[dof], braking * tau[dof])
+                upper = where(forward, braking * tau[dof], -driving * tau[dof])
+                laws.append(VelocityConstraint(dof, lower, upper))
+        return laws
 
-    def _passage(
-        self, at: Moment, memory: Vector
-    ) -> tuple[list[tuple[Effect, Moment, Vector]], list[Scalar]]:
-        """The effects of the motor, with what each sees and keeps, and the torques after them."""
-        moment, seen, first = self._motor_side(at), [], 0
+    def _motor_effects(
+        self, context: StepContext, state: Vector
+    ) -> tuple[list[tuple[Effect, StepContext, Vector]], list[Scalar]]:
+        """The motor's effects, each with its context and state, and the torques after them."""
+        inner, effects, first = self._motor_side(context), [], 0
         for effect in self.motor:
-            part = memory[first : first + effect.memory(at.model)]
+            part = state[first : first + effect.state_size(context.model)]
             first += len(part)
-            seen.append((effect, moment, part))
-            moment = dataclasses.replace(moment, tau=effect.act(moment, part)[0])
-        return seen, moment.tau
+            effects.append((effect, inner, part))
+            inner = dataclasses.replace(inner, tau=effect.act(inner, part)[0])
+        return effects, inner.tau
 
-    def _motor_side(self, at: Moment) -> Moment:
-        """A moment with the angles and speeds of the motors."""
-        q, v, v_end = list(at.q), list(at.v), list(at.v_end)
-        ratios = driven(at.model, self.ratio)
-        for body in at.model.independent:
+    def _motor_side(self, context: StepContext) -> StepContext:
+        """The context with the angles and speeds of the motors."""
+        q, v, v_end = list(context.q), list(context.v), list(context.v_end)
+        ratios = values_by_dof(context.model, self.ratio)
+        for body in context.model.independent:
             if body.iv.start in ratios and body.joint.kind.nv == 1:
                 ratio = ratios[body.iv.start]
                 q[body.iq.start] = q[body.iq.start] * ratio
                 for speeds in (v, v_end):
                     if speeds:
                         speeds[body.iv.start] = speeds[body.iv.start] * ratio
-        return dataclasses.replace(at, q=q, v=v, v_end=v_end)
+        return dataclasses.replace(context, q=q, v=v, v_end=v_end)
 
 
-def _reflected(part: Drag | Grip, ratio: Scalar) -> Drag | Grip:
-    """What resists at a motor, as it is felt at the joint."""
-    if isinstance(part, Drag):
-        return Drag(part.dof, part.offset * ratio, part.slope * (ratio * ratio))
+def _reflect_to_joint(law: ImplicitLaw, ratio: Scalar) -> ImplicitLaw:
+    """A law at a motor, as it acts at the joint."""
+    if isinstance(law, DampingTorque):
+        return DampingTorque(law.dof, law.offset * ratio, law.slope * (ratio * ratio))
     forward = less(0.0, ratio)
-    low, high = where(forward, part.lower, part.upper), where(forward, part.upper, part.lower)
-    give = part.compliance if part.rigid else part.compliance / (ratio * ratio)
-    return Grip(part.dof, low * ratio, high * ratio, give, part.speed / ratio)
+    low, high = where(forward, law.lower, law.upper), where(forward, law.upper, law.lower)
+    compliance = law.compliance if law.rigid else law.compliance / (ratio * ratio)
+    return VelocityConstraint(law.dof, low * ratio, high * ratio, compliance, law.speed / ratio)
 
 
-def with_rotors(robot: Robot, inertia: Figures, ratio: Figures = 1.0) -> Robot:
+def with_rotors(robot: Robot, inertia: JointParameter, ratio: JointParameter = 1.0) -> Robot:
     """The same robot with rotors: each adds inertia · ratio² to M at its joint.
 
     `inertia` (kg m² at the rotor) and `ratio` are one for all joints of one freedom, or by joint;
     they take the place of the reflected inertia that those joints have.
     """
-    not_negative("rotor inertia", inertia)
+    check_not_negative("rotor inertia", inertia)
     check_numbers("ratio", ratio, "it is a number, not 0", lambda x: 0.0 < abs(x) < math.inf)
     model = robot.model
-    rotors = driven(model, inertia)
+    rotors = values_by_dof(model, inertia)
     bodies = []
     for body in model.bodies:
         if body.joint.leader is None and body.iv.start in rotors and body.joint.kind.nv == 1:
@@ -263,16 +264,9 @@ def with_rotors(robot: Robot, inertia: Figures, ratio: Figures = 1.0) -> Robot:
                 body.joint.drivetrain,
                 armature=0.0,
                 rotor_inertia=float(rotors[dof]),
-                gear_ratio=float(share(model, ratio, dof, 1.0)),
+                gear_ratio=float(value_at_dof(model, ratio, dof, 1.0)),
             )
             joint = dataclasses.replace(body.joint, drivetrain=drive)
             body = dataclasses.replace(body, joint=joint)
         bodies.append(body)
     return Robot(dataclasses.replace(model, bodies=tuple(bodies)), robot.native)
-
-
-def _check_same_joints(a: Any, b: Any, first: str, second: str) -> None:
-    """Refuse two mappings of which one lacks joints of the other."""
-    if isinstance(a, Mapping) and isinstance(b, Mapping) and set(a) != set(b):
-        odd = ", ".join(repr(name) for name in sorted(set(a) ^ set(b)))
-        raise InvalidArgument(f"{first}, {second}", odd, "both name the same joints")

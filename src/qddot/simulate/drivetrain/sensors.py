@@ -1,4 +1,4 @@
-"""Sensors: what a feedback law is told in place of the state of the joints."""
+"""Sensors: the measured state of the joints that a feedback law reads."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 from qddot.algorithms.recursion import Vector
 from qddot.errors import InvalidArgument
 from qddot.model.model import Model
-from qddot.simulate.drivetrain.figures import (
-    Figures,
+from qddot.simulate.drivetrain.parameters import (
+    JointParameter,
+    check_not_negative,
+    check_positive,
     check_whole,
-    driven,
-    not_negative,
-    positive,
+    values_by_dof,
 )
 from qddot.spatial.scalar import Scalar, cos, floor, less, sin, sqrt, where
 
@@ -37,41 +37,41 @@ class Noise:
     a batch in which every motion has its own noise, `seed` is an array of the shape of the batch.
     """
 
-    position: Figures = 0.0
-    velocity: Figures = 0.0
+    position: JointParameter = 0.0
+    velocity: JointParameter = 0.0
     seed: Any = field(default=0, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        not_negative("noise of positions", self.position)
-        not_negative("noise of velocities", self.velocity)
+        check_not_negative("noise of positions", self.position)
+        check_not_negative("noise of velocities", self.velocity)
         seeds = np.asarray(self.seed)
         if seeds.dtype.kind not in "iu" or (seeds < 0).any():
             raise InvalidArgument("seed", self.seed, "it is a whole number, 0 or more, or an array")
 
-    def memory(self, model: Model) -> int:
-        """The state of three generators for each joint."""
+    def state_size(self, model: Model) -> int:
+        """Three generators for each joint."""
         return 3 * len(self._joints(model))
 
-    def start(self, model: Model) -> np.ndarray:
-        """States of the generators from the seed, (..., n) for an array of seeds."""
-        seeds, n = np.asarray(self.seed), self.memory(model)
+    def initial_state(self, model: Model) -> np.ndarray:
+        """Generators started from the seed, (..., n) for an array of seeds."""
+        seeds, n = np.asarray(self.seed), self.state_size(model)
         least = np.tile([m - 1.0 for _, m in _GENERATORS], n // 3)
         drawn = [np.random.SeedSequence(int(s)).generate_state(n) for s in seeds.ravel()]
         return (1.0 + np.reshape(drawn, (*seeds.shape, n)) % least).astype(float)
 
-    def read(self, model: Model, q: Vector, v: Vector, dt: Scalar, memory: Vector) -> Reading:
+    def read(self, model: Model, q: Vector, v: Vector, dt: Scalar, state: Vector) -> Reading:
         """The state with noise added."""
-        q, v, kept = list(q), list(v), []
+        q, v, after = list(q), list(v), []
         for k, (dof, iq) in enumerate(self._joints(model).items()):
-            along, across, state = _normal_pair(memory[3 * k : 3 * k + 3])
-            q[iq] = q[iq] + along * driven(model, self.position).get(dof, 0.0)
-            v[dof] = v[dof] + across * driven(model, self.velocity).get(dof, 0.0)
-            kept += state
-        return q, v, kept
+            x, y, generator = _normal_pair(state[3 * k : 3 * k + 3])
+            q[iq] = q[iq] + x * values_by_dof(model, self.position).get(dof, 0.0)
+            v[dof] = v[dof] + y * values_by_dof(model, self.velocity).get(dof, 0.0)
+            after += generator
+        return q, v, after
 
     def _joints(self, model: Model) -> dict[int, int]:
         """Places in v and q of the joints that have noise."""
-        noisy = {**driven(model, self.position), **driven(model, self.velocity)}
+        noisy = {**values_by_dof(model, self.position), **values_by_dof(model, self.velocity)}
         return {dof: iq for dof, iq in _places(model).items() if dof in noisy}
 
 
@@ -81,33 +81,33 @@ class Quantisation:
 
     An encoder of n counts a turn behind a gear of ratio N has the resolution 2π / (n N) at the
     joint. Velocities stay as they are unless `velocity` is their resolution; a drive that has only
-    an encoder is told them by `DifferencedVelocity` after this.
+    an encoder gets them from `DifferencedVelocity` after this.
     """
 
-    resolution: Figures
-    velocity: Figures | None = None
+    resolution: JointParameter
+    velocity: JointParameter | None = None
 
     def __post_init__(self) -> None:
-        positive("resolution", self.resolution)
+        check_positive("resolution", self.resolution)
         if self.velocity is not None:
-            positive("resolution of velocities", self.velocity)
+            check_positive("resolution of velocities", self.velocity)
 
-    def memory(self, model: Model) -> int:
-        """No numbers."""
+    def state_size(self, model: Model) -> int:
+        """No state."""
         return 0
 
-    def start(self, model: Model) -> list[float]:
-        """No numbers."""
+    def initial_state(self, model: Model) -> list[float]:
+        """No state."""
         return []
 
-    def read(self, model: Model, q: Vector, v: Vector, dt: Scalar, memory: Vector) -> Reading:
-        """The state in whole steps."""
+    def read(self, model: Model, q: Vector, v: Vector, dt: Scalar, state: Vector) -> Reading:
+        """The state rounded to the resolution."""
         q, v, places = list(q), list(v), _places(model)
-        for dof, step in driven(model, self.resolution).items():
-            q[places[dof]] = _rounded(q[places[dof]], step)
+        for dof, step in values_by_dof(model, self.resolution).items():
+            q[places[dof]] = _round_to(q[places[dof]], step)
         if self.velocity is not None:
-            for dof, step in driven(model, self.velocity).items():
-                v[dof] = _rounded(v[dof], step)
+            for dof, step in values_by_dof(model, self.velocity).items():
+                v[dof] = _round_to(v[dof], step)
         return q, v, []
 
 
@@ -122,22 +122,22 @@ class DifferencedVelocity:
 
     def __post_init__(self) -> None:
         if self.cutoff is not None:
-            positive("cutoff", self.cutoff)
+            check_positive("cutoff", self.cutoff)
 
-    def memory(self, model: Model) -> int:
-        """Whether a reading was taken, and each joint's last position and velocity."""
+    def state_size(self, model: Model) -> int:
+        """A flag that a reading was taken, and each joint's last position and velocity."""
         return 1 + 2 * len(_places(model))
 
-    def start(self, model: Model) -> list[float]:
+    def initial_state(self, model: Model) -> list[float]:
         """No reading yet."""
-        return [0.0] * self.memory(model)
+        return [0.0] * self.state_size(model)
 
-    def read(self, model: Model, q: Vector, v: Vector, dt: Scalar, memory: Vector) -> Reading:
-        """The positions, and how fast they change."""
-        begun, places, v = less(0.5, memory[0]), _places(model), list(v)
+    def read(self, model: Model, q: Vector, v: Vector, dt: Scalar, state: Vector) -> Reading:
+        """The positions, and their filtered rate of change."""
+        begun, places, v = less(0.5, state[0]), _places(model), list(v)
         n = len(places)
         part = 1.0 if self.cutoff is None else dt / (dt + 1.0 / self.cutoff)
-        before = zip(places.items(), memory[1 : 1 + n], memory[1 + n :], strict=True)
+        before = zip(places.items(), state[1 : 1 + n], state[1 + n :], strict=True)
         for (dof, iq), last, speed in before:
             change = (q[iq] - last) / dt
             v[dof] = where(begun, speed + (change - speed) * part, v[dof])
@@ -146,31 +146,32 @@ class DifferencedVelocity:
 
 @dataclass(frozen=True)
 class Latency:
-    """Readings that arrive whole steps late; until the first does, it is what the law is told."""
+    """A delay of readings by whole steps; until the first arrives, the law reads that one."""
 
     steps: int
 
     def __post_init__(self) -> None:
         check_whole("latency", self.steps)
 
-    def memory(self, model: Model) -> int:
-        """Whether a reading was taken, and the readings on their way."""
+    def state_size(self, model: Model) -> int:
+        """A flag that a reading was taken, and the readings of the last steps."""
         return 1 + self.steps * 2 * len(_places(model)) if self.steps else 0
 
-    def start(self, model: Model) -> list[float]:
+    def initial_state(self, model: Model) -> list[float]:
         """No reading yet."""
-        return [0.0] * self.memory(model)
+        return [0.0] * self.state_size(model)
 
-    def read(self, model: Model, q: Vector, v: Vector, dt: Scalar, memory: Vector) -> Reading:
+    def read(self, model: Model, q: Vector, v: Vector, dt: Scalar, state: Vector) -> Reading:
         """The oldest reading."""
         q, v = list(q), list(v)
         if not self.steps:
             return q, v, []
         places = _places(model)
         present = [*(q[iq] for iq in places.values()), *(v[dof] for dof in places)]
-        n, begun = len(present), less(0.5, memory[0])
-        lines = [memory[1 + k * n : 1 + (k + 1) * n] for k in range(self.steps)]
+        n, begun = len(present), less(0.5, state[0])
+        lines = [state[1 + k * n : 1 + (k + 1) * n] for k in range(self.steps)]
         lines = [[where(begun, x, y) for x, y in zip(line, present, strict=True)] for line in lines]
+        # the oldest reading is delivered, the others move on
         oldest, *rest = [*lines, present]
         for k, (dof, iq) in enumerate(places.items()):
             q[iq], v[dof] = oldest[k], oldest[k + n // 2]
@@ -182,7 +183,7 @@ def _places(model: Model) -> dict[int, int]:
     return {b.iv.start: b.iq.start for b in model.independent if b.joint.kind.nv == 1}
 
 
-def _rounded(x: Scalar, step: Scalar) -> Scalar:
+def _round_to(x: Scalar, step: Scalar) -> Scalar:
     return floor(x / step + 0.5) * step
 
 

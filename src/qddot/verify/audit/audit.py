@@ -48,7 +48,7 @@ class Audit:
         return weigh_robot(self.robot)
 
     def count(self, severity: Severity) -> int:
-        """How many findings have this severity."""
+        """The number of findings of this severity."""
         return sum(f.severity == severity for f in self.findings)
 
 
@@ -87,8 +87,18 @@ def audit_record(
     # the robot as a whole
     findings += [*computed_inertias(robot), *check_drivetrains(robot)]
     findings += [*find_missing_payload(robot), *check_total_mass(meant.robot, mass)]
-    # a finding on a link that weighs next to nothing is a note, if its inertia is possible
-    light = _negligible_links(robot)
+    # links whose mass and moments are a negligible share of those of the robot
+    inertials = {name: link.inertial for name, link in robot.links.items()}
+    finite = {name: i for name, i in inertials.items() if i is not None and i.is_finite}
+    moments = {name: float(np.abs(i.written).max()) for name, i in finite.items()}
+    total = weigh_robot(robot)
+    largest = max((moments[x.name] for x in robot.links_with_mass()), default=0.0)
+    light = {
+        name
+        for name, i in finite.items()
+        if abs(i.mass) < _NEGLIGIBLE * total and moments[name] < _NEGLIGIBLE * largest
+    }
+    # a finding on one of them is a note, if its inertia is possible
     findings = [
         replace(f, severity="info")
         if f.hypothesis not in ("not physical", "placeholder") and f.subject in light
@@ -140,17 +150,3 @@ def _cost_without(case: AuditCase, finding: AuditFinding) -> float:
         return 0.0
     others = tuple(t for t in evidence.twins if t.name not in finding.links)
     return float(disagreement_cost(replace(evidence, twins=others), [inertial])[0])
-
-
-def _negligible_links(robot: RobotRecord) -> set[str]:
-    """Links whose mass and moments are a negligible share of those of the robot."""
-    inertials = {name: link.inertial for name, link in robot.links.items()}
-    finite = {name: i for name, i in inertials.items() if i is not None and i.is_finite}
-    moments = {name: float(np.abs(i.written).max()) for name, i in finite.items()}
-    total = weigh_robot(robot)
-    largest = max((moments[x.name] for x in robot.links_with_mass()), default=0.0)
-    return {
-        name
-        for name, i in finite.items()
-        if abs(i.mass) < _NEGLIGIBLE * total and moments[name] < _NEGLIGIBLE * largest
-    }

@@ -96,7 +96,28 @@ def _measure_mesh(file: Path) -> dict[str, Any]:
         surface = read_surface(trimesh, file)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return _measure_surface(trimesh, surface)
+            # the facts of a surface in metres, holes filled where it has some
+            triangles = surface.triangles
+            if len(triangles) == 0 or not np.isfinite(triangles).all():
+                return {
+                    "unreadable": "has no triangles" if len(triangles) == 0 else "has NaN vertices"
+                }
+            hull = surface.convex_hull
+            if not surface.is_watertight and len(surface.faces) <= _MOST_REPAIRED:
+                trimesh.repair.fill_holes(surface)
+            solid, full = _volume_moments(surface.triangles), _volume_moments(hull.triangles)
+            parts = {"hull": full, "shell": _surface_moments(triangles)}
+            # an open surface encloses next to nothing, or more than its hull
+            share = solid[0] / full[0]
+            if _CLOSED[0] <= share <= _CLOSED[1] and np.linalg.eigvalsh(solid[2])[0] > 0:
+                parts["solid"] = solid
+            return {
+                "parts": {
+                    k: [v, com.tolist(), spread.tolist()] for k, (v, com, spread) in parts.items()
+                },
+                "points": _extreme_points(np.asarray(hull.vertices)).tolist(),
+                "closed": bool(surface.is_watertight and surface.is_winding_consistent),
+            }
     except ModuleNotFoundError as error:
         if error.name not in _READERS:
             return {"unreadable": "cannot be read: its content is not what its name says"}
@@ -104,27 +125,6 @@ def _measure_mesh(file: Path) -> dict[str, Any]:
     except Exception as error:  # readers of a dozen formats raise what they like
         reason = " ".join(str(error).split())[:120] or type(error).__name__
         return {"unreadable": f"cannot be read: {reason}"}
-
-
-def _measure_surface(trimesh: Any, surface: Any) -> dict[str, Any]:
-    """The facts of a surface in metres, holes filled where it has some."""
-    triangles = surface.triangles
-    if len(triangles) == 0 or not np.isfinite(triangles).all():
-        return {"unreadable": "has no triangles" if len(triangles) == 0 else "has NaN vertices"}
-    hull = surface.convex_hull
-    if not surface.is_watertight and len(surface.faces) <= _MOST_REPAIRED:
-        trimesh.repair.fill_holes(surface)
-    solid, full = _volume_moments(surface.triangles), _volume_moments(hull.triangles)
-    parts = {"hull": full, "shell": _surface_moments(triangles)}
-    # an open surface encloses next to nothing, or more than its hull
-    share = solid[0] / full[0]
-    if _CLOSED[0] <= share <= _CLOSED[1] and np.linalg.eigvalsh(solid[2])[0] > 0:
-        parts["solid"] = solid
-    return {
-        "parts": {k: [v, com.tolist(), spread.tolist()] for k, (v, com, spread) in parts.items()},
-        "points": _extreme_points(np.asarray(hull.vertices)).tolist(),
-        "closed": bool(surface.is_watertight and surface.is_winding_consistent),
-    }
 
 
 def _volume_moments(triangles: Array) -> tuple[float, Array, Array]:

@@ -228,7 +228,7 @@ def _link_cards(result: Audit, worst: dict[str, str]) -> Iterator[str]:
         changed = meant if meant is not link.inertial else None
         views = draw_link(geometry, link.inertial, changed)
         kind = worst.get(link.name, "none" if link.inertial is None else "fine")
-        figures = "".join(
+        facts = "".join(
             f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>"
             for k, v in _link_properties(result, link).items()
             if v
@@ -239,5 +239,5 @@ def _link_cards(result: Audit, worst: dict[str, str]) -> Iterator[str]:
         colours = views.replace('class="written', f'class="written {kind}')
         yield (
             f'<section class="link {kind}" id="{escape(link.name)}"><h3>{escape(link.name)}</h3>'
-            f'<div class="views">{colours}</div><dl>{figures}</dl>{notes}</section>'
+            f'<div class="views">{colours}</div><dl>{facts}</dl>{notes}</section>'
         )

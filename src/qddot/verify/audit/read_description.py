@@ -8,7 +8,7 @@ import numpy as np
 
 from qddot.errors import DescriptionError
 from qddot.loaders.description import suppress_warnings
-from qddot.loaders.formats import needs_expansion
+from qddot.loaders.formats import detect_format, needs_expansion
 from qddot.loaders.load import locate_source
 from qddot.loaders.sdf import describe_sdf
 from qddot.loaders.shapes import shapes_of_sdf
@@ -37,20 +37,19 @@ def read_robot(source: str | Path, trust: bool = False) -> RobotRecord:
     path = locate_source(source)
     content = read_file(path)
     root = parse_xml(content, str(path))
-    if root.tag == "robot":
+    form = detect_format(root).name
+    if form == "urdf":
         if needs_expansion(path, root, trust):
             text = expand_xacro(path, trust=trust)
             return read_urdf(parse_xml(text, f"{path} (expanded)"), path, None)
         return read_urdf(root, path, _decode_text(path, content))
-    if root.tag in ("mujoco", "mujocoinclude"):
+    if form == "mjcf":
         with suppress_warnings():
             return read_mjcf(path, _decode_text(path, content))
-    if root.tag == "sdf":
-        description, shapes = describe_sdf(root, path), shapes_of_sdf(root, path)
-        links = {link.name: _record_of_link(link) for link in description.links}
-        links = shapes_by_link(links, shapes.found)
-        return RobotRecord(description.name, "sdf", path, links, None, shapes.unread)
-    raise root.error("is neither URDF (<robot>), MJCF (<mujoco>) nor SDF (<sdf>)")
+    description, shapes = describe_sdf(root, path), shapes_of_sdf(root, path)
+    links = {link.name: _record_of_link(link) for link in description.links}
+    links = shapes_by_link(links, shapes.found)
+    return RobotRecord(description.name, form, path, links, None, shapes.unread)
 
 
 def _decode_text(path: Path, content: bytes) -> str:

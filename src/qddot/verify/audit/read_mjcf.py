@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from qddot.errors import DescriptionError
-from qddot.loaders.mjcf import drop_looks, drop_simulation, has_file, inertia_from_geoms
+from qddot.loaders.mjcf import compile_spec, has_file, inertia_from_geoms
 from qddot.loaders.mujoco_checks import mujoco_errors, read_spec
 from qddot.loaders.shapes import level_inertias, shapes_of_mjcf
 from qddot.spatial.algebra import rotation_from_quaternion
@@ -47,9 +47,7 @@ def read_mjcf(file: Path, text: str | None) -> RobotRecord:
                 efforts = _actuator_efforts(spec)
                 spec.compiler.fusestatic = False
                 unweighed = reduce(spec) if reduce else []
-                drop_looks(spec)
-                drop_simulation(spec)
-                model = spec.compile()
+                model = compile_spec(spec, str(file))
             break
         except DescriptionError as error:
             refusals.append(error)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from qddot.loaders.shapes import shapes_of_urdf
+from qddot.loaders.urdf_document import read_urdf_document
 from qddot.loaders.xml import Element
 from qddot.spatial.algebra import rotation_from_rpy
 from qddot.verify.audit.records import (
@@ -27,17 +28,16 @@ _ENTRIES = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
 
 def read_urdf(root: Element, file: Path, text: str | None) -> RobotRecord:
     """The record of the <robot> element of a URDF file."""
-    elements = {x.get("name"): x for x in root.all("link")}
-    if not elements:
-        raise root.error("has no <link>")
-    # the joint that carries each link
+    document = read_urdf_document(root)
+    elements = document.links_by_name
+    # the joint that carries each link, and the link that it is carried by
     carriers: dict[str, Element] = {}
-    for element in root.all("joint", "drake:joint"):
-        child = element.need("child").get("link")
+    parents: dict[str, str] = {}
+    for element in document.joints:
+        parent, child = document.parent_and_child(element)
         if child not in elements:
             raise element.error(f"link {child!r} does not exist")
-        carriers[child] = element
-    parents = {name: x.need("parent").get("link") for name, x in carriers.items()}
+        carriers[child], parents[child] = element, parent
     # a file may hang its links on a world that it does not declare
     if all(parents.get(name) in elements for name in elements):
         raise root.error("has no root link: its joints form a cycle")
@@ -45,11 +45,24 @@ def read_urdf(root: Element, file: Path, text: str | None) -> RobotRecord:
     links = {}
     for name, element in elements.items():
         carrier = carriers.get(name)
+        # a joint with its friction and limits as they stand
+        joints: tuple[JointRecord, ...] = ()
+        if carrier is not None:
+            dynamics, limit = carrier.first("dynamics"), carrier.first("limit")
+            record = JointRecord(
+                name=carrier.get("name"),
+                kind=carrier.get("type"),
+                damping=_read_number(dynamics, "damping", 0.0),
+                friction=_read_number(dynamics, "friction", 0.0),
+                effort=_read_number(limit, "effort", math.inf),
+                velocity=_read_number(limit, "velocity", math.inf),
+            )
+            joints = (record,)
         links[name] = LinkRecord(
             name=element.get("name"),
             parent=parents.get(name),
             pose=identity_pose() if carrier is None else pose_of(carrier.origin()),
-            joints=() if carrier is None else (_read_joint(carrier),),
+            joints=joints,
             inertial=_read_inertial(element.first("inertial")),
             line=element.line,
         )
@@ -63,7 +76,7 @@ def _read_inertial(inertial: Element | None) -> Inertial | None:
         return None
     R, p, origin = np.eye(3), np.zeros(3), inertial.first("origin")
     if origin is not None:
-        rpy, p = _read_vector(origin, "rpy"), np.array(_read_vector(origin, "xyz"))
+        rpy, p = origin.vector_as_written("rpy"), np.array(origin.vector_as_written("xyz"))
         R = np.full((3, 3), math.nan)
         if all(map(math.isfinite, rpy)):
             R = np.array([list(row) for row in rotation_from_rpy(*rpy)], float)
@@ -73,33 +86,6 @@ def _read_inertial(inertial: Element | None) -> Inertial | None:
     return Inertial(_read_number(inertial.first("mass"), "value", 0.0), p, R, written)
 
 
-def _read_joint(element: Element) -> JointRecord:
-    """A joint with its losses and limits as they stand."""
-    dynamics, limit = element.first("dynamics"), element.first("limit")
-    return JointRecord(
-        name=element.get("name"),
-        kind=element.get("type"),
-        damping=_read_number(dynamics, "damping", 0.0),
-        friction=_read_number(dynamics, "friction", 0.0),
-        effort=_read_number(limit, "effort", math.inf),
-        velocity=_read_number(limit, "velocity", math.inf),
-    )
-
-
 def _read_number(element: Element | None, attribute: str, default: float) -> float:
-    """A number as it stands, NaN where it is none."""
-    if element is None or attribute not in element.attributes:
-        return default
-    try:
-        return float(element.attributes[attribute])
-    except ValueError:
-        return math.nan
-
-
-def _read_vector(element: Element, attribute: str) -> tuple[float, ...]:
-    """Three numbers as they stand, NaN where they are none; zeros where nothing is given."""
-    try:
-        values = tuple(float(x) for x in element.attributes.get(attribute, "0 0 0").split())
-    except ValueError:
-        values = ()
-    return values if len(values) == 3 else (math.nan,) * 3
+    """A number as it stands, NaN where it is none; the default without the element."""
+    return default if element is None else element.number_as_written(attribute, default)

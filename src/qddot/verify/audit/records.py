@@ -14,6 +14,7 @@ from typing import Literal
 
 import numpy as np
 
+from qddot.loaders.formats import FormatName
 from qddot.loaders.shapes import Shape
 from qddot.spatial.algebra import Transform
 from qddot.verify.audit.solids import Array, spread_of
@@ -98,7 +99,7 @@ class Inertial:
 
 @dataclass(frozen=True)
 class JointRecord:
-    """A joint: kind, losses, reflected inertia and limits."""
+    """A joint: kind, friction, reflected inertia and limits."""
 
     name: str
     kind: str
@@ -137,7 +138,7 @@ class RobotRecord:
     """
 
     name: str
-    format: Literal["urdf", "mjcf", "sdf"]
+    format: FormatName
     file: Path
     links: Mapping[str, LinkRecord]
     text: str | None = None

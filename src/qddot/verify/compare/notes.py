@@ -76,8 +76,8 @@ def comparison_notes(
         verb = "is" if len(terms) == 1 else "are"
         text = f"{' and '.join(terms)} {verb} compared without dry friction"
         yield f"{text}: {side.no_friction} in @B"
-    losses = any(any((d.damping, *d.friction_levels, d.stiffness)) for d in drives)
-    if losses and terms == ["q̈"]:
+    dissipates = any(any((d.damping, *d.friction_levels, d.stiffness)) for d in drives)
+    if dissipates and terms == ["q̈"]:
         yield "q̈ is compared without damping, friction and springs, which @B leaves out"
 
 

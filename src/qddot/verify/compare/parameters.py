@@ -27,7 +27,7 @@ Finder = Callable[[Model, Model, float], Iterator[ModelDifference]]
 
 @dataclass(frozen=True)
 class ParameterStage:
-    """A stage: what differs between two models beyond a tolerance, and A with that aligned.
+    """A stage: differences of two models above a tolerance, and A with them aligned.
 
     `of_bodies` says that it compares bodies that move, and nothing where none does.
     """

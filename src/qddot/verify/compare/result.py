@@ -1,4 +1,4 @@
-"""What a comparison finds: stages with verdicts, differences in words, the first cause."""
+"""The result of a comparison: stages with verdicts, differences in words, the first cause."""
 
 from __future__ import annotations
 

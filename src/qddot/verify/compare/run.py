@@ -33,7 +33,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Settings:
-    """How files are loaded, at how many states they are compared, and how closely."""
+    """Options of loading, the number of random states, and the tolerance of a comparison."""
 
     base: Base = None
     couplings: Couplings = "exact"

@@ -54,7 +54,7 @@ def evaluate_terms(model: Model, at: Sample, no_friction: str = "") -> dict[str,
         "bias": robot.bias(at.q, at.v),
         "passive": lossy.friction(at.q, at.v),
     }
-    for name, tau in (("q̈", at.a - found["passive"]), ("q̈ without losses", at.a)):
+    for name, tau in (("q̈", at.a - found["passive"]), ("q̈ without friction", at.a)):
         try:
             found[name] = robot.forward_dynamics(at.q, at.v, tau)
         except QddotError as error:
@@ -72,7 +72,7 @@ def term_stages(
 ) -> Iterator[Stage]:
     """The terms, A's (`ours`) also with one cause after the other aligned."""
     theirs = _terms_in_coordinates_of_a(alignment.adapter(), at, side.values)
-    lossless = isinstance(theirs.get("passive"), str)
+    frictionless = isinstance(theirs.get("passive"), str)
     condition = float(np.linalg.cond(ours[-1]["M"]).max())
     # sizes below which differences mean nothing, from the mass and size of the robot
     mass, length = max(float(alignment.a.mass), 1e-9), robot_extent(alignment.a)
@@ -80,7 +80,7 @@ def term_stages(
     floors = {"M": 1e-6 * (mass * length**2), "q̈": 1e-6}
     differing: list[str] = []
     for name in _TERMS:
-        rows = [x["q̈ without losses" if name == "q̈" and lossless else name] for x in ours]
+        rows = [x["q̈ without friction" if name == "q̈" and frictionless else name] for x in ours]
         bound = max(tolerance, 10.0 * _EPSILON * condition) if name == "q̈" else tolerance
         floor = floors.get(name, 1e-6 * (mass * length * g))
         stage = _judge_term(
@@ -98,7 +98,7 @@ def term_stages(
             if name == "bias" and not isinstance(theirs["g"], str):
                 expected = ours[-1]["bias"] - ours[-1]["g"] + theirs["g"]
             if name == "q̈" and not any(isinstance(theirs[k], str) for k in ("M", "bias")):
-                force = (at.a - theirs["bias"] - (0.0 if lossless else theirs["passive"]))[
+                force = (at.a - theirs["bias"] - (0.0 if frictionless else theirs["passive"]))[
                     ..., None
                 ]
                 expected = np.linalg.solve(theirs["M"], force)[..., 0]
@@ -175,8 +175,8 @@ def acceleration_shares(
 
     Causes are aligned one after the other, so that the shares depend on their order.
     """
-    lossless = isinstance(side.values.get("passive"), str)
-    rows = [x["q̈ without losses" if lossless else "q̈"] for x in ours]
+    frictionless = isinstance(side.values.get("passive"), str)
+    rows = [x["q̈ without friction" if frictionless else "q̈"] for x in ours]
     if any(isinstance(x, str) for x in rows):
         return {}
     changes = [float(np.linalg.norm(y - x)) for x, y in pairwise(rows)]

@@ -1,0 +1,489 @@
+"""The log detective: mistakes in a log that would spoil a fit, found before it.
+
+Each joint's torque is explained by nominal gravity, nominal inertial torque, its acceleration,
+speed, direction and a constant, with coefficients that are not negative, for masses and friction
+are not. A mistake of wiring (signs, swapped channels) is a change of the log after which this
+works much better. Where two changes do, both are named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, Literal
+
+import numpy as np
+from scipy.optimize import nnls
+from scipy.signal import oaconvolve
+
+from qddot.errors import InvalidArgument
+from qddot.identify.design import OnStep, choose_filters
+from qddot.identify.log import Log
+from qddot.identify.torque_model import torque_model
+from qddot.robot.robot import Robot
+
+__all__ = ["Inspection", "Suspicion", "inspect"]
+
+Kind = Literal[
+    "torque sign", "position sign", "swapped torques", "swapped positions", "swapped joints",
+    "delay", "gain", "dead joint", "saturation", "payload", "tilt", "offset or centre of mass",
+]  # fmt: skip
+_BLOCKS = 8
+_LEAST_GAIN = 0.5
+"""Drop of log SSE, summed over joints, that a change of the log must bring."""
+_AMBIGUOUS = 0.8
+"""Share of the best change's gain from which another one cannot be told from it."""
+_GAIN_BAND = (0.72, 1.30)
+_DRIVE_GAINS = (0.3, 3.5)
+"""Gains that a wrong torque constant or gear may have."""
+_GRAVITY_SHARE = 0.25
+_MOST_SHIFT = 0.08
+"""Largest delay that is looked for, s."""
+_LEAST_SHIFT = 1.5
+"""Samples of delay that are told from none."""
+_MOST_CHANGES = 4
+_SATURATED = 0.01
+_PAYLOAD_SHARE = 0.06
+_TILT = np.deg2rad(6.0)
+_OFFSET = 0.12
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """A mistake that the log shows: kind, joints, size, evidence in words, and confidence.
+
+    `alternatives` are other explanations that this log cannot tell from it.
+    """
+
+    kind: Kind
+    joints: tuple[str, ...]
+    size: float
+    evidence: str
+    confidence: float
+    alternatives: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        where = f" {', '.join(self.joints)}" if self.joints else ""
+        other = f"; or {' or '.join(self.alternatives)}" if self.alternatives else ""
+        return f"{self.kind}{where}: {self.evidence}{other} ({100 * self.confidence:.0f} %)"
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What a log shows of its own mistakes, and what it cannot say."""
+
+    suspicions: tuple[Suspicion, ...]
+    silent: tuple[str, ...]
+    gravity_gains: np.ndarray
+    gravity_shares: np.ndarray
+    explained: np.ndarray
+    joints: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+    def of_kind(self, *kinds: str) -> list[Suspicion]:
+        """Suspicions of some kinds."""
+        return [s for s in self.suspicions if s.kind in kinds]
+
+    def summary(self) -> dict[str, Any]:
+        """The inspection as plain data."""
+        return {
+            "suspicions": [vars(s) for s in self.suspicions],
+            "cannot_say": list(self.silent),
+            "joints": {
+                name: {
+                    "explained": float(self.explained[j]),
+                    "gravity_share": float(self.gravity_shares[j]),
+                }
+                for j, name in enumerate(self.joints)
+            },
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        lines = [f"suspicion: {s}" for s in self.suspicions] or ["nothing suspicious in this log"]
+        lines += [f"cannot say: {text}" for text in self.silent]
+        parts = ", ".join(
+            f"{n} {100 * x:.0f} %" for n, x in zip(self.joints, self.explained, strict=True)
+        )
+        return "\n".join((*lines, f"explained by the nominal model and friction: {parts}"))
+
+
+@dataclass(frozen=True)
+class _Signals:
+    """Filtered motion and torque of a log (n × nv), rows spaced as the filter allows."""
+
+    robot: Robot
+    q: np.ndarray
+    v: np.ndarray
+    a: np.ndarray
+    tau: np.ndarray
+
+    def features(self) -> np.ndarray:
+        """Columns that explain the torque of each joint (n × nv × 6), constant apart."""
+        g = self.robot.gravity(self.q)
+        inertial = self.robot.inverse_dynamics(self.q, self.v, self.a) - g
+        v0 = 0.02 * np.abs(self.v).max(axis=0) + 1e-9
+        return np.stack([g, inertial, self.a, self.v, np.tanh(self.v / v0)], axis=-1)
+
+    def with_change(self, kind: Kind, joints: tuple[int, ...]) -> _Signals:
+        """The signals with a mistake undone."""
+        sign, order = np.ones(self.robot.nv), np.arange(self.robot.nv)
+        if "sign" in kind:
+            sign[list(joints)] = -1.0
+        else:
+            order[list(joints)] = joints[::-1]
+        motion = kind in ("position sign", "swapped positions", "swapped joints")
+        torque = kind in ("torque sign", "swapped torques", "swapped joints")
+        moved = {n: getattr(self, n)[:, order] * sign for n in ("q", "v", "a")} if motion else {}
+        return replace(self, **moved, **({"tau": self.tau[:, order] * sign} if torque else {}))
+
+
+def inspect(
+    robot: Robot, log: Log, bandwidth: float | None = None, on_step: OnStep | None = None
+) -> Inspection:
+    """Look for mistakes in a log: signs, swaps, delay, gains, dead joints, payload, tilt."""
+    if tuple(log.joints) != robot.model.velocity_names:
+        raise InvalidArgument("log", log.joints, f"the robot has {robot.model.velocity_names}")
+    found: list[Suspicion] = []
+    silent: list[str] = []
+    dead = _dead_joints(log)
+    found += [Suspicion("dead joint", (log.joints[j],), 0.0, why, 0.99) for j, why in dead.items()]
+    signals = _filtered(robot, log, bandwidth)
+    live = [j for j in range(robot.nv) if j not in dead]
+    found += _saturation(log, live)
+    # wiring: the change that explains most, again and again
+    changes, signals = _wiring(signals, live, log.joints, on_step)
+    found += changes
+    nominal = signals.features()
+    gains, shares, explained = _gravity_gains(signals, nominal, live)
+    found += _delay(robot, log, bandwidth, changes, live, silent)
+    found += _loads(signals, gains, shares, live, log.joints, silent)
+    for j in live:
+        if shares[j] <= _GRAVITY_SHARE:
+            text = f"gain of {log.joints[j]}: gravity is {100 * shares[j]:.0f} % of its torque"
+            silent.append(f"{text}, which is too little to weigh it")
+    return Inspection(
+        suspicions=tuple(found),
+        silent=tuple(silent),
+        gravity_gains=gains,
+        gravity_shares=shares,
+        explained=explained,
+        joints=log.joints,
+        notes=log.notes,
+    )
+
+
+def _filtered(robot: Robot, log: Log, bandwidth: float | None) -> _Signals:
+    """Motion and torque through one filter, decimated."""
+    torque = choose_filters(log, bandwidth)[1]
+    parts: list[list[np.ndarray]] = [[], [], [], []]
+    for segment in log.segments:
+        q = np.asarray(log.q[segment])
+        if len(q) <= 2 * torque.half + torque.step:
+            continue
+        here = slice(0, None, torque.step)
+        parts[0].append(torque.apply(q)[here])
+        if log.v is None:
+            parts[1].append(torque.apply(q, 1)[here])
+            parts[2].append(torque.apply(q, 2)[here])
+        else:
+            v = np.asarray(log.v[segment])
+            parts[1].append(torque.apply(v)[here])
+            parts[2].append(torque.apply(v, 1)[here])
+        parts[3].append(torque.apply(np.asarray(log.tau[segment]))[here])
+    if not parts[0]:
+        raise InvalidArgument("log", len(log), "it is too short to filter; give bandwidth=")
+    return _Signals(robot, *(np.concatenate(p) for p in parts))
+
+
+def _dead_joints(log: Log) -> dict[int, str]:
+    """Joints whose position or torque does not change, with the reason."""
+    dead: dict[int, str] = {}
+    step = max(len(log) // 20_000, 1)
+    q, tau = np.asarray(log.q[::step]), np.asarray(log.tau[::step])
+    span = np.ptp(q, axis=0)
+    for j in range(q.shape[1]):
+        if np.ptp(tau[:, j]) <= 1e-9 * max(float(np.abs(tau).max()), 1e-12):
+            dead[j] = f"its torque is {tau[0, j]:.3g} all along"
+        elif span[j] < 1e-3 * max(float(span.max()), 1e-9):
+            dead[j] = f"its position moves by {span[j]:.2g} rad only"
+    return dead
+
+
+def _saturation(log: Log, live: list[int]) -> Iterator[Suspicion]:
+    """Joints whose torque stays at an extreme value."""
+    tau = np.asarray(log.tau[:400_000])
+    for j in live:
+        x = tau[:, j]
+        for edge in (x.max(), x.min()):
+            at = np.abs(x - edge) <= 1e-9 * max(abs(edge), 1e-9)
+            # a quantised signal has runs too, but not at its extreme only
+            runs = at[1:] & at[:-1]
+            if at.mean() > _SATURATED and runs.sum() > 0.5 * at.sum() and np.ptp(x) > 0:
+                text = f"{100 * at.mean():.2g} % of samples stand at {edge:.4g}"
+                yield Suspicion("saturation", (log.joints[j],), float(edge), text, 0.95)
+                break
+
+
+def _errors(signals: _Signals, live: list[int]) -> np.ndarray:
+    """Log of the share of each live joint's torque that possible coefficients do not explain."""
+    columns = signals.features()
+    one = np.ones((len(columns), 1))
+    logs = np.zeros(signals.robot.nv)
+    for j in live:
+        tau = signals.tau[:, j]
+        scale = np.linalg.norm(columns[:, j], axis=0) + 1e-12
+        A = np.hstack([columns[:, j] / scale, one, -one])
+        left = nnls(A, tau)[1]
+        spread = float(np.linalg.norm(tau - tau.mean())) + 1e-12
+        logs[j] = 2.0 * np.log(max(left / spread, 1e-4))
+    return logs
+
+
+def _hypotheses(live: list[int]) -> Iterator[tuple[Kind, tuple[int, ...]]]:
+    for j in live:
+        yield "torque sign", (j,)
+        yield "position sign", (j,)
+    for pair in combinations(live, 2):
+        yield "swapped torques", pair
+        yield "swapped positions", pair
+        yield "swapped joints", pair
+
+
+def _wiring(
+    signals: _Signals, live: list[int], names: tuple[str, ...], on_step: OnStep | None
+) -> tuple[list[Suspicion], _Signals]:
+    """Signs and swaps that make the log make sense, and the signals with them undone."""
+    found: list[Suspicion] = []
+    before = _errors(signals, live)
+    for step in range(_MOST_CHANGES):
+        trials = []
+        for done, (kind, joints) in enumerate(_hypotheses(live)):
+            if on_step and done % 20 == 0:
+                on_step("wiring", step, _MOST_CHANGES)
+            changed = signals.with_change(kind, joints)
+            gain = float((before - _errors(changed, live)).sum())
+            trials.append((gain, kind, joints, changed))
+        trials.sort(key=lambda trial: -trial[0])
+        gain, kind, joints, changed = trials[0]
+        need = _LEAST_GAIN * (1.0 if "sign" in kind else 1.5)
+        if gain < need:
+            break
+        rivals = [t for t in trials[1:6] if t[0] > _AMBIGUOUS * gain and t[0] > gain - 0.5]
+        text = f"undoing it lowers the unexplained share by a factor of {np.exp(gain / 2):.3g}"
+        found.append(
+            Suspicion(
+                kind,
+                tuple(names[j] for j in joints),
+                gain,
+                text,
+                float(1.0 - np.exp(-2.0 * gain)) / (1 + len(rivals)),
+                tuple(f"{k} {', '.join(names[j] for j in js)}" for _, k, js, _ in rivals),
+            )
+        )
+        signals, before = changed, _errors(changed, live)
+    return found, signals
+
+
+def _gravity_gains(
+    signals: _Signals, columns: np.ndarray, live: list[int]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Gain of nominal gravity in each joint's torque, gravity's share, and the share explained."""
+    nv = signals.robot.nv
+    gains, shares, explained = np.full(nv, np.nan), np.zeros(nv), np.zeros(nv)
+    one = np.ones((len(columns), 1))
+    for j in live:
+        tau, A = signals.tau[:, j], np.hstack([columns[:, j], one])
+        x = np.linalg.lstsq(A, tau, rcond=1e-10)[0]
+        spread = float(np.var(tau)) + 1e-12
+        gains[j] = x[0]
+        moving_weight = np.std(columns[:, j, 0]) * abs(x[0])
+        shares[j] = float(moving_weight / (np.std(tau) + 1e-12))
+        explained[j] = 1.0 - float(np.var(tau - A @ x)) / spread
+    return gains, shares, explained
+
+
+def _delay(
+    robot: Robot,
+    log: Log,
+    bandwidth: float | None,
+    changes: list[Suspicion],
+    live: list[int],
+    silent: list[str],
+) -> Iterator[Suspicion]:
+    """A delay between positions and torques, from the residual of a full fit over shifts."""
+    if changes:
+        silent.append("delay: correct the wiring first, then inspect again")
+        return
+    torque = choose_filters(log, bandwidth)[1]
+    segment = max(log.segments, key=lambda s: s.stop - s.start)
+    most = int(np.ceil(_MOST_SHIFT / log.dt))
+    q_raw, tau_raw = np.asarray(log.q[segment]), np.asarray(log.tau[segment])
+    wide = replace(torque, bandwidth=2.0 * torque.bandwidth)
+    count = len(q_raw) - 2 * wide.half - 2 * most
+    if count < 40 * wide.step:
+        silent.append("delay: the log is too short")
+        return
+    q = wide.apply(q_raw)
+    if log.v is None:
+        v, a = wide.apply(q_raw, 1), wide.apply(q_raw, 2)
+    else:
+        v_raw = np.asarray(log.v[segment])
+        v, a = wide.apply(v_raw), wide.apply(v_raw, 1)
+    tau = oaconvolve(tau_raw, wide.taps()[::-1, None], mode="valid", axes=0)
+    rows = np.arange(most, most + count, wide.step)
+    model = torque_model(robot, v0=0.02 * np.abs(v).max(axis=0) + 1e-9)
+    columns = model.regressor(q[rows], v[rows], a[rows])
+    # residual of each joint by shift: the columns stay, the torque moves
+    shifts = np.unique(np.round(np.linspace(-most, most, min(2 * most + 1, 81))).astype(int))
+    errors = np.zeros((len(shifts), len(live), _BLOCKS))
+    bases = []
+    for j in live:
+        A = columns[:, j] / (np.linalg.norm(columns[:, j], axis=0) + 1e-12)
+        U, s, _ = np.linalg.svd(A, full_matrices=False)
+        bases.append(U[:, s > 1e-3 * s[0]])
+    for k, shift in enumerate(shifts):
+        for i, j in enumerate(live):
+            x = tau[rows + shift, j]
+            left = (x - bases[i] @ (bases[i].T @ x)) ** 2
+            errors[k, i] = [part.sum() for part in np.array_split(left, _BLOCKS)]
+    per_joint = np.log(errors.sum(axis=2) + 1e-300)
+    # weights: joints whose residual has a clear minimum count
+    profile = per_joint.sum(axis=1)
+    best = int(np.argmin(profile))
+    zero = int(np.argmin(np.abs(shifts)))
+    drop = float(profile[zero] - profile[best])
+    spread = _jackknife(errors, shifts)
+    found = _refine(shifts, profile, best)
+    if best in (0, len(shifts) - 1):
+        silent.append("delay: the residual has no minimum over shifts of 80 ms")
+        return
+    if abs(found) >= _LEAST_SHIFT and abs(found) > 2.5 * spread and drop > 0.02 * len(live):
+        behind = "behind" if found > 0 else "ahead of"
+        text = (
+            f"torques are {abs(found):.2g} ± {2 * spread:.1g} samples "
+            f"({1000 * abs(found) * log.dt:.3g} ms) {behind} positions"
+        )
+        yield Suspicion("delay", (), float(found), text, float(1.0 - np.exp(-20.0 * drop)))
+
+
+def _refine(shifts: np.ndarray, profile: np.ndarray, best: int) -> float:
+    """The minimum of a profile by the parabola through its lowest point and neighbours."""
+    if best in (0, len(shifts) - 1):
+        return float(shifts[best])
+    a, b, c = profile[best - 1 : best + 2]
+    step = shifts[best + 1] - shifts[best]
+    bend = a - 2 * b + c
+    return float(shifts[best] + (0.5 * step * (a - c) / bend if bend > 0 else 0.0))
+
+
+def _jackknife(errors: np.ndarray, shifts: np.ndarray) -> float:
+    """Deviation of the best shift, from leaving out an eighth of the log each time."""
+    found = []
+    for b in range(_BLOCKS):
+        kept = np.delete(errors, b, axis=2).sum(axis=2)
+        profile = np.log(kept + 1e-300).sum(axis=1)
+        found.append(_refine(shifts, profile, int(np.argmin(profile))))
+    return float(np.sqrt((_BLOCKS - 1) / _BLOCKS * ((found - np.mean(found)) ** 2).sum()))
+
+
+def _loads(
+    signals: _Signals,
+    gains: np.ndarray,
+    shares: np.ndarray,
+    live: list[int],
+    names: tuple[str, ...],
+    silent: list[str],
+) -> Iterator[Suspicion]:
+    """Gain of one joint, payload, tilt of the base: departures from nominal gravity."""
+    robot = signals.robot
+    weighable = [j for j in live if shares[j] > _GRAVITY_SHARE]
+    if not weighable:
+        silent.append("payload, tilt and gains: no joint feels enough gravity")
+        return
+    for j in weighable:
+        if not _DRIVE_GAINS[0] < gains[j] < _DRIVE_GAINS[1]:
+            text = (
+                f"gain of {names[j]}: gravity is {gains[j]:.3g} times the model's, which no drive"
+            )
+            silent.append(f"{text} makes; the masses of the model there are wrong")
+    weighable = [j for j in weighable if _DRIVE_GAINS[0] < gains[j] < _DRIVE_GAINS[1]]
+    if not weighable:
+        return
+    off = [j for j in weighable if not _GAIN_BAND[0] < gains[j] < _GAIN_BAND[1]]
+    fits = {name: _gravity_fit(signals, weighable, name) for name in ("none", "payload", "tilt")}
+    base = fits["none"][1]
+    mass, after = float(fits["payload"][0][0]), fits["payload"][1]
+    total = float(robot.model.mass)
+    helps = after < 0.75 * base
+    if helps and abs(mass) > _PAYLOAD_SHARE * total and len(off) != 1:
+        word = "extra" if mass > 0 else "missing"
+        text = f"{abs(mass):.3g} kg {word} at the last body explains gravity (of {total:.3g} kg)"
+        yield Suspicion("payload", (names[live[-1]],), mass, text, float(1.0 - after / base))
+        return
+    gx, gy = fits["tilt"][0][:2] / 9.81
+    angle = float(np.hypot(gx, gy))
+    if angle > _TILT and fits["tilt"][1] < 0.6 * base and not off:
+        text = f"gravity is {np.rad2deg(angle):.3g}° from where the model has it"
+        other = ("offset or centre of mass",)
+        yield Suspicion("tilt", (), angle, text, float(1.0 - fits["tilt"][1] / base), other)
+    for j in off:
+        text = f"gravity is {gains[j]:.3g} times the model's"
+        other = ("masses of the model",) if 0.5 < gains[j] < 2.0 else ()
+        sure = min(abs(np.log(max(gains[j], 1e-3))) / np.log(2.0), 0.95)
+        yield Suspicion("gain", (names[j],), float(gains[j]), text, float(sure), other)
+    for j in weighable:
+        if off:
+            break
+        delta, left = _offset_fit(signals, j, weighable)
+        if abs(delta) > _OFFSET and left < 0.6 * base:
+            text = f"gravity fits with {names[j]} turned by {delta:.2g} rad"
+            yield Suspicion(
+                "offset or centre of mass", (names[j],), delta, text, float(1.0 - left / base)
+            )
+
+
+def _joint_fit(
+    signals: _Signals, joints: list[int], shared: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """Shared parameters (n × nv × k) with inertia and friction of each joint; squares left.
+
+    Squares are relative to each joint's torque.
+    """
+    columns = signals.features()
+    count = shared.shape[-1]
+    rows, rest = [], []
+    for place, j in enumerate(joints):
+        scale = np.std(signals.tau[:, j]) + 1e-12
+        own = np.zeros((len(columns), 5 * len(joints)))
+        own[:, 5 * place : 5 * place + 4] = columns[:, j, 1:]
+        own[:, 5 * place + 4] = 1.0
+        rows.append(np.hstack([shared[:, j], own]) / scale)
+        rest.append((signals.tau[:, j] - columns[:, j, 0]) / scale)
+    A, b = np.concatenate(rows), np.concatenate(rest)
+    x, *_ = np.linalg.lstsq(A, b, rcond=1e-10)
+    return x[:count], float(((b - A @ x) ** 2).sum())
+
+
+def _gravity_fit(signals: _Signals, joints: list[int], what: str) -> tuple[np.ndarray, float]:
+    """Payload mass, or horizontal gravity, that explains what nominal gravity does not."""
+    robot, q = signals.robot, signals.q
+    still = np.zeros_like(q)
+    if what == "payload":
+        last = robot.model.nb - 1
+        unit = robot.torque_regressor(q, still, still)
+        c = robot.inertial_parameters[last, 1:4] / max(robot.inertial_parameters[last, 0], 1e-9)
+        at = unit[..., 10 * last] + unit[..., 10 * last + 1 : 10 * last + 4] @ c
+        return _joint_fit(signals, joints, at[..., None])
+    if what == "tilt":
+        sides = [robot.with_gravity(g).gravity(q) for g in ((1.0, 0, 0), (0, 1.0, 0))]
+        return _joint_fit(signals, joints, np.stack(sides, axis=-1))
+    return _joint_fit(signals, joints, np.zeros((*q.shape, 0)))
+
+
+def _offset_fit(signals: _Signals, joint: int, joints: list[int]) -> tuple[float, float]:
+    """Angle by which a joint's position is off, to first order, and the squares left."""
+    slope = signals.robot.gravity_derivatives(signals.q)[..., joint]
+    x, left = _joint_fit(signals, joints, slope[..., None])
+    return float(x[0]), left

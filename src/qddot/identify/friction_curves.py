@@ -1,0 +1,283 @@
+"""Friction against speed: curves of a fit, and sweeps at constant speeds, designed and fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.optimize import nnls
+
+from qddot.errors import InvalidArgument, NotIdentifiable, UnknownName
+from qddot.files import write_whole
+from qddot.identify.design import choose_filters
+from qddot.identify.estimators import interval_factor
+from qddot.identify.fitting import Fit
+from qddot.identify.log import Log
+from qddot.identify.plots import joint_axes
+from qddot.identify.torque_model import DRIVE_TERMS
+from qddot.model.friction_models import FrictionModel, coulomb, stribeck
+from qddot.plotting import PALETTE, save_figure
+from qddot.robot.robot import Robot
+
+__all__ = [
+    "FrictionCurve",
+    "Sweep",
+    "SweepFit",
+    "fit_sweep",
+    "friction_curves",
+    "plan_sweep",
+    "plot_friction",
+]
+
+_NOT_FRICTION = ("armature", "offset", "spring")
+_STEADY = 0.03
+"""Change of speed, relative, within which a stretch counts as constant."""
+_WHILE = 0.1
+"""Seconds over which the speed changes by no more than that."""
+_LEAST_LEVELS = 3
+
+
+@dataclass(frozen=True)
+class FrictionCurve:
+    """Friction torque of a joint over speed, with 95 % half-widths, as identified by a fit."""
+
+    joint: str
+    speed: np.ndarray
+    torque: np.ndarray
+    half_width: np.ndarray
+    terms: tuple[str, ...]
+
+    def __str__(self) -> str:
+        top, slow = self.speed[-1], 0.1 * self.speed[-1]
+        low = np.interp(slow, self.speed, self.torque)
+        return (
+            f"{self.joint}: {self.torque[-1]:.3g} ± {self.half_width[-1]:.2g} N m at {top:.3g} "
+            f"rad/s, {low:.3g} at {slow:.2g}; "
+            f"{', '.join(self.terms)}"
+        )
+
+
+def friction_curves(fit: Fit) -> tuple[FrictionCurve, ...]:
+    """Friction of each joint over the speeds that the log has."""
+    base, model = fit.design.base, fit.model
+    places = {int(k): i for i, k in enumerate(base.independent)}
+    made = []
+    for j, name in enumerate(model.robot.model.velocity_names):
+        speed = np.linspace(0.0, float(fit.speeds[j]), 81)
+        load = np.full_like(speed, float(np.abs(fit.residuals.tau[:, j]).mean()))
+        rows = np.zeros((len(speed), base.rank))
+        terms = []
+        for term, k in zip(model.drives[j], range(*_ends(model.drive_slices[j])), strict=True):
+            if term.kind in _NOT_FRICTION or k not in places:
+                continue
+            zero = speed * 0.0
+            rows[:, places[k]] = DRIVE_TERMS[term.kind][1](zero, speed, zero, load, term.speed)
+            terms.append(term.label)
+        spread = np.sqrt(np.maximum(np.einsum("sp,pr,sr->s", rows, fit.covariance, rows), 0.0))
+        half = interval_factor(fit.freedom) * spread
+        made.append(FrictionCurve(name, speed, rows @ fit.values, half, tuple(terms)))
+    return tuple(made)
+
+
+def _ends(place: slice) -> tuple[int, int]:
+    return place.start, place.stop
+
+
+def plot_friction(curves: Sequence[FrictionCurve], file: str | Path) -> None:
+    """Friction of each joint over speed, with its 95 % band."""
+    figure, axes = joint_axes(len(curves), "friction against speed, with 95 % band")
+    for ax, c in zip(axes, curves, strict=True):
+        ax.fill_between(c.speed, c.torque - c.half_width, c.torque + c.half_width,
+                        color=PALETTE[0], alpha=0.25, lw=0)  # fmt: skip
+        ax.plot(c.speed, c.torque, color=PALETTE[0])
+        ax.set_title(f"{c.joint}: {', '.join(c.terms)}", fontsize=9)
+        ax.set_ylabel("N m", fontsize=8)
+        ax.set_ylim(bottom=min(0.0, float((c.torque - c.half_width).min())))
+        ax.tick_params(labelsize=8)
+        ax.grid(alpha=0.25)
+    for ax in axes[-2:]:
+        ax.set_xlabel("rad/s", fontsize=8)
+    save_figure(figure, Path(file))
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Motion of one joint to and fro at constant speeds, the others at rest: time and q."""
+
+    joint: str
+    speeds: tuple[float, ...]
+    time: np.ndarray
+    q: np.ndarray
+    joints: tuple[str, ...]
+
+    def write(self, file: str | Path, force: bool = False) -> Path:
+        """Write the motion as a CSV file of time and q of each joint."""
+        lines = [",".join(["time", *(f"q_{j}" for j in self.joints)])]
+        rows = np.column_stack([self.time, self.q])
+        lines += [",".join(f"{x:.9g}" for x in row) for row in rows]
+        return write_whole(file, "\n".join(lines) + "\n", force)
+
+
+def plan_sweep(
+    robot: Robot,
+    joint: str,
+    speeds: Sequence[float] | None = None,
+    q: Any = None,
+    acceleration: float = 2.0,
+    rate: float = 500.0,
+) -> Sweep:
+    """Sweeps of a joint to and fro over the same stretch, at speeds that grow geometrically.
+
+    The same positions are passed both ways, so that gravity cancels in the difference of torques.
+    """
+    names = robot.model.velocity_names
+    if joint not in names:
+        raise UnknownName("joint", joint, names, robot.name)
+    j, limits = names.index(joint), robot.limits
+    top = limits.velocity[j] if np.isfinite(limits.velocity[j]) and limits.velocity[j] > 0 else 1.0
+    levels = np.geomspace(0.02, 0.8, 8) * top if speeds is None else np.asarray(speeds, float)
+    if not levels.size or not np.all(levels > 0.0) or acceleration <= 0.0:
+        raise InvalidArgument("speeds", speeds, "positive speeds, and a positive acceleration")
+    low = limits.lower[j] if np.isfinite(limits.lower[j]) else -np.pi
+    high = limits.upper[j] if np.isfinite(limits.upper[j]) else np.pi
+    low, high = max(low, -np.pi), min(high, np.pi)
+    middle, most = 0.5 * (low + high), 0.45 * (high - low)
+    rest = robot.neutral() if q is None else np.asarray(q, dtype=float)
+    pieces = []
+    for v in levels:
+        # two seconds at constant speed, or as long as there is room; whole samples throughout
+        ramp = max(round(v / acceleration * rate), 1) / rate
+        flat = max(round(min(2.0, 2.0 * most / v - ramp) * rate), 1) / rate
+        half = 0.5 * v * (flat + ramp)
+        t = np.arange(round((2.0 * ramp + flat) * rate)) / rate
+        rise, even = np.minimum(t, ramp), np.clip(t - ramp, 0.0, flat)
+        fall = np.clip(t - ramp - flat, 0.0, ramp)
+        s = v * (0.5 * rise**2 / ramp + even + fall - 0.5 * fall**2 / ramp)
+        pieces += [middle - most + s, middle - most + 2.0 * half - s]
+    path = np.concatenate(pieces)
+    motion = np.tile(rest, (len(path), 1))
+    motion[:, j] = path
+    return Sweep(joint, tuple(map(float, levels)), np.arange(len(path)) / rate, motion, names)
+
+
+@dataclass(frozen=True)
+class SweepFit:
+    """Friction at the speeds of a sweep, and the simplest law that explains it."""
+
+    joint: str
+    speed: np.ndarray
+    torque: np.ndarray
+    deviation: np.ndarray
+    law: FrictionModel
+    chosen: str
+
+    def __str__(self) -> str:
+        points = ", ".join(
+            f"{v:.3g}: {t:.3g}" for v, t in zip(self.speed, self.torque, strict=True)
+        )
+        return f"{self.joint}: {self.law} ({self.chosen}); rad/s: N m {points}"
+
+
+def fit_sweep(robot: Robot, log: Log, joint: str, bandwidth: float | None = None) -> SweepFit:
+    """Friction of a joint from a log of sweeps: half the torque difference of both ways.
+
+    The law is Coulomb and viscous friction, with a Stribeck rise only if that explains more than
+    its two parameters cost (Akaike's criterion for few points).
+    """
+    names = robot.model.velocity_names
+    if joint not in names:
+        raise UnknownName("joint", joint, names, robot.name)
+    j = names.index(joint)
+    motion = choose_filters(log, bandwidth)[0]
+    q, v, a, tau = [], [], [], []
+    for segment in log.segments:
+        raw = np.asarray(log.q[segment, j])[:, None]
+        q.append(motion.apply(raw)[:, 0])
+        v.append(motion.apply(raw, 1)[:, 0])
+        a.append(motion.apply(raw, 2)[:, 0])
+        tau.append(motion.apply(np.asarray(log.tau[segment, j])[:, None])[:, 0])
+    x, speed, change, torque = (np.concatenate(part) for part in (q, v, a, tau))
+    # ramps are left out: there inertia takes part of the torque
+    even = np.abs(change) * _WHILE < _STEADY * np.abs(speed)
+    x, speed, torque = x[even], speed[even], torque[even]
+    levels = _steady_levels(speed)
+    rows = [_both_ways(x, speed, torque, level) for level in levels]
+    rows = [r for r in rows if r is not None]
+    if len(rows) < _LEAST_LEVELS:
+        raise NotIdentifiable(
+            f"friction of {joint}",
+            f"{len(rows)} speeds are held constant both ways over the same positions",
+            "record the motion of plan_sweep",
+        )
+    s, f, e = np.array(rows).T
+    e = np.maximum(e, 1e-3 * np.abs(f).max())
+    return _choose_law(joint, s, f, e)
+
+
+def _steady_levels(v: np.ndarray) -> list[float]:
+    """Speeds at which the joint stays for long."""
+    size = np.abs(v)
+    top = float(size.max(initial=0.0))
+    if top <= 0.0:
+        return []
+    edges = np.geomspace(1e-3 * top, 1.2 * top, 240)
+    counts = np.histogram(size, edges)[0]
+    peaks = [
+        k
+        for k in range(1, len(counts) - 1)
+        if counts[k] > 0.004 * len(v) and counts[k] >= counts[k - 1 : k + 2].max()
+    ]
+    levels: list[float] = []
+    for k in peaks:
+        near = size[(size > edges[max(k - 1, 0)]) & (size < edges[k + 2])]
+        level = float(np.median(near))
+        if not levels or level > 1.15 * levels[-1]:
+            levels.append(level)
+    return levels
+
+
+def _both_ways(
+    q: np.ndarray, v: np.ndarray, tau: np.ndarray, level: float
+) -> tuple[float, float, float] | None:
+    """Speed, friction and its deviation from passes over the same positions in both directions."""
+    ahead = np.abs(v - level) < _STEADY * level
+    back = np.abs(v + level) < _STEADY * level
+    if ahead.sum() < 20 or back.sum() < 20:
+        return None
+    low, high = max(q[ahead].min(), q[back].min()), min(q[ahead].max(), q[back].max())
+    if high <= low:
+        return None
+    edges = np.linspace(low, high, 13)
+    halves = []
+    for a, b in pairwise(edges):
+        inside = (q >= a) & (q < b)
+        if (inside & ahead).any() and (inside & back).any():
+            halves.append(0.5 * (tau[inside & ahead].mean() - tau[inside & back].mean()))
+    if len(halves) < 4:
+        return None
+    return level, float(np.mean(halves)), float(np.std(halves, ddof=1) / np.sqrt(len(halves)))
+
+
+def _choose_law(joint: str, s: np.ndarray, f: np.ndarray, e: np.ndarray) -> SweepFit:
+    """The simplest of nested laws: Coulomb and viscous, then with a Stribeck rise."""
+    n = len(s)
+
+    def cost(columns: np.ndarray, count: int) -> tuple[float, np.ndarray]:
+        x, left = nnls(columns / e[:, None], f / e)
+        spare = n - count - 1
+        penalty = 2 * count + 2 * count * (count + 1) / spare if spare > 0 else np.inf
+        return n * np.log(max(left**2 / n, 1e-12)) + penalty, x
+
+    plain = np.column_stack([np.ones(n), s])
+    best, x = cost(plain, 2)
+    law, chosen = coulomb(float(x[0]), float(x[1])), "Coulomb and viscous"
+    for speed in np.geomspace(s[0] * 0.7, s[-1] * 0.3, 16):
+        found, y = cost(np.column_stack([plain, 1.0 / (1.0 + (s / speed) ** 2)]), 4)
+        if found < best - 4.0 and y[2] > 0.0:
+            best, chosen = found, "with a Stribeck rise"
+            law = stribeck(float(y[0] + y[2]), float(y[0]), float(speed), float(y[1]))
+    return SweepFit(joint, s, f, e, law, chosen)

@@ -1,0 +1,242 @@
+"""A log of a robot: positions and torques of the joints over time, and what was repaired in it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from qddot.errors import InvalidArgument, ShapeMismatch, UnusableLog, count_text
+from qddot.robot.robot import Robot
+
+__all__ = ["Log", "make_log", "repair_times"]
+
+_MOST_LOST = 0.2
+"""Share of rows that a repair may drop."""
+_LEAST_ROWS = 16
+_GAP = 5.5
+"""Periods without a sample that end a segment."""
+_JITTER = 0.02
+"""Deviation of the period, relative, beyond which samples are interpolated on an even grid."""
+
+
+@dataclass(frozen=True)
+class Log:
+    """Evenly sampled motion of a robot: time, q, tau (samples × joints), v if it was measured.
+
+    `starts` are the indices at which segments begin: between them the log has gaps. `notes` say
+    what was repaired or assumed. Arrays may lie in files (np.memmap).
+    """
+
+    joints: tuple[str, ...]
+    time: np.ndarray
+    q: np.ndarray
+    tau: np.ndarray
+    v: np.ndarray | None = None
+    starts: tuple[int, ...] = (0,)
+    notes: tuple[str, ...] = ()
+    source: str = "log"
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    @property
+    def dt(self) -> float:
+        """Period of the samples in s."""
+        return float(np.median(np.diff(self.time[: self.segments[0].stop][:100_000])))
+
+    @property
+    def duration(self) -> float:
+        """Seconds of recorded motion, gaps left out."""
+        return len(self) * self.dt
+
+    @property
+    def segments(self) -> list[slice]:
+        """Stretches without a gap."""
+        ends = (*self.starts[1:], len(self))
+        return [slice(a, b) for a, b in zip(self.starts, ends, strict=True)]
+
+    def between(self, first: int, last: int) -> Log:
+        """The samples from one index up to another."""
+        inner = sorted({0, *(s - first for s in self.starts if first < s < last)})
+        return replace(
+            self,
+            time=self.time[first:last],
+            q=self.q[first:last],
+            tau=self.tau[first:last],
+            v=None if self.v is None else self.v[first:last],
+            starts=tuple(inner),
+        )
+
+    def split(self, share: float) -> tuple[Log, Log]:
+        """The first part of the log, of this share of its samples, and the rest."""
+        if not 0.0 < share < 1.0:
+            raise InvalidArgument("share", share, "it is between 0 and 1")
+        at = round(share * len(self))
+        return self.between(0, at), self.between(at, len(self))
+
+    def __str__(self) -> str:
+        parts = count_text(len(self.starts), "segment")
+        head = (
+            f"{self.source}: {len(self):,} samples of {len(self.joints)} joints, "
+            f"{self.duration:.4g} s at {1 / self.dt:.5g} Hz, {parts}"
+        )
+        return "\n".join((head, *(f"  {note}" for note in self.notes)))
+
+
+def make_log(
+    robot: Robot,
+    time: ArrayLike,
+    q: ArrayLike,
+    tau: ArrayLike,
+    v: ArrayLike | None = None,
+    source: str = "log",
+    notes: Sequence[str] = (),
+) -> Log:
+    """A log from arrays in SI units, joints in the order of the robot; repaired where needed.
+
+    Rows with a number that is not finite are dropped, timestamps mended as in `repair_times`;
+    refused where that would lose more than a fifth of the rows.
+    """
+    names = robot.model.velocity_names
+    if robot.nq != robot.nv:
+        raise UnusableLog(source, f"{robot.name!r} has joints that are no single angle or slide")
+    arrays = {"q": q, "tau": tau, **({} if v is None else {"v": v})}
+    clock = np.asarray(time, dtype=float)
+    made = {name: np.asanyarray(x, dtype=float) for name, x in arrays.items()}
+    for name, x in made.items():
+        if x.shape != (len(clock), robot.nv):
+            raise ShapeMismatch("log", name, f"({len(clock)}, {robot.nv})", x.shape)
+    if len(clock) == 0:
+        raise UnusableLog(source, "it has no rows")
+    # rows that are whole
+    whole = np.isfinite(clock)
+    for x in made.values():
+        for k in range(0, len(x), 1 << 18):
+            whole[k : k + (1 << 18)] &= np.isfinite(x[k : k + (1 << 18)]).all(axis=1)
+    remarks = list(notes)
+    if not whole.any():
+        raise UnusableLog(source, "no row is complete: every one has a value that is no number")
+    if not whole.all():
+        remarks.append(f"{count_text(int((~whole).sum()), 'row')} with values missing left out")
+    rows = np.flatnonzero(whole)
+    rows, said = repair_times(clock, rows, source)
+    remarks += said
+    if len(rows) < _LEAST_ROWS:
+        raise UnusableLog(
+            source, f"it has {count_text(len(rows), 'usable row')}; {_LEAST_ROWS} at least"
+        )
+    if len(rows) < len(clock):
+        clock, made = clock[rows], {name: x[rows] for name, x in made.items()}
+    return _even_log(names, clock, made, remarks, source)
+
+
+def repair_times(
+    time: np.ndarray, rows: np.ndarray, source: str = "log"
+) -> tuple[np.ndarray, list[str]]:
+    """The rows whose timestamps increase, and what was wrong with the others.
+
+    Absurd values are those far outside the middle half of the log; of the rest the longest
+    increasing chain stays, so that one wrong value never takes those after it with it. More than a
+    fifth of the rows lost is refused: then the clock ran twice, or the column is no time.
+    """
+    found: list[str] = []
+    count = len(rows)
+    t = time[rows]
+    low, high = np.quantile(t, [0.25, 0.75])
+    reach = 10.0 * max(high - low, 1e-9)
+    sane = (t >= low - reach) & (t <= high + reach)
+    if not sane.all():
+        found.append(f"{count_text(int((~sane).sum()), 'absurd timestamp')} left out")
+        rows, t = rows[sane], t[sane]
+    if np.any(np.diff(t) <= 0.0):
+        kept = _longest_increase(t)
+        lost = len(t) - len(kept)
+        found.append(f"{count_text(lost, 'row')} with repeated or backward timestamps left out")
+        rows = rows[kept]
+    if len(rows) < (1.0 - _MOST_LOST) * count:
+        raise UnusableLog(
+            source,
+            f"only {len(rows)} of {count} timestamps increase: two logs in one file, a clock that "
+            "was set back, or a column that is no time; split the file, or give rate= to number "
+            "the samples instead",
+        )
+    return rows, found
+
+
+def _longest_increase(t: np.ndarray) -> np.ndarray:
+    """Indices of the longest strictly increasing subsequence (patience sorting)."""
+    tails: list[float] = []
+    ends: list[int] = []
+    before = np.full(len(t), -1, dtype=np.int64)
+    for k, x in enumerate(t.tolist()):
+        place = len(tails) if not tails or x > tails[-1] else bisect_left(tails, x)
+        if place == len(tails):
+            tails.append(x)
+            ends.append(k)
+        else:
+            tails[place], ends[place] = x, k
+        before[k] = ends[place - 1] if place else -1
+    chain, k = np.empty(len(tails), dtype=np.int64), ends[-1]
+    for place in range(len(tails) - 1, -1, -1):
+        chain[place], k = k, before[k]
+    return chain
+
+
+def _even_log(
+    names: tuple[str, ...],
+    time: np.ndarray,
+    arrays: dict[str, np.ndarray],
+    notes: list[str],
+    source: str,
+) -> Log:
+    """Samples on an even grid, in segments between gaps."""
+    steps = np.diff(time)
+    dt = float(np.median(steps))
+    ends = np.flatnonzero(steps > _GAP * dt) + 1
+    starts = [0, *ends.tolist()]
+    if len(ends):
+        notes.append(f"{count_text(len(ends), 'gap')} of more than {_GAP - 0.5:g} periods")
+    inner = np.delete(steps, ends - 1)
+    # the period that fits a whole segment, where the clock is coarse
+    regular = np.abs(inner - dt).max(initial=0.0) <= _JITTER * dt
+    if not regular:
+        jitter = float(np.std(inner) / dt)
+        dt = float(np.mean(inner))
+        notes.append(f"uneven samples (period {dt:.4g} s ± {100 * jitter:.2g} %) interpolated")
+        time, arrays, starts = _interpolate(time, arrays, starts, dt)
+    lengths = np.diff([*starts, len(time)])
+    if lengths.max() < _LEAST_ROWS:
+        raise UnusableLog(source, "gaps leave no stretch of 16 samples")
+    return Log(
+        joints=names,
+        time=time,
+        q=arrays["q"],
+        tau=arrays["tau"],
+        v=arrays.get("v"),
+        starts=tuple(starts),
+        notes=tuple(notes),
+        source=source,
+    )
+
+
+def _interpolate(
+    time: np.ndarray, arrays: dict[str, np.ndarray], starts: list[int], dt: float
+) -> tuple[np.ndarray, dict[str, np.ndarray], list[int]]:
+    """Linear interpolation on an even grid, segment by segment."""
+    grids, begun = [], []
+    total = 0
+    pieces: dict[str, list[np.ndarray]] = {name: [] for name in arrays}
+    for a, b in zip(starts, (*starts[1:], len(time)), strict=True):
+        grid = time[a] + dt * np.arange(int((time[b - 1] - time[a]) / dt + 1e-9) + 1)
+        grids.append(grid)
+        begun.append(total)
+        total += len(grid)
+        for name, x in arrays.items():
+            columns = [np.interp(grid, time[a:b], column) for column in x[a:b].T]
+            pieces[name].append(np.stack(columns, axis=1))
+    joined = {name: np.concatenate(parts) for name, parts in pieces.items()}
+    return np.concatenate(grids), joined, begun

@@ -1,0 +1,53 @@
+"""Plots of identification: measured and predicted torques."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from qddot.identify.estimators import Residuals
+from qddot.identify.log import Log
+from qddot.plotting import PALETTE, new_figure, save_figure
+
+__all__ = ["joint_axes", "plot_prediction"]
+
+_MEASURED, _PREDICTED, _ERROR = "black", PALETTE[1], PALETTE[4]
+
+
+def joint_axes(count: int, title: str) -> tuple[Any, list[Any]]:
+    """A figure with one plot a joint, in two columns where there are several."""
+    columns = 2 if count > 1 else 1
+    rows = -(-count // columns)
+    figure = new_figure(6.0 * columns, 2.1 * rows + 0.9)
+    axes = list(np.atleast_1d(figure.subplots(rows, columns, sharex=True)).ravel())
+    for ax in axes[count:]:
+        ax.set_axis_off()
+    figure.suptitle(title)
+    return figure, axes[:count]
+
+
+def plot_prediction(residuals: Residuals, log: Log, file: str | Path, title: str = "") -> None:
+    """Measured and predicted torque of each joint over time, and what remains."""
+    time = np.asarray(log.time)[residuals.index] - log.time[0]
+    figure, axes = joint_axes(len(log.joints), title or "measured and predicted torque")
+    for j, (ax, name) in enumerate(zip(axes, log.joints, strict=True)):
+        measured, predicted = residuals.tau[:, j].copy(), residuals.predicted[:, j].copy()
+        # rows at standstill have no prediction
+        still = (measured == 0.0) & (predicted == 0.0)
+        measured[still] = predicted[still] = np.nan
+        ax.plot(time, measured, color=_MEASURED, lw=1.4, label="measured")
+        ax.plot(time, predicted, color=_PREDICTED, lw=1.1, ls="--", label="predicted")
+        ax.plot(time, measured - predicted, color=_ERROR, lw=0.8, label="residual")
+        error = np.sqrt(np.nanmean((measured - predicted) ** 2))
+        share = error / max(float(np.sqrt(np.nanmean(measured**2))), 1e-300)
+        ax.set_title(f"{name}: {error:.3g} rms, {100 * share:.2g} %", fontsize=9)
+        ax.set_ylabel("N m", fontsize=8)
+        ax.tick_params(labelsize=8)
+        ax.grid(alpha=0.25)
+    for ax in axes[-2:]:
+        ax.set_xlabel("s", fontsize=8)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3)
+    save_figure(figure, Path(file))

@@ -1,0 +1,306 @@
+"""Torques that depend on the velocity at the end of a step: friction that holds, bristles, stops.
+
+A step of length Δt ends with v = v₀ + Δt M⁻¹ (τ − h + λ). Torques λ that depend on v itself are
+solved for, so that stiff or set-valued ones need no shorter step and add no energy: linear ones by
+a term of M, those between bounds as the λ that leaves least kinetic energy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from qddot.algorithms.linear import (
+    Factor,
+    dot,
+    factorise,
+    mobility,
+    solve,
+    solve_lower,
+    solve_upper,
+)
+from qddot.algorithms.recursion import Matrix, Vector, zeros
+from qddot.spatial.scalar import Scalar, less, where
+
+__all__ = [
+    "DampingTorque",
+    "ImplicitLaw",
+    "ImplicitTorques",
+    "JointImpulses",
+    "VelocityConstraint",
+    "clip",
+    "largest",
+    "solve_implicit_torques",
+    "solve_joint_impulses",
+]
+
+_SWEEPS = (4, 2, 1)
+
+
+@dataclass(frozen=True)
+class DampingTorque:
+    """A torque −(offset + slope v) at one velocity; v is that at the end of the step."""
+
+    dof: int
+    offset: Scalar
+    slope: Scalar
+
+
+@dataclass(frozen=True)
+class VelocityConstraint:
+    """A torque λ at one velocity, between bounds, that keeps v + compliance λ + speed at zero.
+
+    Where no torque between the bounds does, it is the nearer bound. Friction has compliance and
+    speed 0; a compliant stop has both.
+    """
+
+    dof: int
+    lower: Scalar
+    upper: Scalar
+    compliance: Scalar = 0.0
+    speed: Scalar = 0.0
+
+    @property
+    def rigid(self) -> bool:
+        """Whether the compliance is 0."""
+        return isinstance(self.compliance, float) and self.compliance == 0.0
+
+
+ImplicitLaw = DampingTorque | VelocityConstraint
+
+
+@dataclass(frozen=True)
+class ImplicitTorques:
+    """The implicit torques of a step; `sticking` is 1 at velocities held at zero, else 0.
+
+    `residual` is the largest velocity by which a constraint is violated (rad/s, m/s).
+    """
+
+    torque: list[Scalar]
+    sticking: dict[int, Scalar]
+    residual: Scalar
+
+
+def solve_implicit_torques(
+    M: Matrix,
+    v: Vector,
+    drive: Vector,
+    dt: Scalar,
+    laws: Sequence[ImplicitLaw],
+    damping: Vector,
+) -> ImplicitTorques:
+    """The torques of all laws during a step from v under the torques `drive` = τ − h.
+
+    `damping` acts on the velocity at the end of the step too, but is not part of the torques.
+    """
+    n = range(len(v))
+    # linear torques: a term of M, (M + Δt K) a = τ − h − offset − K v
+    offset, slope, push = zeros(len(v)), zeros(len(v)), zeros(len(v))
+    for law in laws:
+        if isinstance(law, DampingTorque):
+            offset[law.dof] = offset[law.dof] + law.offset
+            slope[law.dof] = slope[law.dof] + law.slope
+    loss = [s + d for s, d in zip(slope, damping, strict=True)]
+    damped = [[M[i][j] + loss[i] * dt if i == j else M[i][j] for j in n] for i in n]
+    factor = factorise(damped)
+    a = solve(factor, [drive[k] - offset[k] - loss[k] * v[k] for k in n])
+    # torques between bounds
+    constraints = _merge_constraints(laws)
+    sticking: dict[int, Scalar] = {}
+    residual: Scalar = 0.0
+    if constraints and all(c.rigid for c in constraints):
+        free = [x + y * dt for x, y in zip(v, a, strict=True)]
+        bounds = {c.dof: (c.lower * dt, c.upper * dt) for c in constraints}
+        solution = solve_joint_impulses(damped, factor, free, bounds)
+        a = [x + y / dt for x, y in zip(a, solution.change, strict=True)]
+        push = [x / dt for x in solution.impulse]
+        sticking, residual = solution.inside, solution.residual
+    elif constraints:
+        rows = [[1.0 if k == c.dof else 0.0 for k in n] for c in constraints]
+        A = [[x * dt for x in row] for row in mobility(factor, rows)]
+        for k, c in enumerate(constraints):
+            A[k][k] = A[k][k] + c.compliance
+        b = [v[c.dof] + a[c.dof] * dt + c.speed for c in constraints]
+        box = [(c.lower, c.upper) for c in constraints]
+        torques, residual = _minimise_in_box(A, b, box)
+        inside = _inside(torques, box)
+        for c, x in zip(constraints, torques, strict=True):
+            push[c.dof] = push[c.dof] + x
+        sticking = {c.dof: flag for c, flag in zip(constraints, inside, strict=True) if c.rigid}
+        a = [x + y for x, y in zip(a, solve(factor, push), strict=True)]
+    torque = [push[k] - offset[k] - slope[k] * (v[k] + a[k] * dt) for k in n]
+    return ImplicitTorques(torque, sticking, residual)
+
+
+@dataclass(frozen=True)
+class JointImpulses:
+    """Impulses on joints and the change of the velocities that they make, both by velocity.
+
+    `inside` is 1 where an impulse is between its bounds, else 0; `residual` is the largest velocity
+    by which the optimality conditions are violated.
+    """
+
+    impulse: list[Scalar]
+    change: list[Scalar]
+    inside: dict[int, Scalar]
+    residual: Scalar
+
+
+def solve_joint_impulses(
+    M: Matrix, factor: Factor, v: Vector, bounds: Mapping[int, tuple[Scalar, Scalar]]
+) -> JointImpulses:
+    """Impulses between bounds, by velocity, that leave least kinetic energy after velocities v.
+
+    The same rounds as for a dense matrix (Silcowitz, Niebe & Erleben 2010), in y = D⁻¹ L⁻ᵀ λ with
+    M = Lᵀ D L: sweeps take two products along the way to the root, and the exact minimum between
+    bounds comes from M with the joints that come to rest left out, which has the zeros of a tree.
+    """
+    L, D = factor
+    n = range(len(v))
+    Y = {k: solve_upper(L, [1.0 if i == k else 0.0 for i in n]) for k in bounds}
+    Z = {k: [y / d for y, d in zip(row, D, strict=True)] for k, row in Y.items()}
+    W = {k: dot(Y[k], Z[k]) for k in bounds}
+    x, y = zeros(len(v)), zeros(len(v))
+
+    def best_impulse(k: int) -> Scalar:
+        """The impulse that stops the velocity, or the nearer bound, with all others as they are."""
+        return clip(x[k] - (v[k] + dot(Y[k], y)) / W[k], *bounds[k])
+
+    for sweeps in _SWEEPS if len(bounds) > 1 else (1,):
+        # Gauss–Seidel: which impulses are at a bound
+        for k in [*bounds] * sweeps:
+            move = best_impulse(k) - x[k]
+            x[k], y = x[k] + move, [a + b * move for a, b in zip(y, Z[k], strict=True)]
+        # exact minimum over the impulses between bounds
+        if len(bounds) > 1:
+            after = [a + b for a, b in zip(v, solve_lower(L, y), strict=True)]
+            x = _subspace_step_in_tree(M, after, x, bounds)
+            y = [a / d for a, d in zip(solve_upper(L, x), D, strict=True)]
+    residual: Scalar = 0.0
+    for k in bounds:
+        off = x[k] - best_impulse(k)
+        residual = largest(residual, where(less(off, 0.0), -off, off) * W[k])
+    inside = _inside([x[k] for k in bounds], list(bounds.values()))
+    return JointImpulses(
+        impulse=x,
+        change=solve_lower(L, y),
+        inside=dict(zip(bounds, inside, strict=True)),
+        residual=residual,
+    )
+
+
+def _subspace_step_in_tree(
+    M: Matrix, u: Vector, x: Vector, bounds: Mapping[int, tuple[Scalar, Scalar]]
+) -> list[Scalar]:
+    """Impulses after a step towards rest of all joints between bounds, cut short at the bounds.
+
+    With F the joints between bounds and N all others, M_NN w = M_NF u_F is the velocity that the
+    others take on when F comes to rest, and M (u_F − w) the impulse that it takes.
+    """
+    n = range(len(u))
+    # joints between bounds
+    flags = _inside([x[k] for k in bounds], list(bounds.values()))
+    rests = dict(zip(bounds, flags, strict=True))
+    free: list[Scalar] = [1.0 - rests[k] if k in rests else 1.0 for k in n]
+    others = [
+        [where(less(0.5, free[i]), M[i][i], 1.0) if i == j else M[i][j] * free[i] * free[j]
+         for j in n]
+        for i in n
+    ]  # fmt: skip
+    # velocities of the others, and impulses, when those come to rest
+    resting = [u[k] * rests[k] if k in rests else 0.0 for k in n]
+    w = solve(factorise(others), [dot(M[k], resting) * free[k] for k in n])
+    after = [a - b for a, b in zip(resting, w, strict=True)]
+    move = {k: -dot(M[k], after) * rests[k] for k in bounds}
+    share = _step_length([x[k] for k in bounds], list(move.values()), list(bounds.values()))
+    result = list(x)
+    for k, (low, high) in bounds.items():
+        result[k] = clip(x[k] + share * move[k], low, high)
+    return result
+
+
+def largest(a: Scalar, b: Scalar) -> Scalar:
+    """The larger of two numbers."""
+    return where(less(a, b), b, a)
+
+
+def clip(x: Scalar, lower: Scalar, upper: Scalar) -> Scalar:
+    """x, or the bound that it exceeds."""
+    return where(less(x, lower), lower, where(less(upper, x), upper, x))
+
+
+def _merge_constraints(
+    laws: Sequence[ImplicitLaw],
+) -> list[VelocityConstraint]:
+    """The constraints, rigid ones at the same velocity as one."""
+    rigid: dict[int, VelocityConstraint] = {}
+    others = []
+    for law in laws:
+        if isinstance(law, VelocityConstraint) and law.rigid:
+            before = rigid.get(law.dof, VelocityConstraint(law.dof, 0.0, 0.0))
+            bounds = before.lower + law.lower, before.upper + law.upper
+            rigid[law.dof] = VelocityConstraint(law.dof, *bounds)
+        elif isinstance(law, VelocityConstraint):
+            others.append(law)
+    return [*rigid.values(), *others]
+
+
+Bounds = Sequence[tuple[Scalar, Scalar]]
+
+
+def _minimise_in_box(A: Matrix, b: Vector, bounds: Bounds) -> tuple[list[Scalar], Scalar]:
+    """x between bounds with least ½ xᵀ A x + bᵀ x, and the residual, as a velocity.
+
+    Rounds of Gauss–Seidel sweeps, which find the bounds that are active, and of the exact minimum
+    over the other coordinates, cut short at the bounds (Silcowitz, Niebe & Erleben 2010). No
+    iteration makes the objective larger.
+    """
+    n, x = range(len(b)), zeros(len(b))
+    if len(b) == 1:
+        return [clip(-b[0] / A[0][0], *bounds[0])], 0.0
+
+    def best(k: int) -> Scalar:
+        """The minimum over x[k] between its bounds, with all others as they are."""
+        return clip(x[k] - (dot(A[k], x) + b[k]) / A[k][k], *bounds[k])
+
+    for sweeps in _SWEEPS:
+        # Gauss–Seidel: which coordinates are at a bound
+        for _ in range(sweeps):
+            for k in n:
+                x[k] = best(k)
+        # exact minimum over the coordinates between bounds
+        free = _inside(x, bounds)
+        face = [
+            [where(less(0.5, free[i]), A[i][i], 1.0) if i == j else A[i][j] * free[i] * free[j]
+             for j in n]
+            for i in n
+        ]  # fmt: skip
+        slope = [(dot(A[k], x) + b[k]) * free[k] for k in n]
+        d = [-y for y in solve(factorise(face), slope)]
+        share = _step_length(x, d, bounds)
+        x = [clip(x[k] + share * d[k], *bounds[k]) for k in n]
+    # residual of the optimality conditions
+    residual: Scalar = 0.0
+    for k in n:
+        off = x[k] - best(k)
+        residual = largest(residual, where(less(off, 0.0), -off, off) * A[k][k])
+    return x, residual
+
+
+def _inside(x: Vector, bounds: Bounds) -> list[Scalar]:
+    """1 where x is between its bounds, 0 where it is at one."""
+    return [
+        where(less(low, y), where(less(y, high), 1.0, 0.0), 0.0)
+        for y, (low, high) in zip(x, bounds, strict=True)
+    ]
+
+
+def _step_length(x: Vector, d: Vector, bounds: Bounds) -> Scalar:
+    """The largest share of a step d, at most 1, that leaves x within bounds."""
+    share: Scalar = 1.0
+    for k, (low, high) in enumerate(bounds):
+        moves = where(less(0.0, d[k]), 1.0, where(less(d[k], 0.0), 1.0, 0.0))
+        room = where(less(0.0, d[k]), high - x[k], low - x[k])
+        most = room / where(less(0.5, moves), d[k], 1.0)
+        share = where(less(0.5, moves), where(less(most, share), most, share), share)
+    return share

@@ -1,0 +1,335 @@
+"""Simulators: a robot with its integrator, effects, feedback law, sensors and contact, compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import lru_cache
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from qddot.compile.kernel import Kernel
+from qddot.errors import InvalidArgument, UnknownName
+from qddot.model.model import Model
+from qddot.robot.health import refuse_singular
+from qddot.robot.native import PARAMETERS
+from qddot.robot.robot import Robot
+from qddot.simulate.arguments import (
+    loop_arguments,
+    positive_number,
+    require_samples,
+    sample_count,
+)
+from qddot.simulate.batch_parameters import extract_arrays
+from qddot.simulate.feedback import Feedback, Sensor
+from qddot.simulate.integrators import find_integrator
+from qddot.simulate.plant import ContactLaw, Effect, ImpactEffect, ImplicitEffect
+from qddot.simulate.rollout import OnStep, Rollout, run_steps
+from qddot.simulate.step import Hold, Step
+
+__all__ = ["Simulator", "make_simulator", "rollout"]
+
+_WITH_CONTACT = ("semi_implicit", "implicit_damping")
+
+
+@dataclass(frozen=True, eq=False)
+class Simulator:
+    """A robot that can be stepped in time: `make_simulator` validates and makes it.
+
+    `dt` is the length of a step in s. `arrays` are the array parameters of effects, sensors and
+    contact, with one value for each motion of a batch; `step` has slots for them.
+    """
+
+    robot: Robot
+    dt: float
+    step: Step
+    arrays: tuple[np.ndarray, ...] = ()
+
+    @property
+    def native(self) -> bool:
+        """Whether steps are compiled; else they are evaluated in Python."""
+        return self.robot.native and self.robot.nv > 0
+
+    @property
+    def kernel(self) -> Kernel:
+        """The compiled loop over the steps; the first rollout compiles it otherwise."""
+        return self.step.kernel()
+
+    def rollout(
+        self,
+        q0: ArrayLike,
+        v0: ArrayLike,
+        tau: ArrayLike | None = None,
+        *,
+        steps: int,
+        every: int = 1,
+        parameters: Mapping[str, ArrayLike] | None = None,
+        out: tuple[np.ndarray, np.ndarray] | None = None,
+        on_step: OnStep | None = None,
+        **law_inputs: ArrayLike,
+    ) -> Rollout:
+        """Trajectories from states q0 (..., nq) and v0 (..., nv).
+
+        `steps` steps are taken and every `every`-th is kept, so that q has the shape
+        (..., steps // every + 1, nq). `tau` is None (no torques), one row (nv) for all times, or a
+        row a kept sample (..., steps // every, nv), held until the next; with hold="linear" it has
+        one row more and is interpolated. `parameters` has an array for each constant of the robot
+        that the simulator was made to take. The inputs of the feedback law are given by name:
+        references (..., steps // every, n) or one row (n) for all times, and gains (..., n). q and
+        v are written to the arrays of `out`, if given. A long rollout runs in chunks of a fraction
+        of a second, after each of which an interrupt is seen and `on_step("steps", done, of)` is
+        called, counted over all states.
+        """
+        if not (on_step is None or callable(on_step)):
+            raise InvalidArgument("on_step", on_step, "it is a function of (name, done, of)")
+        samples = sample_count(steps, every)
+        require_samples(self.step, samples)
+        arguments = loop_arguments(
+            self.step,
+            q0=q0,
+            v0=v0,
+            tau=tau,
+            samples=samples,
+            dt=self.dt,
+            every=every,
+            parameters=self._order_parameters(parameters),
+            law_inputs=law_inputs,
+            arrays=self.arrays,
+        )
+        return run_steps(
+            self.step,
+            arguments,
+            samples=samples,
+            dt=self.dt,
+            every=every,
+            native=self.native,
+            out=out,
+            on_step=on_step,
+        )
+
+    def _order_parameters(self, given: Mapping[str, ArrayLike] | None) -> Mapping[str, ArrayLike]:
+        """Arrays of the parameters in the order of the step."""
+        names = self.step.parameters
+        if not given and not names:
+            return {}
+        given = _check_parameters(given or {})
+        for name in given:
+            if name not in names:
+                raise UnknownName("parameter", name, names, "simulator")
+        for name in names:
+            if name not in given:
+                accepted = f"the simulator was made with parameters={names!r}: give all of them"
+                raise InvalidArgument("parameters", tuple(given), accepted)
+        return {name: given[name] for name in names}
+
+
+def rollout(
+    robot: Robot,
+    q0: ArrayLike,
+    v0: ArrayLike,
+    tau: ArrayLike | None = None,
+    *,
+    dt: float,
+    steps: int,
+    integrator: str = "semi_implicit",
+    every: int = 1,
+    hold: Hold = "zero",
+    effects: Sequence[Effect] = (),
+    parameters: Mapping[str, ArrayLike] | None = None,
+    feedback: Feedback | None = None,
+    sensors: Sequence[Sensor] = (),
+    contact: ContactLaw | None = None,
+    record: bool = False,
+    out: tuple[np.ndarray, np.ndarray] | None = None,
+    on_step: OnStep | None = None,
+    **law_inputs: ArrayLike,
+) -> Rollout:
+    """A robot stepped in time: `make_simulator(robot, …).rollout(q0, v0, tau, …)`.
+
+    `parameters` are {name: array}: constants of the robot with batch axes. The simulator is made
+    once for the same robot, effects, law, sensors and contact, while none of them can be changed.
+    """
+    simulator = _find_simulator(
+        robot,
+        dt=dt,
+        integrator=integrator,
+        hold=hold,
+        effects=_as_tuple("effect", effects),
+        parameters=tuple(_check_parameters(parameters or {})),
+        feedback=feedback,
+        sensors=_as_tuple("sensor", sensors),
+        contact=contact,
+        record=record,
+    )
+    return simulator.rollout(
+        q0,
+        v0,
+        tau,
+        steps=steps,
+        every=every,
+        parameters=parameters,
+        out=out,
+        on_step=on_step,
+        **law_inputs,
+    )
+
+
+def make_simulator(
+    robot: Robot,
+    *,
+    dt: float,
+    integrator: str = "semi_implicit",
+    hold: Hold = "zero",
+    effects: Sequence[Effect] = (),
+    parameters: Sequence[str] = (),
+    feedback: Feedback | None = None,
+    sensors: Sequence[Sensor] = (),
+    contact: ContactLaw | None = None,
+    record: bool = False,
+) -> Simulator:
+    """The simulator of a robot with steps of length dt (s).
+
+    `effects` act between motors and world, in their order; a `feedback` law adds its torques, and
+    `sensors` stand between the state and the law. `contact` by complementarity has a step of its
+    own, semi-implicit. Parameters of effects, sensors and contact that are arrays carry batch axes;
+    `parameters` names constants of the robot that rollouts are given with batch axes, as in
+    `Robot.compile`. `hold` says how torques are held between samples: "zero" or "linear". With
+    `record`, and always with contact, rollouts have the states of effects, sensors and contact at
+    each sample.
+    """
+    dt = positive_number("dt", dt, "a time in seconds,")
+    effects, sensors = _as_tuple("effect", effects), _as_tuple("sensor", sensors)
+    names = (parameters,) if isinstance(parameters, str) else tuple(parameters)
+    # each component for itself
+    for name in names:
+        if not isinstance(name, str) or name not in PARAMETERS:
+            raise UnknownName("parameter", name, PARAMETERS)
+    if not isinstance(record, bool | np.bool_):
+        raise InvalidArgument("record", record, "it is True or False")
+    if not isinstance(hold, str) or hold not in get_args(Hold):
+        raise InvalidArgument("hold", hold, "it is 'zero' or 'linear'")
+    for effect in effects:
+        accepted = "Friction(law), PenaltyContact and the like are; or sensors=…, contact=…"
+        _require_methods(
+            "effect", effect, ("act", "state_size", "initial_state", "update"), accepted
+        )
+    for sensor in sensors:
+        accepted = "Noise, Quantisation and the like are; a drivetrain is one of the effects"
+        _require_methods("sensor", sensor, ("read", "state_size", "initial_state"), accepted)
+    if feedback is not None:
+        accepted = "it is a law such as PD(), with its references and gains by name: q_ref=…, kp=…"
+        _require_methods("feedback", feedback, ("references", "gains", "torque"), accepted)
+    if contact is not None:
+        accepted = "it is a ComplementarityContact; a PenaltyContact is one of the effects"
+        _require_methods("contact", contact, ("step",), accepted)
+    # components together
+    _check_combination(find_integrator(integrator).name, effects, contact)
+    if robot.singular_joints and not {"inertia", "armature"} & set(names):
+        refuse_singular(robot.name, robot.singular_joints, {})
+    # array parameters are inputs of the step
+    slotted, arrays = extract_arrays((effects, sensors, contact))
+    recorded = contact is not None or any(getattr(x, "always_recorded", False) for x in effects)
+    step = Step(
+        robot.model,
+        integrator=integrator,
+        hold=hold,
+        effects=slotted[0],
+        parameters=names,
+        feedback=feedback,
+        sensors=slotted[1],
+        contact=slotted[2],
+        record=bool(record) or recorded,
+        array_count=len(arrays),
+    )
+    return Simulator(robot, dt, step, tuple(arrays))
+
+
+def _as_tuple(what: str, parts: Sequence[Any]) -> tuple[Any, ...]:
+    """Effects or sensors as a tuple."""
+    if not isinstance(parts, list | tuple | Sequence) or isinstance(parts, str | bytes):
+        raise InvalidArgument(f"{what}s", parts, f"it is a list of {what}s")
+    return tuple(parts)
+
+
+def _check_parameters(given: Any) -> Mapping[str, ArrayLike]:
+    """Parameters of a rollout, if they are a mapping."""
+    if not isinstance(given, Mapping):
+        accepted = f"it is {{name: array}} of {', '.join(PARAMETERS)}"
+        raise InvalidArgument("parameters", given, accepted)
+    return given
+
+
+def _require_methods(what: str, part: Any, methods: Sequence[str], accepted: str) -> None:
+    """Refuse a class, or an object that lacks methods."""
+    if isinstance(part, type) or not all(hasattr(part, name) for name in methods):
+        raise InvalidArgument(what, part, accepted)
+
+
+def _check_combination(
+    integrator: str, effects: Sequence[Effect], contact: ContactLaw | None
+) -> None:
+    """Refuse two kinds of stops, damping twice, and contact with an integrator of its own."""
+    if contact is not None and integrator not in _WITH_CONTACT:
+        accepted = f"contact by complementarity steps with {' or '.join(_WITH_CONTACT)}"
+        raise InvalidArgument("integrator", integrator, accepted)
+    stops = [effect for effect in effects if isinstance(effect, ImpactEffect)]
+    if len(stops) > 1 or (contact is not None and stops):
+        accepted = "joints have one kind of stops; contact by complementarity has its own"
+        raise InvalidArgument("effect", stops[-1], accepted)
+    implicit = [effect for effect in effects if isinstance(effect, ImplicitEffect)]
+    for effect in implicit if integrator == "implicit_damping" else ():
+        if getattr(effect, "model_damping", False):
+            accepted = "implicit_damping has the damping of the model already: damping=False"
+            raise InvalidArgument("effect", effect, accepted)
+
+
+@dataclass(frozen=True)
+class _Arguments:
+    """Arguments of `make_simulator`, equal to others if they are the same objects.
+
+    It keeps the objects alive, so that their identities stay theirs. Equal objects will not do: the
+    seed of noise and the sign of a zero do not count in equality.
+    """
+
+    identity: tuple[Any, ...]
+    robot: Robot = field(compare=False)
+    choices: Mapping[str, Any] = field(compare=False)
+
+
+class _Mutable(Exception):
+    """Components that can be changed, of which no simulator is kept."""
+
+
+def _find_simulator(robot: Robot, **choices: Any) -> Simulator:
+    """The simulator of these objects, one of the last 64 if none of them can be changed."""
+    effects, sensors, names = choices["effects"], choices["sensors"], choices["parameters"]
+    single = (choices[name] for name in ("integrator", "hold", "feedback", "contact", "record"))
+    objects = (robot, *single, *effects, *sensors)
+    dt = choices["dt"] = positive_number("dt", choices["dt"], "a time in seconds,")
+    try:
+        identity = (dt, names, len(effects), *map(id, objects))
+        return _cached_simulator(_Arguments(identity, robot, choices))
+    except _Mutable:
+        return make_simulator(robot, **choices)
+
+
+@lru_cache(maxsize=64)
+def _cached_simulator(arguments: _Arguments) -> Simulator:
+    if not all(map(_is_immutable, arguments.choices.values())):
+        raise _Mutable
+    simulator = make_simulator(arguments.robot, **arguments.choices)
+    return replace(simulator, step=replace(simulator.step, immutable=True))
+
+
+def _is_immutable(part: Any) -> bool:
+    """Whether a part cannot be changed; arrays and attributes that a subclass adds can be."""
+    if type(part) is tuple:
+        return all(map(_is_immutable, part))
+    if is_dataclass(part) and not isinstance(part, Model | type):
+        params = vars(type(part)).get("__dataclass_params__")
+        values = {x.name: getattr(part, x.name) for x in fields(part)}
+        added = getattr(part, "__dict__", {}).keys() - values.keys()
+        return bool(params and params.frozen) and not added and _is_immutable((*values.values(),))
+    return part is None or isinstance(part, Model | str | float | int)

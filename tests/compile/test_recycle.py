@@ -1,0 +1,169 @@
+"""Large results: streamed past the caches, and in memory that earlier results are done with."""
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from native_cases import cold_cache, robots  # noqa: F401
+
+from qddot.compile.ir import stream
+from qddot.compile.runtime import recycle
+from qddot.compile.runtime.recycle import drop_recycled, new_array, recycled_bytes
+from qddot.errors import InvalidArgument
+
+ARM, _ = robots("ur5e")
+MEGABYTE = 2**20
+
+
+@pytest.fixture(autouse=True)
+def _empty_pool(monkeypatch):
+    gc.collect()
+    drop_recycled()
+    monkeypatch.setenv("QDDOT_RECYCLE_BYTES", str(200 * MEGABYTE))
+    yield
+    gc.collect()
+    drop_recycled()
+
+
+def states(n, dtype=float):
+    rng = np.random.default_rng(0)
+    return [rng.uniform(-2.0, 2.0, (n, ARM.nv)).astype(dtype) for _ in range(3)]
+
+
+def test_memory_is_used_again_when_the_last_view_is_gone():
+    first = new_array((300, 1000), np.float64)
+    place, view = first.ctypes.data, first[10:20, ::2]
+    del first
+    assert recycled_bytes() == 0
+    assert new_array((300, 1000), np.float64).ctypes.data != place
+    del view
+    assert new_array((300, 1000), np.float64).ctypes.data == place
+
+
+def test_arrays_begin_with_a_line_of_the_cache_and_can_be_written():
+    x = new_array((7, 40_000), np.float32)
+    assert (x.ctypes.data % 64, x.dtype, x.shape) == (0, np.float32, (7, 40_000))
+    assert x.flags.writeable
+    assert x.flags.c_contiguous
+    assert x.flags.aligned
+
+
+def test_a_buffer_is_not_used_for_much_less_nor_for_more():
+    place = new_array((4 * MEGABYTE,), np.uint8).ctypes.data
+    assert new_array((2 * MEGABYTE,), np.uint8).ctypes.data != place
+    assert new_array((3 * MEGABYTE,), np.uint8).ctypes.data == place
+
+
+def test_what_waits_is_bounded(monkeypatch):
+    monkeypatch.setenv("QDDOT_RECYCLE_BYTES", str(10 * MEGABYTE))
+    arrays = [new_array((4 * MEGABYTE,), np.uint8) for _ in range(5)]
+    arrays.append(new_array((11 * MEGABYTE,), np.uint8))
+    del arrays
+    assert 0 < recycled_bytes() <= 10 * MEGABYTE
+    drop_recycled()
+    assert recycled_bytes() == 0
+
+
+@pytest.mark.parametrize("asked", ["-1", "1e9", "lots"])
+def test_a_bound_that_is_no_number_is_refused(monkeypatch, asked):
+    monkeypatch.setenv("QDDOT_RECYCLE_BYTES", asked)
+    with pytest.raises(InvalidArgument, match="QDDOT_RECYCLE_BYTES"):
+        new_array((2 * MEGABYTE,), np.uint8)
+
+
+def test_nothing_is_recycled_where_that_is_turned_off(monkeypatch):
+    monkeypatch.setenv("QDDOT_RECYCLE_BYTES", "0")
+    assert new_array((2 * MEGABYTE,), np.uint8).flags.owndata
+    assert recycled_bytes() == 0
+
+
+def test_results_that_are_alive_never_change():
+    q, v, a = states(600)
+    expected = ARM.torque_regressor(q, v, a)
+    assert not expected.flags.owndata
+    kept, copies = [], []
+    for k in range(40):
+        Y = ARM.torque_regressor(q + k, v, a)
+        if k % 3 == 0:
+            kept.append(Y if k % 2 else Y[50:500])
+            copies.append(kept[-1].copy())
+    for mine, copy in zip(kept, copies, strict=True):
+        np.testing.assert_array_equal(mine, copy)
+    np.testing.assert_array_equal(ARM.torque_regressor(q, v, a), expected)
+
+
+def test_threads_never_share_a_buffer():
+    q, v, a = states(600)
+    expected = [ARM.torque_regressor(q + k, v, a).copy() for k in range(4)]
+    failures = []
+
+    def work(k):
+        for _ in range(30):
+            if not np.array_equal(ARM.torque_regressor(q + k, v, a), expected[k]):
+                failures.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_child_writes_to_memory_of_its_own():
+    code = """
+import os, numpy as np
+from qddot.compile.runtime import recycle
+recycle._lock.acquire()
+x = recycle.new_array((300_000,), float)
+x[:] = 1.0
+child = os.fork()
+if not child:
+    x[:] = 2.0
+    y = recycle.new_array((300_000,), float)
+    place = y.ctypes.data
+    del y
+    again = recycle.new_array((300_000,), float).ctypes.data == place
+    os._exit(0 if again and (x == 2.0).all() else 1)
+print(os.waitpid(child, 0)[1], (x == 1.0).all())
+"""
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True
+    )
+    assert run.stdout.split() == ["0", "True"], run.stderr
+
+
+def test_a_release_while_the_pool_is_locked_waits_for_nobody():
+    x = new_array((2 * MEGABYTE,), np.uint8)
+    with recycle._lock:
+        del x
+        assert new_array((2 * MEGABYTE,), np.uint8).nbytes == 2 * MEGABYTE
+    assert recycled_bytes() == 0
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_streamed_results_are_those_of_small_batches(dtype):
+    row = 6 * 60 * np.dtype(dtype).itemsize
+    n = stream._FAR_BYTES // row + 1001
+    arrays = states(n, dtype)
+    parts = [slice(k, k + 5000) for k in range(0, n, 5000)]
+    expected = np.concatenate([ARM.torque_regressor(*(x[p] for x in arrays)) for p in parts])
+    np.testing.assert_array_equal(ARM.torque_regressor(*arrays), expected)
+    # rows that begin within a line, rows that do not follow each other, inputs that broadcast
+    shifted = np.empty(expected.size + 5, dtype)[3:-2].reshape(expected.shape)
+    assert ARM.torque_regressor(*arrays, out=shifted) is shifted
+    np.testing.assert_array_equal(shifted, expected)
+    wide = np.zeros((n, 6, 61), dtype)
+    ARM.torque_regressor(*arrays, out=wide[..., :60])
+    np.testing.assert_array_equal(wide[..., :60], expected)
+    assert not wide[..., 60].any()
+    still = np.zeros(6, dtype)
+    np.testing.assert_array_equal(
+        ARM.torque_regressor(arrays[0], still, still)[-100:],
+        ARM.torque_regressor(arrays[0][-100:], still, still),
+    )

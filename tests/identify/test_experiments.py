@@ -1,0 +1,293 @@
+"""Detective, excitation, budget, friction, payload and the command line."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from identification_logs import STANDARD, native, virtual
+from typer.testing import CliRunner
+
+from qddot import identify
+from qddot.cli import app
+from qddot.errors import InvalidArgument, NotIdentifiable, UnknownName
+from qddot.identify import Workspace
+from qddot.identify.clearance import workspace_violation
+from qddot.identify.excitation import _Problem
+from qddot.identify.fourier import fourier_basis
+
+# the detective
+
+
+@pytest.fixture(scope="module")
+def clean():
+    robot, _, log = virtual("ur5e")
+    return robot, log
+
+
+def test_a_clean_log_raises_no_suspicion(clean):
+    robot, log = clean
+    for part in (log, *log.split(0.5)):
+        assert identify.inspect(robot, part).suspicions == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "joints"),
+    [
+        ("torque sign", (1,)),
+        ("torque sign", (4,)),
+        ("position sign", (2,)),
+        ("swapped torques", (1, 2)),
+        ("swapped positions", (0, 3)),
+        ("swapped joints", (3, 4)),
+    ],
+)
+def test_wiring_mistakes_are_named(clean, kind, joints):
+    robot, log = clean
+    result = identify.inspect(robot, identify.corrupt_log(log, kind, joints))
+    first = result.suspicions[0]
+    names = tuple(robot.joint_names[j] for j in joints)
+    label = f"{kind} {', '.join(names)}"
+    assert (first.kind, first.joints) == (kind, names) or label in first.alternatives
+
+
+def test_the_sign_of_a_vertical_joint_has_two_explanations(clean):
+    """Without gravity and alone, a torque and a position of the wrong sign look alike."""
+    robot, log = clean
+    found = identify.inspect(robot, identify.corrupt_log(log, "torque sign", (0,))).suspicions[0]
+    both = {f"{found.kind} {found.joints[0]}", *found.alternatives}
+    assert f"torque sign {robot.joint_names[0]}" in both
+
+
+@pytest.mark.parametrize("samples", [-3, 2, 5])
+def test_delays_are_measured(clean, samples):
+    robot, log = clean
+    found = identify.inspect(robot, identify.corrupt_log(log, "delay", size=samples))
+    (delay,) = found.of_kind("delay")
+    assert delay.size == pytest.approx(samples, abs=1.0)
+
+
+def test_other_mistakes(clean):
+    robot, log = clean
+    gain = identify.inspect(robot, identify.corrupt_log(log, "gain", (1,), 2.0))
+    (found,) = gain.of_kind("gain")
+    assert found.size == pytest.approx(2.0, rel=0.3)
+    dead = identify.inspect(robot, identify.corrupt_log(log, "dead joint", (2,)))
+    assert dead.of_kind("dead joint")[0].joints == (robot.joint_names[2],)
+    flat = identify.inspect(robot, identify.corrupt_log(log, "saturation", (1,), 0.5))
+    assert flat.of_kind("saturation")[0].joints == (robot.joint_names[1],)
+    heavy = virtual("ur5e")[1].with_payload(robot.body_names[-1], 5.0)
+    motion = identify.random_motion(
+        robot.joint_names, 10.0, 5, *(np.full(6, x) for x in (-3, 3, 1.5, 8.0)),
+        np.random.default_rng(0),
+    )  # fmt: skip
+    loaded = identify.inspect(robot, identify.virtual_log(heavy, motion, 20.0, 200.0, 0.005))
+    assert loaded.of_kind("payload")[0].size == pytest.approx(5.0, rel=0.3)
+    with pytest.raises(InvalidArgument):
+        identify.corrupt_log(log, "gremlins")
+
+
+# excitation
+
+
+@pytest.fixture(scope="module")
+def problem():
+    robot = native("ur5e")
+    model = identify.torque_model(robot, STANDARD, v0=0.05)
+    base = identify.base_parameters(model)
+    limits = identify.motion_limits(robot, velocity=1.0)
+    return _Problem(model, base, limits, 10.0, 3, np.ones(robot.nv), 1000)
+
+
+@pytest.mark.parametrize("objective", ["d-optimal", "condition"])
+def test_the_gradient_is_that_of_the_objective(problem, objective):
+    robot = problem.model.robot
+    box = problem.limits
+    bounds = (box.lower, box.upper, box.velocity, box.acceleration)
+    motion = identify.random_motion(robot.joint_names, 10.0, 3, *bounds, np.random.default_rng(0))
+    basis = fourier_basis(np.arange(problem.points) * 10.0 / problem.points, 10.0, 3)
+    derivatives = robot.compile("inverse_dynamics_derivatives", parameters=["inertia", "armature"])
+
+    def cost(c):
+        value, slopes = problem._objective(*(basis @ c.T), objective, 2.0, derivatives)
+        return value, sum(s.T @ b for s, b in zip(slopes, basis, strict=True))
+
+    c = motion.coefficients
+    _, gradient = cost(c)
+    rng = np.random.default_rng(1)
+    for _ in range(3):
+        along = rng.normal(size=c.shape)
+        step = 1e-6
+        slope = (cost(c + step * along)[0] - cost(c - step * along)[0]) / (2 * step)
+        assert slope == pytest.approx(float((gradient * along).sum()), rel=1e-3, abs=1e-3)
+
+
+def test_a_plan_is_better_than_chance_and_keeps_its_limits(problem):
+    robot, box = problem.model.robot, problem.limits
+    plan = identify.plan(
+        robot, 10.0, harmonics=3, limits=box, noise=1.0, samples=1000, iterations=40
+    )
+    assert max(plan.usage.values()) <= 1.0
+    q, v, _ = plan.motion.sample(np.linspace(0.0, 10.0, 5001))
+    assert np.all((q >= box.lower - 1e-6) & (q <= box.upper + 1e-6))
+    assert np.all(np.abs(v) <= box.velocity * (1 + 1e-3))
+    bounds = (box.lower, box.upper, box.velocity, box.acceleration)
+    rng = np.random.default_rng(7)
+    chance = min(
+        problem.score(identify.random_motion(robot.joint_names, 10.0, 3, *bounds, rng), "d-optimal")
+        for _ in range(100)
+    )
+    assert -plan.log_det < chance
+    assert plan.deviations.shape == (plan.base.rank,)
+
+
+def test_workspace_and_clearance_have_the_right_derivative():
+    robot = native("ur5e")
+    frame = robot.frame_names[-1]
+    space = Workspace({frame: ((-0.2, -0.2, 0.3), (0.2, 0.2, 0.6))}, clearance=0.5)
+    q = robot.random(0, 5)
+    total, slope = workspace_violation(robot, space, q)
+    assert total > 0.0
+    along = np.random.default_rng(0).normal(size=q.shape)
+    step = 1e-6
+    ahead, back = (workspace_violation(robot, space, q + s * along)[0] for s in (step, -step))
+    assert (ahead - back) / (2 * step) == pytest.approx((slope * along).sum(), rel=1e-4)
+
+
+def test_plans_that_make_no_sense():
+    robot = native("planar_2r")
+    for options in ({"duration": 0.0}, {"objective": "nice"}, {"harmonics": 0}):
+        with pytest.raises(InvalidArgument):
+            identify.plan(robot, **options)
+    with pytest.raises(InvalidArgument):
+        identify.motion_limits(robot, velocity=[1.0, 2.0, 3.0])
+
+
+# budget, friction, payload
+
+
+def test_a_budget_adds_up():
+    robot, _, log = virtual("ur5e", noise=0.001)
+    fit = identify.fit(robot, log, STANDARD, v0=0.003)
+    result = identify.budget(fit)
+    np.testing.assert_allclose(result.shares.sum(axis=0), 1.0, atol=1e-9)
+    np.testing.assert_allclose(result.parts.sum(axis=0), result.measured, atol=1e-9)
+    terms = dict(zip(result.terms, result.shares, strict=True))
+    assert np.abs(terms["rest"]).max() < 0.05
+    assert terms["gravity"][1] > 0.5
+    assert len(result.sentences) == robot.nv
+
+
+def test_plots_are_drawn(tmp_path):
+    robot, _, log = virtual()
+    fit = identify.fit(robot, log, STANDARD)
+    identify.plot_budget(identify.budget(fit), tmp_path / "budget.png")
+    identify.plot_friction(identify.friction_curves(fit), tmp_path / "friction.png")
+    identify.plot_prediction(fit.residuals, log, tmp_path / "prediction.png")
+    assert all(f.stat().st_size > 10_000 for f in tmp_path.iterdir())
+
+
+def test_friction_curves_hold_the_truth():
+    robot, truth, log = virtual("ur5e")
+    fit = identify.fit(robot, log, STANDARD, v0=0.003)
+    for curve, body in zip(identify.friction_curves(fit), truth.model.bodies, strict=True):
+        drive = body.joint.drivetrain
+        true = drive.friction + drive.damping * curve.speed[20:]
+        assert np.mean(np.abs(curve.torque[20:] - true) < 2.0 * curve.half_width[20:]) > 0.8
+
+
+def test_a_sweep_is_planned_and_fitted():
+    robot = native("ur5e")
+    truth = identify.perturb_robot(robot, 0.1, 3)
+    name = robot.joint_names[2]
+    sweep = identify.plan_sweep(robot, name)
+    v = np.gradient(sweep.q, sweep.time, axis=0)
+    a = np.gradient(v, sweep.time, axis=0)
+    assert np.abs(a).max() < 3.0
+    rng = np.random.default_rng(0)
+    tau = truth.inverse_dynamics(sweep.q, v, a, friction=True) + 0.3 * rng.normal(size=v.shape)
+    log = identify.make_log(robot, sweep.time, sweep.q, tau)
+    drive = truth.model.bodies[2].joint.drivetrain
+    law = identify.fit_sweep(robot, log, name).law.forward
+    assert law.coulomb == pytest.approx(drive.friction, rel=0.05)
+    assert law.viscous == pytest.approx(drive.damping, rel=0.05)
+    with pytest.raises(NotIdentifiable, match="plan_sweep"):
+        identify.fit_sweep(robot, virtual("ur5e")[2], name)
+    with pytest.raises(UnknownName):
+        identify.plan_sweep(robot, "tail")
+
+
+def test_a_payload_is_weighed_as_well_as_gains_are_known():
+    robot, truth, motion_log = virtual("ur5e")
+    body = robot.body_names[-1]
+    loaded_truth = truth.with_payload(body, 2.8, (0.03, 0.0, 0.06))
+    rng = np.random.default_rng(0)
+    box = identify.motion_limits(robot, velocity=1.5)
+    bounds = (box.lower, box.upper, box.velocity, box.acceleration)
+    motion = identify.random_motion(robot.joint_names, 10.0, 5, *bounds, rng)
+    loaded = identify.virtual_log(loaded_truth, motion, 20.0, 200.0, 0.005, seed=5)
+    result = identify.payload(robot, motion_log, loaded, friction=STANDARD)
+    assert result.mass == pytest.approx(2.8, abs=max(3 * result.noise, 0.05))
+    assert result.low < 2.8 < result.high
+    assert result.high - result.low > 0.2 * 2.8  # gains decide
+    np.testing.assert_allclose(result.com, [0.03, 0.0, 0.06], atol=0.02)
+    # a drive of another gain is noticed, and found with a known mass
+    scaled = [identify.corrupt_log(x, "gain", (1,), 1.2) for x in (motion_log, loaded)]
+    assert any("differ" in n for n in identify.payload(robot, *scaled, friction=STANDARD).notes)
+    gains = identify.torque_gains(robot, *scaled, mass=2.8, friction=STANDARD)
+    assert gains.gains[1] == pytest.approx(1 / 1.2, rel=0.05)
+    with pytest.raises(NotIdentifiable, match="known mass"):
+        identify.torque_gains(robot, *scaled)
+
+
+# the command line
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("logs")
+    log = virtual()[2]
+    np.savez(folder / "log.npz", time=log.time, q=log.q, tau=log.tau)
+    spoiled = identify.corrupt_log(log, "torque sign", (0,))
+    np.savez(folder / "spoiled.npz", time=log.time, q=spoiled.q, tau=spoiled.tau)
+    return folder
+
+
+def run(*args):
+    return CliRunner().invoke(app, ["identify", *map(str, args)])
+
+
+def test_commands_answer_in_text_and_json(files, tmp_path):
+    log = files / "log.npz"
+    for command in (
+        ("fit", "planar_2r", log, "--friction", "viscous,coulomb"),
+        ("budget", "planar_2r", log, "--friction", "viscous,coulomb"),
+        ("friction", "planar_2r", log, "--terms", "viscous,coulomb"),
+        ("inspect", "planar_2r", log),
+        ("validate", "planar_2r", log, log, "--friction", "viscous,coulomb"),
+        ("plan", "planar_2r", "--sweep", "joint1", "--csv", tmp_path / "sweep.csv", "--force"),
+    ):
+        plain = run(*command)
+        assert plain.exit_code in (0, 1), plain.stderr
+        assert plain.stdout.strip()
+        assert json.loads(run(*command, "--json").stdout)
+
+
+def test_fit_writes_what_it_is_asked_for(files, tmp_path):
+    plot, save = tmp_path / "p.png", tmp_path / "f.json"
+    options = ("--friction", "viscous,coulomb", "--plot", plot, "--save", save)
+    result = run("fit", "planar_2r", files / "log.npz", *options)
+    assert result.exit_code == 0, result.stderr
+    assert plot.stat().st_size > 10_000
+    assert json.loads(save.read_text())["held_out"]["verdict"] == "good"
+    assert run("fit", "planar_2r", files / "log.npz", *options).exit_code == 2
+
+
+def test_mistakes_have_exit_codes(files):
+    assert run("inspect", "planar_2r", files / "spoiled.npz").exit_code == 1
+    wrong = run("fit", "ur5e", files / "log.npz")
+    assert wrong.exit_code == 2
+    assert "columns" in wrong.stderr
+    assert run("fit", "planar_2r", files / "none.npz").exit_code == 2
+    assert run("fit", "planar_2r", files / "log.npz", "--unit", "nonsense").exit_code == 2

@@ -1,0 +1,228 @@
+"""Logs: formats, units, gears, repairs, and files that are no logs."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from identification_logs import STANDARD, native, virtual
+
+from qddot import identify
+from qddot.errors import InvalidArgument, QddotError, ShapeMismatch, UnusableLog
+from qddot.identify.log import repair_times
+
+
+@pytest.fixture
+def data():
+    robot = native("planar_2r")
+    t = np.arange(400) * 0.01
+    q = np.column_stack([np.sin(t), np.cos(2 * t)])
+    return robot, t, q, np.column_stack([np.cos(t), np.sin(t)])
+
+
+def table(t, q, tau, names=("joint1", "joint2")):
+    head = ["time", *(f"pos_{n}" for n in names), *(f"tau_{n}" for n in names)]
+    return head, np.column_stack([t, q, tau])
+
+
+def write_csv(path, head, rows):
+    lines = [",".join(head), *(",".join(f"{x:.12g}" for x in row) for row in rows)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+# formats
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "npz", "npy", "mat", "parquet"])
+def test_formats_hold_the_same_log(tmp_path, data, form):
+    robot, t, q, tau = data
+    names = robot.joint_names
+    head, rows = table(t, q, tau, names)
+    file = tmp_path / f"log.{form}"
+    options = {}
+    if form in ("csv", "tsv"):
+        write_csv(file, head, rows)
+        if form == "tsv":
+            file.write_text(file.read_text().replace(",", "\t"))
+    elif form == "npz":
+        np.savez(file, time=t, q=q, tau=tau)
+    elif form == "npy":
+        np.save(file, rows)
+        options["columns"] = {"t": 0, "q": [1, 2], "tau": [3, 4]}
+    elif form == "mat":
+        from scipy.io import savemat
+
+        savemat(file, {"time": t[:, None], "q": q, "tau": tau})
+    else:
+        pa = pytest.importorskip("pyarrow")
+        import pyarrow.parquet as parquet
+
+        parquet.write_table(pa.table(dict(zip(head, rows.T, strict=True))), file)
+    log = identify.read(file, robot, **options)
+    np.testing.assert_allclose(log.q, q, atol=1e-10)
+    np.testing.assert_allclose(log.tau, tau, atol=1e-10)
+    assert log.dt == pytest.approx(0.01)
+
+
+def test_joint_states_of_an_mcap_file(tmp_path, data):
+    writer = pytest.importorskip("mcap.writer")
+    robot, t, q, tau = data
+    file = tmp_path / "log.mcap"
+    with file.open("wb") as stream:
+        w = writer.Writer(stream)
+        w.start()
+        schema = w.register_schema("sensor_msgs/JointState", "jsonschema", b"{}")
+        channel = w.register_channel("/joint_states", "json", schema)
+        for k in range(len(t)):
+            # joints in another order than the robot's
+            content = {"name": list(robot.joint_names)[::-1], "position": q[k, ::-1].tolist(),
+                       "velocity": [], "effort": tau[k, ::-1].tolist()}  # fmt: skip
+            stamp = int(1e18 + t[k] * 1e9)
+            w.add_message(channel, stamp, json.dumps(content).encode(), stamp)
+        w.finish()
+    log = identify.read(file, robot)
+    np.testing.assert_allclose(log.q, q)
+    np.testing.assert_allclose(log.tau, tau)
+    assert log.v is None
+
+
+def test_units_gears_and_torque_constants(tmp_path, data):
+    robot, t, q, tau = data
+    G = np.array([[50.0, 0.0], [80.0, 80.0]])
+    current = np.linalg.solve(G.T, tau.T).T / [0.1, 0.2] * 1000
+    motor = np.rad2deg(q @ G.T)
+    head, rows = table(1000 * t, motor, current, robot.joint_names)
+    file = write_csv(tmp_path / "log.csv", head, rows)
+    units = {"t": "ms", "q": "motor deg", "tau": "mA"}
+    log = identify.read(file, robot, units=units, gear=G, torque_constant=[0.1, 0.2], offset=0.5)
+    np.testing.assert_allclose(log.q, q + 0.5, atol=1e-8)
+    np.testing.assert_allclose(log.tau, tau, atol=1e-8)
+    with pytest.raises(InvalidArgument, match="torque_constant"):
+        identify.read(file, robot, units=units, gear=G)
+    with pytest.raises(InvalidArgument, match="motor units need gear"):
+        identify.read(file, robot, units={"q": "motor deg"})
+    with pytest.raises(InvalidArgument, match="known: rad"):
+        identify.read(file, robot, units={"q": "turns"})
+
+
+# repairs
+
+
+def test_broken_rows_and_times_are_repaired_and_reported(tmp_path, data):
+    robot, t, q, tau = data
+    head, rows = table(t, q, tau, robot.joint_names)
+    file = write_csv(tmp_path / "log.csv", head, rows)
+    lines = file.read_text().splitlines()
+    lines[50] = lines[50][:9]  # half-written
+    lines[60] += ",7,8"  # more columns
+    lines[70] = "logger restarted"
+    lines[80] = lines[80].replace(lines[80].split(",")[1], "nan", 1)
+    lines[90] = "2.7e154" + lines[90][lines[90].index(",") :]
+    lines[91] = lines[92]  # duplicated
+    lines[100], lines[101] = lines[101], lines[100]  # swapped
+    file.write_text("\n".join(lines) + "\n1.23,0.")
+    log = identify.read(file, robot)
+    text = str(log)
+    assert "4 broken rows" in text
+    assert "1 row with values missing" in text
+    assert "1 absurd timestamp" in text
+    assert "repeated or backward" in text
+    assert len(log) > 385
+    assert np.all(np.diff(log.time) > 0)
+
+
+def test_an_absurd_time_does_not_swallow_the_file():
+    t = np.arange(1000.0)
+    t[10] = 5e3
+    rows, notes = repair_times(t, np.arange(1000))
+    assert len(rows) == 999
+    assert notes
+
+
+def test_jitter_and_gaps(data):
+    robot, t, q, tau = data
+    rng = np.random.default_rng(0)
+    shaken = np.delete(t, slice(200, 240)) + rng.uniform(-2e-3, 2e-3, 360)
+    keep = [np.delete(x, slice(200, 240), axis=0) for x in (q, tau)]
+    exact = np.column_stack([np.sin(shaken), np.cos(2 * shaken)])
+    log = identify.make_log(robot, shaken, exact, keep[1])
+    assert len(log.starts) == 2
+    assert "interpolated" in str(log)
+    np.testing.assert_allclose(log.q[:, 0], np.sin(log.time), atol=1e-3)
+
+
+def test_a_measured_velocity_is_used(data):
+    robot, t, q, tau = data
+    v = np.column_stack([np.cos(t), -2 * np.sin(2 * t)])
+    log = identify.make_log(robot, t, np.round(q, 2), tau, v)
+    fit_v = identify.fit(robot, log, ("viscous",), bandwidth=5.0)
+    block = next(fit_v.design.blocks())
+    np.testing.assert_allclose(block.v, v[block.index], atol=1e-3)
+
+
+# hostile files
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "it is empty"),
+        ("\n\n", "it is empty"),
+        ("hello world\nthis is no log\n", "no columns"),
+        ("time,q_1,q_2,tau_1,tau_2\n", "no row of numbers"),
+        ("time,q_1,q_2,tau_1,tau_2\n0,1,2,3,4\n", "usable row"),
+        ("time,q_1,q_2,tau_1,tau_2\n" + "nan,nan,nan,nan,nan\n" * 40, "no row is complete"),
+        ("time,q_1,q_2,tau_1,tau_2\n" + "a,b,c,d,e\n" * 40, "are no rows"),
+        ("time,q_1,q_2,tau_1,tau_2\n" + "1,1,2,3,4\n" * 40, "only 1 of 40 timestamps"),
+        ("\x00\x01\x02" * 300, "no columns"),
+    ],
+)
+def test_files_that_are_no_logs(tmp_path, content, message):
+    file = tmp_path / "log.csv"
+    file.write_text(content)
+    with pytest.raises(UnusableLog, match=message):
+        identify.read(file, native("planar_2r"))
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".npy", ".mat", ".parquet", ".mcap", ".db3"])
+def test_garbage_of_every_format(tmp_path, suffix):
+    file = tmp_path / f"log{suffix}"
+    file.write_bytes(b"garbage" * 100)
+    with pytest.raises(QddotError):
+        identify.read(file, native("planar_2r"))
+    with pytest.raises(UnusableLog, match="no such file"):
+        identify.read(tmp_path / f"none{suffix}", native("planar_2r"))
+
+
+def test_two_logs_in_one_file_are_refused(data):
+    robot, t, q, tau = data
+    twice = (np.concatenate([x, x]) for x in (t, q, tau))
+    with pytest.raises(UnusableLog, match="two logs in one file"):
+        identify.make_log(robot, *twice)
+
+
+def test_the_log_of_another_robot(tmp_path, data):
+    robot, t, q, tau = data
+    file = write_csv(tmp_path / "log.csv", *table(t, q, tau, ("left", "right")))
+    with pytest.raises(UnusableLog, match="say which with columns"):
+        identify.read(file, robot)
+    with pytest.raises(ShapeMismatch):
+        identify.make_log(native("ur5e"), t, q, tau)
+    with pytest.raises(InvalidArgument, match="there are 2 to name"):
+        identify.read(file, robot, columns={"q": [1, 2, 3]})
+
+
+def test_a_large_log_goes_through_a_file(tmp_path, monkeypatch):
+    robot, _, log = virtual()
+    whole = identify.fit(robot, log, STANDARD)
+    _, rows = table(log.time, log.q, log.tau, robot.joint_names)
+    np.save(tmp_path / "log.npy", rows)
+    monkeypatch.setattr("qddot.identify.tables._HELD", 1000)
+    monkeypatch.setattr("qddot.identify.tables._LINES", 300)
+    columns = {"t": 0, "q": [1, 2], "tau": [3, 4]}
+    spilled = identify.read(tmp_path / "log.npy", robot, columns=columns)
+    assert isinstance(spilled.q, np.memmap)
+    monkeypatch.setattr("qddot.identify.fitting._KEPT", 0)
+    np.testing.assert_allclose(identify.fit(robot, spilled, STANDARD).values, whole.values)

@@ -1,0 +1,99 @@
+"""Simulators: one step, compiled once, for rollouts again and again."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import qddot
+from qddot.errors import InvalidArgument, UnknownName
+from qddot.robot.robot import Robot
+from qddot.simulate import Simulator, make_simulator, rollout, simulator
+from qddot.simulate.contact import RigidStops
+from qddot.simulate.drivetrain import Delay, Friction, Noise, coulomb
+from qddot.simulate.feedback import PD
+
+Q, V = np.array([[0.3, 0.2], [0.1, -0.4]]), np.zeros((2, 2))
+LAW = {"q_ref": np.ones(2), "v_ref": np.zeros(2), "kp": np.full(2, 9.0), "kd": np.ones(2)}
+PARTS = {
+    "integrator": "rk4",
+    "effects": [Delay(2), Friction(coulomb(np.array([0.1, 0.2]))), RigidStops()],
+    "feedback": PD(),
+    "sensors": [Noise(1e-3, 1e-2, seed=np.arange(2))],
+}
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_a_simulator_takes_the_steps_of_a_rollout(native):
+    robot = Robot(qddot.load("planar_2r").model, native=native)
+    armature = {"armature": np.array([[[0.1], [0.2]], [[0.3], [0.0]]])}
+    sim = robot.simulator(dt=1e-3, parameters="armature", **PARTS)
+    assert sim.native == native
+    for tau in (None, np.array([1.0, -2.0])):
+        found = sim.rollout(Q, V, tau, steps=12, every=3, parameters=armature, **LAW)
+        whole = rollout(
+            robot, Q, V, tau, dt=1e-3, steps=12, every=3, parameters=armature, **PARTS, **LAW
+        )
+        assert found.q.tobytes() == whole.q.tobytes()
+        assert found.v.tobytes() == whole.v.tobytes()
+        more = sim.rollout(Q, V, tau, steps=6, every=3, parameters=armature, **LAW)
+        more = more.resume(tau, steps=6, q_ref=LAW["q_ref"], v_ref=LAW["v_ref"])
+        assert more.q[:, -1].tobytes() == whole.q[:, -1].tobytes()
+    other = sim.rollout(Q, V, steps=12, every=3, parameters={"armature": 0.0 * Q[..., None]}, **LAW)
+    assert (np.abs(other.q[:, -1] - whole.q[:, -1]) > 1e-9).all()
+
+
+def test_a_simulator_is_frozen_and_keeps_its_kernel():
+    sim = qddot.load("planar_2r").simulator(dt=1e-3)
+    assert isinstance(sim, Simulator)
+    assert sim.kernel is sim.kernel
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        sim.dt = 2e-3
+    # the length of a step is an input of the loop
+    assert qddot.load("planar_2r").simulator(dt=2e-3).kernel is sim.kernel
+
+
+def test_rollouts_of_the_same_objects_make_one_simulator(monkeypatch):
+    robot, effects, law = qddot.load("planar_2r"), [Delay(1)], PD()
+    made = []
+    make = simulator.make_simulator
+    monkeypatch.setattr(
+        simulator, "make_simulator", lambda *a, **k: made.append(make(*a, **k)) or made[-1]
+    )
+    for dt in (1e-3, 1e-3, 2e-3):
+        rollout(robot, Q, V, dt=dt, steps=2, effects=list(effects), feedback=law, **LAW)
+    assert [sim.dt for sim in made] == [1e-3, 2e-3]
+
+
+@pytest.mark.parametrize(
+    ("names", "given", "error", "words"),
+    [
+        (("armature",), None, InvalidArgument, "made with parameters"),
+        ((), {"armature": np.zeros((2, 1))}, UnknownName, "armature"),
+        (("armature",), [1.0], InvalidArgument, "name: array"),
+        (("mass",), {}, UnknownName, "inertia"),
+    ],
+)
+def test_parameters_that_do_not_fit_the_simulator_are_refused(names, given, error, words):
+    def run():
+        sim = make_simulator(qddot.load("planar_2r"), dt=1e-3, parameters=names)
+        return sim.rollout(Q, V, steps=1, parameters=given)
+
+    with pytest.raises(error, match=words):
+        run()
+
+
+def test_importing_simulation_loads_no_writer_and_no_linearisation():
+    code = (
+        "import sys, qddot.simulate, qddot.simulate.contact, qddot.simulate.drivetrain\n"
+        "print(*sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = run.stdout.split()
+    assert "qddot.simulate.simulator" in loaded
+    unwanted = ("qddot.writers", "qddot.engines", "qddot.analysis.linearise", "mujoco", "casadi")
+    assert not [name for name in loaded if name.startswith(unwanted)]

@@ -87,7 +87,8 @@ def _file_shapes(file: Path) -> tuple[tuple[Shape, ...], list[str]]:
         shapes = shapes_of_file(file, read_root(file, False))
     except QddotError as error:
         shapes = Shapes(unread=(str(error),))
-    return shapes.found, list(shapes.unread)
+    # the floor of a scene is no part of the robot
+    return shapes.found, [line for line in shapes.unread if "plane is not" not in line]
 
 
 def _part_of_shape(model: Model, shape: Shape) -> Part:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from qddot.errors import count_text
 from qddot.model.model import WORLD
 from qddot.plotting import PALETTE
 from qddot.view.coordinates import sliders_from_coordinates
@@ -288,7 +289,7 @@ class Panel:
         if robot.model.loops:
             facts.append(f"widest loop gap {1000 * gap:.3g} mm")
         if view.scene.geometry.missing:
-            facts.append(f"{len(view.scene.geometry.missing)} shapes not shown")
+            facts.append(f"{count_text(len(view.scene.geometry.missing), 'shape')} not shown")
         lines = "".join(f"<div>{html.escape(x)}</div>" for x in facts)
         self._facts.content = (
             f'<div class="qddot-facts" style="font-size:12px;padding:4px 8px">{lines}</div>'

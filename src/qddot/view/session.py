@@ -63,7 +63,7 @@ class View:
         with contextlib.redirect_stdout(io.StringIO()):
             self.server = viser.ViserServer(host=host, port=port, verbose=False)
         self.server.gui.configure_theme(
-            control_layout="floating",
+            control_layout="collapsible",
             control_width="large",
             show_logo=False,
             show_share_button=False,

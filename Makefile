@@ -9,6 +9,9 @@ BIN := .venv/bin
 INTERPRETER := $(BIN)/python
 endif
 SECONDS ?= 60
+# what the demo's robot is meant to be
+JOINTS := shoulder_pan_joint,shoulder_lift_joint,elbow_joint,wrist_1_joint,wrist_2_joint,wrist_3_joint
+EXPECTED := --expect nv=6 --expect base=fixed --expect joints=$(JOINTS)
 SEED ?= 0
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # sources and pages are UTF-8, also where the system's encoding is another one
@@ -17,7 +20,7 @@ export PYTHONUTF8 := 1
 .PHONY: demo test test-widths lint fuzz bench docs clean
 
 demo: .venv/demo.stamp
-	$(BIN)/qddot check ur5e
+	$(BIN)/qddot pipeline ur5e $(EXPECTED) --record demo.mcap --report demo.html --force
 
 test: .venv/test.stamp lint
 	$(BIN)/python -m pytest -n auto
@@ -51,7 +54,7 @@ $(INTERPRETER):
 	$(PYTHON) -m venv .venv
 
 .venv/demo.stamp: $(INTERPRETER) pyproject.toml constraints.txt
-	$(INSTALL) -e ".[symbolic,view]"
+	$(INSTALL) -e ".[symbolic,view,audit,identify,report]"
 	touch $@
 
 .venv/docs.stamp: $(INTERPRETER) pyproject.toml constraints.txt

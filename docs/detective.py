@@ -43,8 +43,8 @@ def simulated(name: str, seed: int, rate: float = 200.0) -> tuple[Robot, Log]:
     return robot, virtual_log(truth, motion, 20.0, rate, 0.01, 2e-5, seed)
 
 
-def real() -> Iterator[tuple[Robot, Log]]:
-    """The logs of the TX40 (every 25th sample) and of the UR10."""
+def real(decimate: int = 25) -> Iterator[tuple[Robot, Log]]:
+    """The logs of the TX40 (every 25th sample or so) and of the UR10."""
     folder = DATA / "staubli_tx40"
     if folder.exists():
         robot = qddot.Robot(qddot.load(folder / "tx40_mdh_modified.urdf").model, native=True)
@@ -59,7 +59,8 @@ def real() -> Iterator[tuple[Robot, Log]]:
             offset=[0.0, -np.pi / 2, np.pi / 2, 0.0, 0.0, 0.0],
             rate=5000.0,
         )
-        yield robot, identify.make_log(robot, log.time[::25], log.q[::25], log.tau[::25])
+        thin = slice(None, None, decimate)
+        yield robot, identify.make_log(robot, log.time[thin], log.q[thin], log.tau[thin])
     file = DATA / "ur10_unisa" / "ur10_exciting_trajectory.db3"
     if file.exists():
         robot = qddot.Robot(qddot.load("ur10_robot").model, native=True)

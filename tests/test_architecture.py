@@ -20,8 +20,11 @@ LAYERS = [
     {"export", "analysis"},
     {"engines", "writers"},
     {"simulate"},
-    {"identify"},
+    {"control", "identify"},
     {"verify", "bench", "view"},
+    {"evidence"},
+    {"pipeline"},
+    {"report"},
     {"cli"},
     {"__main__"},
 ]
@@ -172,7 +175,9 @@ def test_public_functions_have_docstrings_and_annotations(file):
             continue
         if any(node in ast.walk(outer) for outer in functions(file) if outer is not node):
             continue
-        assert ast.get_docstring(node), f"{module(file)}.{node.name}"
+        # overloads are documented by the function that they are forms of
+        overload = any(getattr(d, "id", "") == "overload" for d in node.decorator_list)
+        assert overload or ast.get_docstring(node), f"{module(file)}.{node.name}"
         assert node.returns is not None, f"{module(file)}.{node.name}"
 
 

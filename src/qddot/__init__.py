@@ -39,10 +39,12 @@ _FUNCTIONS = {
 }
 _MODULES = {
     "adapt": "engines",
+    "control": "control",
     "view": "view",
     "engines": "engines",
     "identify": "identify",
     "simulate": "simulate",
+    "so3": "spatial.so3",
     "verify": "verify",
     "writers": "writers",
     **{

@@ -15,6 +15,7 @@ __all__ = [
     "ActuatorsTooFew",
     "BatchMismatch",
     "CannotAssemble",
+    "CannotTrace",
     "CannotWrite",
     "DescriptionError",
     "DoubtfulQuaternion",
@@ -28,7 +29,9 @@ __all__ = [
     "NoSupport",
     "NotEnoughMemory",
     "NotIdentifiable",
+    "OpenLoops",
     "QddotError",
+    "RecordError",
     "RedundantConstraints",
     "ShapeMismatch",
     "SingularInertia",
@@ -120,6 +123,14 @@ class DescriptionError(QddotError):
         self.file, self.reason, self.element, self.line = str(file), reason, element, line
         place = self.file if line is None else f"{self.file}:{line}"
         super().__init__(": ".join(filter(None, (place, element, reason))))
+
+
+class RecordError(QddotError):
+    """A file that cannot be used as a record of evidence, and why."""
+
+    def __init__(self, file: str | Path, reason: str) -> None:
+        self.file, self.reason = str(file), reason
+        super().__init__(f"{self.file}: {reason}")
 
 
 class ImpossibleInertia(InvalidModel):
@@ -319,6 +330,20 @@ class Unsupported(InvalidArgument):
     """A choice that is sound by itself, but not for this robot, format or other choice."""
 
 
+class OpenLoops(InvalidArgument):
+    """Start states at which a loop of the robot is open: its worst row, and by how much."""
+
+    def __init__(self, model: str, what: str, row: str, gap: float, unit: str) -> None:
+        QddotError.__init__(
+            self,
+            f"{what}: {row!r} of {model!r} is open by {gap:.3g} {unit}. Close the start by "
+            "q0 = qddot.constraints.assemble(robot, q0) and v0 = qddot.constraints."
+            "consistent_velocity(robot, q0, v0); or step the open tree, "
+            "qddot.constraints.with_loops(robot, [])",
+        )
+        self.model, self.what, self.row, self.gap, self.unit = model, what, row, float(gap), unit
+
+
 def _describe_value(x: object) -> str:
     """A value in a message: an array by its shape, anything else in one line at most."""
     shape = getattr(x, "shape", ())
@@ -329,6 +354,14 @@ def _describe_value(x: object) -> str:
     except Exception:  # the repr of a foreign object may raise anything
         return f"an object of type {type(x).__name__}"
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+class CannotTrace(QddotError, TypeError):
+    """A function that cannot be recorded as operations: where, why, and what to write instead."""
+
+    def __init__(self, reason: str, place: str = "") -> None:
+        self.reason, self.place = reason, place
+        super().__init__(f"{place}: {reason}" if place else reason)
 
 
 class NotEnoughMemory(QddotError, MemoryError):

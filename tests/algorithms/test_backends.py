@@ -13,10 +13,14 @@ from everything import everything_robot
 
 import qddot
 from qddot.algorithms.catalogue import CATALOGUE
+from qddot.compile.kernel import KernelSource, compile_kernel
+from qddot.compile.trace.tape import record
+from qddot.control.casadi_law import run_casadi
 from qddot.model.links import Contact, Loop
 from qddot.robot.robot import Robot
 from qddot.spatial import scalar
 from qddot.spatial.algebra import Transform
+from qddot.spatial.dual import Dual, partials_of
 
 OPTIONS = {
     "frame": "f2",
@@ -24,6 +28,7 @@ OPTIONS = {
     "forces": (("f1", "world"), ("f2", "local")),
     "friction": True,
     "axes": ("rz", "x", "y"),
+    "actuated": ("j1", "j2", "j3", "j5", "j6"),
     "prescribed": ("j1", "j3"),
     "constraints": (
         Contact("f0"),
@@ -39,7 +44,14 @@ def every_operation(x, y):
     """A function of two numbers that uses the whole closed list of operations."""
     big = scalar.where(scalar.less(x, y), scalar.sqrt(x * x + y * y), x / y)
     jumps = scalar.sign(x - y) * 0.5 + scalar.floor(x + 0.25)
-    return scalar.sin(x) + scalar.cos(y) * big - scalar.atan2(x, y) + jumps
+    unit = scalar.tanh(x) * 0.75
+    curved = scalar.exp(-x) * scalar.acos(unit) + scalar.asin(unit) * scalar.log(x * x + 0.5)
+    bounded = scalar.minimum(x, 0.5) - scalar.maximum(x, 0.5 * y) * scalar.power(x * x + 1.0, y)
+    inside = scalar.logical_and(scalar.less_equal(x, 1.0), scalar.less(-1.0, x))
+    outside = scalar.logical_or(scalar.logical_not(inside), scalar.equal(x, 5.0 + x))
+    chosen = scalar.where(outside, scalar.absolute(x) * y, 2.0 * x)
+    smooth = scalar.sin(x) + scalar.cos(y) * big - scalar.atan2(x, y)
+    return smooth + jumps + curved + bounded + chosen
 
 
 @pytest.mark.parametrize(("x", "y"), [(0.3, 1.2), (1.7, 0.4), (-0.6, 0.9), (-1.5, -0.2)])
@@ -47,17 +59,45 @@ def test_every_operation_on_every_back_end(x, y):
     norm, angle = math.hypot(x, y), math.atan2(x, y)
     big = norm if x < y else x / y
     jumps = math.copysign(0.5, x - y) + math.floor(x + 0.25)
-    expected = math.sin(x) + math.cos(y) * big - angle + jumps
-    assert every_operation(x, y) == pytest.approx(expected, rel=1e-15)
-    assert every_operation(np.array([x]), np.array([y]))[0] == pytest.approx(expected, rel=1e-15)
-    assert every_operation(complex(x), complex(y)) == pytest.approx(expected, rel=1e-15)
+    unit = 0.75 * math.tanh(x)
+    curved = math.exp(-x) * math.acos(unit) + math.asin(unit) * math.log(x * x + 0.5)
+    bounded = min(x, 0.5) - max(x, 0.5 * y) * (x * x + 1.0) ** y
+    chosen = abs(x) * y if not -1.0 < x <= 1.0 else 2.0 * x
+    expected = math.sin(x) + math.cos(y) * big - angle + jumps + curved + bounded + chosen
+    close = pytest.approx(expected, rel=1e-14)
+    assert every_operation(x, y) == close
+    assert every_operation(np.array([x]), np.array([y]))[0] == close
+    assert every_operation(complex(x), complex(y)) == close
     a, b = casadi.SX.sym("a"), casadi.SX.sym("b")
     f = casadi.Function("f", [a, b], [every_operation(a, b)])
-    assert float(f(x, y)) == pytest.approx(expected, rel=1e-15)
+    assert float(f(x, y)) == close
+    assert run_casadi(f, [[x], [y]])[0] == close
     with mpmath.workdps(40):
-        assert float(every_operation(mpmath.mpf(x), mpmath.mpf(y))) == pytest.approx(
-            expected, rel=1e-15
-        )
+        assert float(every_operation(mpmath.mpf(x), mpmath.mpf(y))) == close
+    # recorded, compiled, and back from CasADi
+    tape = record(lambda p: [every_operation(*p)], [2])
+    assert tape.run([x, y])[0] == close
+    source = KernelSource(
+        *("every", "Every operation."), lambda *p: [every_operation(*p)], ((), ()), ((),), "every"
+    )
+    assert compile_kernel(source).gufunc(x, y) == close
+    again = record(lambda p: run_casadi(f, [p[:1], p[1:]]), [2])
+    assert again.run([x, y])[0] == close
+
+
+@pytest.mark.parametrize(("x", "y"), [(0.3, 1.2), (1.7, 0.4), (-1.5, 0.2)])
+def test_dual_numbers_through_every_operation(x, y):
+    found = partials_of(every_operation(Dual(x, {0: 1.0}), Dual(y, {1: 1.0})), 2)
+    a, b = casadi.SX.sym("a"), casadi.SX.sym("b")
+    f = every_operation(a, b)
+    gradient = casadi.Function("g", [a, b], [casadi.gradient(f, casadi.vertcat(a, b))])
+    expected = pytest.approx(np.array(gradient(x, y)).ravel().tolist(), rel=1e-12)
+    assert found == expected
+    # derivatives of what is recorded
+    tape = record(
+        lambda p: partials_of(every_operation(Dual(p[0], {0: 1.0}), Dual(p[1], {1: 1.0})), 2), [2]
+    )
+    assert tape.run([x, y]) == expected
 
 
 @pytest.mark.parametrize("x", [0.3, 2.0, -2.0])

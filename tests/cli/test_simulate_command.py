@@ -159,10 +159,14 @@ def test_commands_of_the_docs_succeed(args, tmp_path, monkeypatch):
     assert sorted(written) == sorted(file.name for file in tmp_path.iterdir())
 
 
-def test_open_loops_are_told():
+def test_loops_are_closed_at_the_start_and_stay_so():
     result = run("four_bar", "--time", "0.01", "--json")
-    assert "left open" in result.stderr
-    assert json.loads(result.stdout)["open_loops"] > 0
+    summary = json.loads(result.stdout)
+    assert summary["loops"] == 1
+    assert summary["loop_gap"] < 1e-12
+    robot = qddot.load("four_bar")
+    for end in ("start", "end"):
+        assert np.abs(robot.constraint_residual(summary[end]["q"])).max() < 1e-9
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,12 @@ from qddot import memory
 from qddot.analysis.sizing import size
 from qddot.compile.runtime import calls as guard
 from qddot.compile.runtime import chunks
+from qddot.control import PD
 from qddot.errors import NotEnoughMemory
 from qddot.robot.robot import Robot
 from qddot.simulate import arguments, rollout
 from qddot.simulate.contact import RigidStops
 from qddot.simulate.drivetrain import Latency, LuGre, coulomb
-from qddot.simulate.feedback import PD
 
 ARM = Robot(qddot.load("planar_2r").model, native=True)
 Q = np.linspace(-0.5, 0.5, 2 * 60).reshape(60, 2)
@@ -37,8 +37,8 @@ CASES = {
     "record": {"steps": 60, "every": 15, "effects": [RigidStops()], "integrator": "rk4"},
     "iterates": {"steps": 60, "every": 15, "integrator": "implicit_midpoint"},
     "sensors": {
-        "steps": 60, "every": 15, "feedback": PD(), "sensors": [Latency(3)],
-        "q_ref": np.zeros(2), "v_ref": np.zeros(2), "kp": np.ones(2), "kd": np.ones(2),
+        "steps": 60, "every": 15, "feedback": PD(1.0, 1.0), "sensors": [Latency(3)],
+        "q_ref": np.zeros(2), "v_ref": np.zeros(2),
     },
 }  # fmt: skip
 

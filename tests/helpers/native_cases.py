@@ -56,6 +56,7 @@ def inputs_of(robot: Robot, name: str, batch=(), seed=0):
         "forces": ((frames[-1], "world"), (frames[0], "local")),
         "friction": True,
         "axes": ("z", "x"),
+        "actuated": robot.joint_names,
         "prescribed": robot.joint_names[:1],
         "constraints": (
             Contact(frames[-1], rows=("x",)),

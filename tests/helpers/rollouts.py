@@ -8,6 +8,7 @@ import numpy as np
 from native_cases import cold_cache  # noqa: F401
 from random_models import Part, build
 
+from qddot.control import PD
 from qddot.model.joints import Drivetrain
 from qddot.model.model import WORLD
 from qddot.robot.robot import Robot
@@ -25,7 +26,6 @@ from qddot.simulate.drivetrain import (
     coulomb,
     stribeck,
 )
-from qddot.simulate.feedback import PD
 
 IMPLICIT = ("backward_euler", "implicit_midpoint", "variational")
 
@@ -68,7 +68,5 @@ def parts(robot: Robot) -> dict:
             DifferencedVelocity(200.0),
             Latency(2),
         ),
-        "feedback": PD(),
-        "kp": np.array([[5.0], [8.0], [3.0]]) * np.ones(robot.nv),
-        "kd": 0.2 * np.ones(robot.nv),
+        "feedback": PD(np.array([[5.0], [8.0], [3.0]]) * np.ones(robot.nv), 0.2),
     }

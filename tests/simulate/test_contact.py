@@ -11,6 +11,7 @@ from contact_bodies import GRAVITY, ball, block, column, pendulum
 from native_cases import cold_cache  # noqa: F401
 
 import qddot
+from qddot.control import PD
 from qddot.errors import InvalidArgument
 from qddot.robot.robot import Robot
 from qddot.simulate import rollout
@@ -27,7 +28,6 @@ from qddot.simulate.contact import (
     contact_ledger,
 )
 from qddot.simulate.drivetrain import Friction, coulomb
-from qddot.simulate.feedback import PD
 
 FLAT = Plane()
 FEET = [
@@ -450,9 +450,9 @@ def test_no_steps_and_no_shapes():
 def test_feedback_and_contact_together():
     """A slider pressed on the floor by a spring law: the floor carries weight and spring."""
     law = ComplementarityContact(Scene(planes=[FLAT], spheres=[Sphere("b0", 0.05)]))
-    gains = {"kp": [300.0], "kd": [1.0], "q_ref": [-0.05], "v_ref": [0.0]}
+    follow = {"q_ref": [-0.05], "v_ref": [0.0]}
     found = rollout(
-        column(1.0), [0.05], [0.0], dt=1e-3, steps=5, feedback=PD(), contact=law, **gains
+        column(1.0), [0.05], [0.0], dt=1e-3, steps=5, feedback=PD(300.0, 1.0), contact=law, **follow
     )
     np.testing.assert_allclose(contact_ledger(found).normal_force, GRAVITY + 30.0, rtol=1e-9)
 

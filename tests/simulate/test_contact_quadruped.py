@@ -10,6 +10,7 @@ import pytest
 from native_cases import cold_cache  # noqa: F401
 
 import qddot
+from qddot.control import PD
 from qddot.loaders import locate_source
 from qddot.robot.robot import Robot
 from qddot.simulate import Rollout, rollout
@@ -22,7 +23,6 @@ from qddot.simulate.contact import (
     Sphere,
     contact_ledger,
 )
-from qddot.simulate.feedback import PD
 
 LEGS = ("FL", "FR", "RL", "RR")
 FRICTION = 0.8
@@ -44,7 +44,7 @@ def dropped(kind: str) -> tuple[Rollout, ContactLedger]:
     home = np.array(robot().model.configurations["home"])
     q = home + DROP * (np.arange(19) == 2)
     joints = np.arange(18) >= 6
-    gains = {"kp": KP * joints, "kd": KD * joints, "q_ref": home, "v_ref": np.zeros(18)}
+    follow = {"q_ref": home, "v_ref": np.zeros(18)}
     how = {
         "complementarity": (1e-3, {"contact": ComplementarityContact(SCENE)}),
         "soft": (1e-3, {"effects": [PenaltyContact.soft(SCENE)]}),
@@ -59,8 +59,8 @@ def dropped(kind: str) -> tuple[Rollout, ContactLedger]:
         dt=dt,
         steps=steps,
         every=steps // 600,
-        feedback=PD(),
-        **gains,
+        feedback=PD(KP * joints, KD * joints),
+        **follow,
         **law,
     )
     return found, contact_ledger(found)

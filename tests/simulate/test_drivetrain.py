@@ -20,6 +20,7 @@ from scipy.linalg import sqrtm
 from scipy.optimize import brentq, lsq_linear
 
 import qddot
+from qddot.control import PD
 from qddot.errors import InvalidArgument, InvalidModel, UnknownName
 from qddot.model.assembly import assemble
 from qddot.model.flexible import spong_map
@@ -50,7 +51,6 @@ from qddot.simulate.drivetrain import (
     viscous,
     with_rotors,
 )
-from qddot.simulate.feedback import PD
 from qddot.simulate.implicit_torques import VelocityConstraint, solve_implicit_torques
 from qddot.simulate.plant import StepContext
 from qddot.spatial.algebra import Inertia, Mat3, Sym3, Transform, Vec3
@@ -195,7 +195,7 @@ def test_torques_are_the_solution_of_a_bounded_least_squares_problem(seed):
 def test_bristles_at_steady_speed_have_the_friction_of_their_law():
     law = stribeck(2.0, 1.2, 0.05, 0.4)
     speeds = np.array([-0.3, -0.04, 0.005, 0.05, 0.4])
-    feedback = {"feedback": PD(), "kp": np.zeros(1), "kd": np.array([1e6]), "q_ref": np.zeros(1)}
+    feedback = {"feedback": PD(0.0, 1e6), "q_ref": np.zeros(1)}
     found = run(
         wheel(1e3), LuGre(law, 1e4, 30.0), v=speeds[:, None], v_ref=speeds[:, None, None],
         steps=3000, **feedback,
@@ -493,10 +493,10 @@ def test_motor_and_link_are_free_within_the_gap_and_push_at_its_ends():
 def sensed(robot: Robot, *sensors, q, v, **more):
     """What a proportional law is told, from the torque it gives: (positions, velocities)."""
     n = robot.nv
-    none = {"q_ref": np.zeros(n), "v_ref": np.zeros(n), "feedback": PD(), "sensors": sensors}
+    none = {"q_ref": np.zeros(n), "v_ref": np.zeros(n), "sensors": sensors}
     told = []
     for kp, kd in ((1.0, 0.0), (0.0, 1.0)):
-        found = run(robot, q=q, v=v, kp=np.full(n, kp), kd=np.full(n, kd), **none, **more)
+        found = run(robot, q=q, v=v, feedback=PD(kp, kd), **none, **more)
         a = np.diff(found.v, axis=-2) / found.dt
         told.append(-robot.inverse_dynamics(found.q[..., :-1, :], found.v[..., :-1, :], a))
     return told
@@ -588,10 +588,10 @@ def full(robot: Robot, **changes):
         Latency(2),
     )
     references = {"q_ref": np.array([0.3, 0.2]), "v_ref": np.zeros(2)}
-    gains = {"kp": np.array([10.0, 10.0]), "kd": np.array([0.5, 0.5])}
-    given = {"dt": DT, "steps": 120, "effects": effects, "sensors": sensors, "feedback": PD()}
+    given = {"dt": DT, "steps": 120, "effects": effects, "sensors": sensors}
+    given["feedback"] = PD(10.0, 0.5)
     q = np.array([[0.1, -0.2], [0.4, 0.3], [-0.5, 0.9]])
-    return rollout(robot, q, np.zeros((3, 2)), **(given | references | gains | changes))
+    return rollout(robot, q, np.zeros((3, 2)), **(given | references | changes))
 
 
 def test_native_code_takes_the_same_steps():
@@ -615,10 +615,9 @@ def test_single_precision_is_close():
 def rollout_noise(robot: Robot, q: np.ndarray):
     """Arms that are held at zero by what noisy sensors tell."""
     still = {"q_ref": np.zeros(2), "v_ref": np.zeros(2)}
-    gains = {"kp": np.full(2, 10.0), "kd": np.full(2, 0.5)}
     return rollout(
         robot, q, np.zeros_like(q), dt=DT, steps=100, effects=(Friction(coulomb(0.1, 0.1)),),
-        sensors=(Noise(1e-2, 1e-1),), feedback=PD(gravity=True), **still, **gains,
+        sensors=(Noise(1e-2, 1e-1),), feedback=PD(10.0, 0.5, gravity=True), **still,
     )  # fmt: skip
 
 
@@ -629,8 +628,7 @@ def slow(robot: Robot, *effects, speed, kp, kd, steps=6000):
     """Slow motion at one speed by a PD law."""
     ramp = speed * np.arange(steps)[:, None] * DT
     return run(
-        robot, *effects, steps=steps, feedback=PD(), q_ref=ramp, v_ref=np.array([speed]),
-        kp=np.array([kp]), kd=np.array([kd]),
+        robot, *effects, steps=steps, feedback=PD(kp, kd), q_ref=ramp, v_ref=np.array([speed]),
     )  # fmt: skip
 
 
@@ -716,8 +714,8 @@ BATCH = (
 def test_parameters_carry_batch_axes(integrator, make, native):
     robot = Robot(qddot.load("planar_2r").model, native=native)
     given = {"q0": [3.1, 0.2], "v0": [0.8, -0.4], "tau": [1.5, -0.7], "dt": 2e-3, "steps": 40}
-    given |= {"integrator": integrator, "record": True, "feedback": PD()}
-    given |= {"q_ref": np.zeros(2), "v_ref": np.zeros(2), "kp": np.ones(2), "kd": np.ones(2)}
+    given |= {"integrator": integrator, "record": True, "feedback": PD(1.0, 1.0)}
+    given |= {"q_ref": np.zeros(2), "v_ref": np.zeros(2)}
     values = np.array([[1.0, 2.0, 2.5]])
     found = rollout(robot, **given, **make(values))
     assert found.q.shape == (1, 3, 41, 2)

@@ -9,13 +9,13 @@ import pytest
 from random_models import Part, build
 
 import qddot
+from qddot.control import PD
 from qddot.errors import InvalidArgument
 from qddot.model.model import WORLD
 from qddot.robot.robot import Robot
 from qddot.simulate import EnergyLedger, energy_ledger, plot_energy, rollout
 from qddot.simulate.contact import ComplementarityContact, PenaltyContact, Plane, Scene, Sphere
 from qddot.simulate.drivetrain import Friction, Limit, LuGre, coulomb
-from qddot.simulate.feedback import PD
 
 PENDULUM = Robot(qddot.load("double_pendulum").model, native=True)
 STATE = [1.0, 0.5], [0.0, 0.0]
@@ -105,8 +105,8 @@ def test_motors_do_only_the_work_that_their_limits_let_through():
 
 def test_feedback_is_the_work_of_motors():
     found = rollout(
-        PENDULUM, *STATE, dt=1e-3, steps=300, integrator="rk4", feedback=PD(),
-        q_ref=np.zeros(2), v_ref=np.zeros(2), kp=np.full(2, 5.0), kd=np.ones(2),
+        PENDULUM, *STATE, dt=1e-3, steps=300, integrator="rk4", feedback=PD(5.0, 1.0),
+        q_ref=np.zeros(2), v_ref=np.zeros(2),
     )  # fmt: skip
     ledger = energy_ledger(found)
     spring = 2.5 * (found.q[0] @ found.q[0] - found.q[-1] @ found.q[-1])

@@ -9,12 +9,12 @@ import pytest
 from native_cases import cold_cache  # noqa: F401
 
 import qddot
+from qddot.control import PD
 from qddot.errors import QddotError
 from qddot.robot.robot import Robot
 from qddot.simulate import rollout
 from qddot.simulate.contact import ComplementarityContact, RigidStops
 from qddot.simulate.drivetrain import Noise
-from qddot.simulate.feedback import PD
 
 ROBOTS = [Robot(qddot.load("planar_2r").model, native=native) for native in (True, False)]
 GIVEN = {"q0": [0.1, 0.2], "v0": [0, 0], "dt": 1e-3, "steps": 4}
@@ -58,9 +58,9 @@ HOSTILE = {
     "effects as a string": ({"effects": "friction"}, "list of effects"),
     "class of an effect": ({"effects": [RigidStops]}, "PenaltyContact and the like"),
     "sensor as an effect": ({"effects": [Noise(0.1)]}, "sensors="),
-    "class of a law": ({"feedback": PD}, r"PD\(\)"),
-    "law as a function": ({"feedback": lambda t, q, v: q}, r"PD\(\)"),
-    "law as a string": ({"feedback": "PD"}, r"PD\(\)"),
+    "class of a law": ({"feedback": PD}, r"control\.PD\(kp, kd\)"),
+    "law as a function": ({"feedback": lambda t, q, v: q}, r"control\.PD\(kp, kd\)"),
+    "law as a string": ({"feedback": "PD"}, r"control\.PD\(kp, kd\)"),
     "class of a contact": ({"contact": ComplementarityContact}, "it is a ComplementarityContact"),
     "list of parameters": ({"parameters": ["gravity"]}, "name: array"),
     "parameters as a string": ({"parameters": "gravity"}, "name: array"),

@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 
 import qddot
+from qddot.control import PD
 from qddot.errors import InvalidArgument, UnknownName
 from qddot.robot.robot import Robot
 from qddot.simulate import Simulator, make_simulator, rollout, simulator
 from qddot.simulate.contact import RigidStops
 from qddot.simulate.drivetrain import Delay, Friction, Noise, coulomb
-from qddot.simulate.feedback import PD
 
 Q, V = np.array([[0.3, 0.2], [0.1, -0.4]]), np.zeros((2, 2))
-LAW = {"q_ref": np.ones(2), "v_ref": np.zeros(2), "kp": np.full(2, 9.0), "kd": np.ones(2)}
+LAW = {"q_ref": np.ones(2), "v_ref": np.zeros(2)}
 PARTS = {
     "integrator": "rk4",
     "effects": [Delay(2), Friction(coulomb(np.array([0.1, 0.2]))), RigidStops()],
-    "feedback": PD(),
+    "feedback": PD(9.0, 1.0),
     "sensors": [Noise(1e-3, 1e-2, seed=np.arange(2))],
 }
 
@@ -58,7 +58,7 @@ def test_a_simulator_is_frozen_and_keeps_its_kernel():
 
 
 def test_rollouts_of_the_same_objects_make_one_simulator(monkeypatch):
-    robot, effects, law = qddot.load("planar_2r"), [Delay(1)], PD()
+    robot, effects, law = qddot.load("planar_2r"), [Delay(1)], PD(9.0, 1.0)
     made = []
     make = simulator.make_simulator
     monkeypatch.setattr(

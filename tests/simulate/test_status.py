@@ -75,11 +75,9 @@ def test_the_input_that_is_nan_is_named(name):
         dt=1e-3,
         steps=3,
         parameters={"inertia": given["inertia"]},
-        feedback=qddot.simulate.feedback.PD(),
+        feedback=qddot.control.PD(given["kp"], np.ones(2)),
         q_ref=np.zeros(2),
         v_ref=np.zeros(2),
-        kp=given["kp"],
-        kd=np.ones(2),
     )
     assert found.status.label.tolist() == ["ok", "nan_input"]
     assert found.status.of(1).cause == name

@@ -3,7 +3,7 @@
 Robot methods, CasADi functions, tests and the API page all come from these rows. Adding an
 algorithm is one function and one row. A shape is written in the sizes of a model: nq, nv,
 nb (bodies), nf (frames) and np (inertial parameters, 10 nb), and in those of options: nw (external
-wrenches), nt (axes of a task) and nc (rows of constraints).
+wrenches), nt (axes of a task), nc (rows of constraints) and nu (independent velocities).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 from qddot.algorithms import (
     centroidal,
+    closed_chains,
     configuration,
     constraints,
     coriolis,
@@ -36,7 +37,16 @@ from qddot.algorithms.kinematics import TASK_AXES
 from qddot.errors import UnknownName
 from qddot.model.model import Model
 
-__all__ = ["CATALOGUE", "OTHER_NAMES", "Argument", "Function", "function", "sizes"]
+__all__ = [
+    "CATALOGUE",
+    "CONSTRAINT_PROJECTION",
+    "OTHER_NAMES",
+    "REDUCED_DYNAMICS",
+    "Argument",
+    "Function",
+    "function",
+    "sizes",
+]
 
 
 @dataclass(frozen=True)
@@ -149,6 +159,11 @@ CATALOGUE: dict[str, Function] = {
             "q:nq v:nv tau:nv f_ext:nw,6 -> a:nv lam:nc",
             True,
         ),
+        _joint_row(
+            closed_chains.constrained_inverse_dynamics,
+            "q:nq v:nv a:nv f_ext:nw,6 -> tau:nv lam:nc rest:nv",
+            True,
+        ),
         _joint_row(constraints.impact, "q:nq v:nv restitution:nc -> v1:nv impulse:nc", True),
         _catalogue_row(constraints.constraint_residual, "q:nq -> phi:nc"),
         _catalogue_row(constraints.constraint_jacobian, "q:nq -> J:nc,nv"),
@@ -222,6 +237,16 @@ CATALOGUE: dict[str, Function] = {
         _catalogue_row(configuration.interpolate, "q0:nq q1:nq t: -> q:nq"),
     )
 }
+
+CONSTRAINT_PROJECTION = _joint_row(
+    closed_chains.constraint_projection, "q:nq v:nv -> q1:nq v1:nv phi:nc", True
+)
+REDUCED_DYNAMICS = _joint_row(
+    closed_chains.reduced_dynamics,
+    "q:nq v:nv -> T:nv,nu dT:nv,nu M:nu,nu C:nu,nu g:nu",
+    True,
+)
+"""Rows that are no methods of a robot: `qddot.constraints` checks and explains their results."""
 
 
 _ELSEWHERE = {
@@ -312,4 +337,7 @@ def sizes(model: Model, options: Mapping[str, Any]) -> dict[str, int]:
         "nw": len(options.get("forces", ())),
         "nt": len(options.get("axes", TASK_AXES)),
         "nc": sum(c.size for c in options.get("constraints", model.loops)),
+        "nu": len(closed_chains.velocity_indices(model, options["independent"], "independent"))
+        if "independent" in options
+        else model.nv,
     }

@@ -39,12 +39,17 @@ from qddot.spatial.dual import Dual, partials_of
 from qddot.spatial.scalar import Scalar, less, where
 
 __all__ = [
+    "ConstraintMobility",
+    "Constraints",
+    "add_constraint_forces",
     "constrained_dynamics",
     "constraint_bias",
     "constraint_jacobian",
     "constraint_jacobian_rate",
     "constraint_residual",
+    "factorise_definite",
     "impact",
+    "independent_rows",
 ]
 
 Constraint = Loop | Contact
@@ -142,6 +147,25 @@ def _end_pose(path: Path, frame: Frame) -> Transform:
     return X @ frame.placement
 
 
+def _relative_velocity(pair: _Pair, v: Vector) -> tuple[Motion, Motion]:
+    """Velocity of frame 2 relative to frame 1, in coordinates of frame 2, and its rate at q̈ = 0.
+
+    Rates are those of the numbers: with V and A of a body, A = X A_parent + V × vJ.
+    """
+    ends = []
+    for path, placement in ((pair.path1, pair.placement1), (pair.path2, pair.placement2)):
+        V, A = Motion.zero(), Motion.zero()
+        for body, X, S in path:
+            vJ = S * v[body.iv]
+            V = X.to_child(V) + vJ
+            A = X.to_child(A) + V.cross(vJ)
+        ends.append((placement.to_child(V), placement.to_child(A)))
+    (V1, A1), (V2, A2) = ends
+    carried = pair.X.to_child(V1)
+    V = V2 - carried
+    return V, A2 - pair.X.to_child(A1) + V.cross(carried)
+
+
 def _constraints_or_loops(model: Model, constraints: Constraints) -> Sequence[Constraint]:
     return model.loops if constraints is None else constraints
 
@@ -227,7 +251,6 @@ def constraint_bias(
     model: Model, q: Vector, v: Vector, *, constraints: Constraints = None
 ) -> list[Scalar]:
     """Bias J̇ v (nc): the acceleration of the constraints while that of the joints is zero."""
-    moving = _dual_along_velocity(model, q, v)
     found: list[Scalar] = []
     for constraint in _constraints_or_loops(model, constraints):
         if _holds_anywhere(constraint):
@@ -235,18 +258,20 @@ def constraint_bias(
             A = frame_classical_acceleration(model, q, v, still, **_frame_options(constraint))
             found += _select_rows(constraint, [*A])
             continue
-        pair = _frame_pair(model, moving, constraint)
-        # velocity of frame 2 relative to frame 1, in coordinates of frame 2
-        ends = []
-        for path, placement in ((pair.path1, pair.placement1), (pair.path2, pair.placement2)):
-            W = Motion.zero()
-            for body, X, S in path:
-                W = X.to_child(W) + S * v[body.iv]
-            ends.append(placement.to_child(W))
-        V = ends[1] - pair.X.to_child(ends[0])
-        rates = [V.dot(force) for _, force in _constraint_equations(constraint, pair.X)]
-        found += [partials_of(rate, 1)[0] for rate in rates]
+        # power of the forces of all equations, and its rate as pose and velocity move on
+        pair = _frame_pair(model, q, constraint)
+        V, A = _relative_velocity(pair, v)
+        R = Mat3(*(_dual_vector(row, row.cross(V.ang)) for row in pair.X.R))
+        X = Transform(R, _dual_vector(pair.X.p, pair.X.R.apply(V.lin)))
+        moving = Motion(_dual_vector(V.lin, A.lin), _dual_vector(V.ang, A.ang))
+        forces = [force for _, force in _constraint_equations(constraint, X)]
+        found += [partials_of(moving.dot(force), 1)[0] for force in forces]
     return found
+
+
+def _dual_vector(x: Vec3, rate: Vec3) -> Vec3:
+    """A vector with its rate, as dual numbers."""
+    return Vec3(*(Dual(a, {0: b}) for a, b in zip(x, rate, strict=True)))
 
 
 def _dual_along_velocity(model: Model, q: Vector, v: Vector) -> list[Scalar]:
@@ -259,25 +284,69 @@ def _dual_along_velocity(model: Model, q: Vector, v: Vector) -> list[Scalar]:
     return moving
 
 
+def independent_rows(model: Model, constraints: Constraints = None) -> list[int]:
+    """Indices of the rows of constraints that are not marked as redundant."""
+    given = _constraints_or_loops(model, constraints)
+    marks = [row in c.redundant for c in given for row in c.rows]
+    return [k for k, redundant in enumerate(marks) if not redundant]
+
+
+def factorise_definite(A: Matrix) -> Factor:
+    """The factors of a symmetric matrix; the pivot of a row that others make up is zero.
+
+    Where a row is a combination of those after it, nothing but rounding is left of its pivot.
+    """
+    L, d = factorise(A)
+    whole = [less(A[k][k] * _SINGULAR, d[k]) for k in range(len(d))]
+    return L, [where(sound, x, 0.0) for sound, x in zip(whole, d, strict=True)]
+
+
+@dataclasses.dataclass(frozen=True)
+class ConstraintMobility:
+    """Rows J of constraints, with the factors of M (or another metric) and of J M⁻¹ Jᵀ."""
+
+    J: Matrix
+    mass: Factor
+    mobility: Factor
+
+    @staticmethod
+    def of(J: Matrix, mass: Factor) -> ConstraintMobility:
+        """Of independent rows and the factors of M."""
+        return ConstraintMobility(J, mass, factorise_definite(mobility(mass, J)))
+
+    def multipliers(self, right: Vector) -> list[Scalar]:
+        """λ of (J M⁻¹ Jᵀ) λ = right."""
+        return solve(self.mobility, right)
+
+    def least_motion(self, right: Vector) -> list[Scalar]:
+        """The motion x = M⁻¹ Jᵀ λ with J x = right, the least in the metric of M."""
+        zero = zeros(len(self.mass[1]))
+        return solve(self.mass, add_constraint_forces(self.J, self.multipliers(right), zero))
+
+    def remove_force(self, force: Vector) -> list[Scalar]:
+        """A generalised force without what the constraints carry of it: f − Jᵀ λ, J M⁻¹ of it 0."""
+        free = solve(self.mass, force)
+        multipliers = self.multipliers([-dot(row, free) for row in self.J])
+        return add_constraint_forces(self.J, multipliers, force)
+
+    def remove_motion(self, x: Vector) -> list[Scalar]:
+        """The motion nearest to x, in the metric of M, that the constraints admit: J x = 0."""
+        change = self.least_motion([-dot(row, x) for row in self.J])
+        return [a + b for a, b in zip(x, change, strict=True)]
+
+
 def _solve_multipliers(
-    factor: Factor, J: Matrix, right: Vector, constraints: Sequence[Constraint]
+    factor: Factor, J: Matrix, right: Vector, kept: Sequence[int]
 ) -> list[Scalar]:
     """λ of (J M⁻¹ Jᵀ) λ = right by the independent rows; that of a redundant row is zero."""
-    flags = [row in c.redundant for c in constraints for row in c.rows]
-    kept = [k for k, idle in enumerate(flags) if not idle]
-    A = mobility(factor, [J[k] for k in kept])
-    L, d = factorise(A)
-    # where a row is a combination of those after it, nothing but rounding is left of its pivot
-    whole = [less(A[k][k] * _SINGULAR, d[k]) for k in range(len(d))]
-    pivots = [where(sound, x, 0.0) for sound, x in zip(whole, d, strict=True)]
-    solved = solve((L, pivots), [right[k] for k in kept])
+    held = ConstraintMobility.of([J[k] for k in kept], factor)
     found: list[Scalar] = zeros(len(J))
-    for k, x in zip(kept, solved, strict=True):
+    for k, x in zip(kept, held.multipliers([right[k] for k in kept]), strict=True):
         found[k] = x
     return found
 
 
-def _add_constraint_forces(J: Matrix, multipliers: Vector, onto: Vector) -> list[Scalar]:
+def add_constraint_forces(J: Matrix, multipliers: Vector, onto: Vector) -> list[Scalar]:
     """Generalised forces with those of multipliers, Jᵀ λ, added."""
     total = list(onto)
     for row, force in zip(J, multipliers, strict=True):
@@ -322,8 +391,8 @@ def constrained_dynamics(
     free = solve(factor, push)
     # multipliers that cancel the acceleration of the constraints
     opening = [-(dot(row, free) + d) for row, d in zip(J, drift, strict=True)]
-    multipliers = _solve_multipliers(factor, J, opening, _constraints_or_loops(model, constraints))
-    return solve(factor, _add_constraint_forces(J, multipliers, push)), multipliers
+    multipliers = _solve_multipliers(factor, J, opening, independent_rows(model, constraints))
+    return solve(factor, add_constraint_forces(J, multipliers, push)), multipliers
 
 
 def impact(
@@ -338,6 +407,6 @@ def impact(
     J = constraint_jacobian(model, q, constraints=constraints)
     factor = factorise(mass_matrix(model, q))
     closing = [-(dot(row, v) * (e + 1.0)) for row, e in zip(J, restitution, strict=True)]
-    impulses = _solve_multipliers(factor, J, closing, _constraints_or_loops(model, constraints))
-    change = solve(factor, _add_constraint_forces(J, impulses, zeros(model.nv)))
+    impulses = _solve_multipliers(factor, J, closing, independent_rows(model, constraints))
+    change = solve(factor, add_constraint_forces(J, impulses, zeros(model.nv)))
     return [x + dx for x, dx in zip(v, change, strict=True)], impulses

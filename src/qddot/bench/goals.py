@@ -104,6 +104,13 @@ def _contact_figure(kind: str, field: str) -> Callable[[dict[str, Any]], Measure
     return measurements
 
 
+def _log_ratios(data: dict[str, Any]) -> Measurements:
+    """Ratios of the regressors of logs."""
+    for row in data.get("logs", ()):
+        if row["status"] == "ok":
+            yield f"{row['robot']} regressor of a log", row["ratio"]
+
+
 def _rollout_figure(field: str) -> Callable[[dict[str, Any]], Measurements]:
     """A measurement of the rollouts."""
 
@@ -173,6 +180,7 @@ GOALS = (
     ),
     Goal("float32, float64", 1.5, _figure_of("ours", "float32_ratio")),
     Goal("two threads, one", 1.8, _thread_ratios),
+    Goal("regressor of a log in blocks, a loop over Pinocchio", 40.0, _log_ratios),
     Goal("contact-free rollout, mujoco.rollout", 20.0, _rollout_figure("ratio")),
     Goal(
         "million steps a second, penalty contact",

@@ -16,12 +16,12 @@ from qddot import engines
 from qddot.bench.contender import Contender
 from qddot.bench.measure import TOLERANCE, Clock, difference, one_core
 from qddot.compile.runtime.threads import threads
+from qddot.control import PD
 from qddot.errors import QddotError
 from qddot.loaders import locate_source
 from qddot.loaders.named_robots import locate_robot
 from qddot.robot.robot import Robot, load
 from qddot.simulate.contact import ComplementarityContact, PenaltyContact, Plane, Scene, Sphere
-from qddot.simulate.feedback import PD
 from qddot.simulate.rollout import Rollout
 from qddot.simulate.simulator import rollout
 
@@ -194,11 +194,12 @@ def measure_contact(clock: Clock, kind: str) -> dict[str, Any]:
     q = np.tile(home, (_STATES, 1))
     q[:, 7:] += 0.05 * rng.normal(size=(len(q), robot.nq - 7))
     v = np.zeros((len(q), robot.nv))
-    law = {"q_ref": home, "v_ref": v[0], "kp": _KP * posture, "kd": _KD * posture}
+    law = PD(_KP * posture, _KD * posture)
+    follow = {"q_ref": home, "v_ref": v[0]}
 
     def ours() -> Rollout:
         made = CONTACTS[kind]
-        return rollout(robot, q, v, dt=_STEP, steps=_STEPS, feedback=PD(), **made, **law)
+        return rollout(robot, q, v, dt=_STEP, steps=_STEPS, feedback=law, **made, **follow)
 
     # MuJoCo's quadruped with a servo at each joint and without friction there
     import mujoco

@@ -25,6 +25,8 @@ from qddot.bench.contender import (
     ours_refilled,
     ours_single,
 )
+from qddot.bench.laws import LAWS, measure_law
+from qddot.bench.logs import measure_log_regressor
 from qddot.bench.measure import (
     TOLERANCE,
     Clock,
@@ -96,8 +98,10 @@ def benchmark(plan: Plan, on_step: Callable[[str, int, int], None]) -> dict[str,
         "rows": [],
         "threads": [],
         "scaling": [],
+        "logs": [],
         "rollouts": [],
         "contacts": [],
+        "laws": [],
     }
     steps = list(_list_steps(plan, subjects, data))
     with fresh_cache():
@@ -130,8 +134,15 @@ def _list_steps(plan: Plan, subjects: Sequence[Subject], data: dict[str, Any]) -
             _measure_scaling,
             [(n,) for n in plan.settings.chains if scaled],
         ),
+        (
+            "logs",
+            "{0.title}: regressor of a log",
+            measure_log_regressor,
+            [(s,) for s in subjects if s.kind == "arm" and "torque_regressor" in plan.functions],
+        ),
         ("rollouts", "{0}: rollout", measure_rollout, [(title,) for title in plan.rollouts]),
         ("contacts", "quadruped: {0}", measure_contact, [(k,) for k in CONTACTS if plan.rollouts]),
+        ("laws", "UR5: {0} law", measure_law, [(name,) for name in LAWS if plan.rollouts]),
     )
     for _ in range(plan.settings.passes):
         for table, title, measure, each in tables:

@@ -74,6 +74,23 @@ _COMMANDS = {
         "identify",
         "Logs: what is wrong in them, what they tell of a robot, and how to record better ones.",
     ),
+    "doctor": (
+        "doctor",
+        "Name causes with evidence, confidence and fix; exit code 1 if something is wrong.",
+    ),
+    "pipeline": (
+        "pipeline",
+        "Take a robot from its description to a verified controller, step by step, with evidence.",
+    ),
+    "evidence": ("evidence", "Records of runs (MCAP): show, verify, diff, replay."),
+    "report": (
+        "report",
+        "Write the report of a record: verdicts first, then plots, numbers with definitions.",
+    ),
+    "lab": (
+        "lab",
+        "Run laws on a UR5e over a table and judge them; exit code 1 if a figure misses its bound.",
+    ),
     "bench": (
         "bench",
         "Time every function beside other engines; exit code 1 if a pair of results disagrees.",

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from qddot.cli.recording import RecordOption, open_recorder
 from qddot.cli.terminal import (
     ForceOption,
     JsonOption,
@@ -25,6 +26,7 @@ from qddot.cli.terminal import (
     write_output,
 )
 from qddot.errors import DescriptionError, InvalidArgument, QddotError, count_text
+from qddot.evidence.results import record_audit
 from qddot.loaders.formats import is_description
 from qddot.loaders.locate import resolve_uri
 from qddot.verify.audit import Audit, AuditFinding, changes_of, diff_of, fixed_text
@@ -39,6 +41,7 @@ _MOST_NOTES = 4
 
 
 def audit(
+    context: typer.Context,
     robot: RobotArgument = "ur5e",
     mass: Annotated[
         float | None, typer.Option(min=1e-6, help="The total mass that the data sheet states, kg.")
@@ -51,6 +54,7 @@ def audit(
         Path | None, typer.Option(help="Write a Markdown summary; made for folders.")
     ] = None,
     match: Annotated[str, typer.Option(help="In a folder: which files.")] = "*",
+    record: RecordOption = None,
     force: ForceOption = False,
     trust: TrustOption = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Print every note.")] = False,
@@ -62,10 +66,10 @@ def audit(
     if the file cannot be used.
     """
     with errors_as_messages():
-        check_outputs(force, fix, html, page)
+        check_outputs(force, fix, html, page, record)
         folder = _audited_folder(robot)
         if folder is not None:
-            entries = _audit_all(folder, match, fix or html, mass, trust)
+            entries = _audit_all(folder, match, fix or html or record, mass, trust)
             if page is not None:
                 write_output(page, _summary_page(robot, match, entries), force)
             _report_all(entries, as_json)
@@ -73,8 +77,9 @@ def audit(
             failed = any(e.result is None or e.result.count("error") for e in entries)
             raise typer.Exit(1 if failed else 0)
         try_source(robot)
-        with progress_bar() as on_step:
+        with open_recorder(context, record, [robot], force) as recorder, progress_bar() as on_step:
             result = run(robot, mass, on_step, trust)
+            record_audit(recorder, result)
         diff = None
         if fix is not None:
             text, _ = fixed_text(result)
@@ -91,7 +96,7 @@ def audit(
         _print_audit(result, verbose)
         if fix is not None:
             out.print(diff or "nothing to fix: no finding has exactly one remedy")
-    print_written(as_json, fix, html, page)
+    print_written(as_json, fix, html, page, record)
     raise typer.Exit(1 if result.count("error") else 0)
 
 
@@ -109,7 +114,9 @@ def _audit_all(
 ) -> list[AuditEntry]:
     """Every robot of a folder; one that cannot be read says why."""
     if single or mass is not None:
-        raise InvalidArgument("robot", str(folder), "--mass, --fix and --html are for one file")
+        raise InvalidArgument(
+            "robot", str(folder), "--mass, --fix, --html and --record are for one file"
+        )
     files = [x for x in sorted(folder.rglob(match)) if x.is_file() and is_description(x)]
     if not files:
         raise DescriptionError(folder, f"has no URDF, MJCF or SDF file that matches {match!r}")

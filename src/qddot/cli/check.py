@@ -8,23 +8,28 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from qddot.cli.recording import RecordOption, open_recorder
 from qddot.cli.terminal import (
     BaseOption,
     CouplingsChoice,
     CouplingsOption,
+    ForceOption,
     JsonOption,
     RobotArgument,
     StrictOption,
     TrustOption,
+    check_outputs,
     errors_as_messages,
     load_robot,
     out,
     print_findings,
     print_json,
+    print_written,
     progress_bar,
     style_text,
 )
 from qddot.errors import count_text
+from qddot.evidence.results import record_checks
 from qddot.robot.robot import Robot
 from qddot.verify import Check, invariants, sample
 
@@ -37,6 +42,7 @@ _NOT_JUDGED = (
 
 
 def check(
+    context: typer.Context,
     robot: RobotArgument = "ur5e",
     base: BaseOption = None,
     couplings: CouplingsOption = CouplingsChoice.exact,
@@ -44,25 +50,33 @@ def check(
     trust: TrustOption = False,
     states: Annotated[int, typer.Option(min=1, help="How many random states.")] = 100,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random states.")] = 0,
+    record: RecordOption = None,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Check the invariants of a robot's dynamics at random states; exit code 1 if one fails."""
     with errors_as_messages():
+        check_outputs(force, record)
         loaded = load_robot(robot, base, couplings, strict, trust)
         at, measures = sample(loaded, states, seed), list(invariants())
         results = []
-        with progress_bar() as on_step:
+        with (
+            open_recorder(context, record, [robot], force, seed) as recorder,
+            progress_bar() as on_step,
+        ):
             for done, (name, measure) in enumerate(measures):
                 on_step(name, done, len(measures))
                 results.append(measure(loaded, at))
+            record_checks(recorder, results, at)
     passed = all(r.passed is True for r in results)
     if as_json:
-        rows = [dataclasses.asdict(r) for r in results]
+        rows = [{k: v for k, v in vars(r).items() if k != "residuals"} for r in results]
         summary = {"robot": loaded.name, "states": states, "seed": seed, "passed": passed}
         health = [dataclasses.asdict(f) for f in loaded.health]
         print_json({**summary, "checks": rows, "health": health, "not_judged": _NOT_JUDGED})
     else:
         _print_checks(loaded, results, states, seed)
+    print_written(as_json, record)
     raise typer.Exit(0 if passed else 1)
 
 

@@ -9,20 +9,25 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from qddot.cli.recording import RecordOption, open_recorder
 from qddot.cli.terminal import (
     BaseOption,
     CouplingsChoice,
     CouplingsOption,
+    ForceOption,
     JsonOption,
     RobotArgument,
     TrustOption,
+    check_outputs,
     errors_as_messages,
     out,
     print_json,
+    print_written,
     progress_bar,
     style_text,
     try_source,
 )
+from qddot.evidence.results import record_comparison
 from qddot.loaders.description import Base
 from qddot.verify.compare import ENGINES, ModelComparison, Report, Settings, Stage, join_names
 from qddot.verify.compare import compare as run
@@ -43,6 +48,7 @@ _MOST_LISTED = 8
 
 
 def compare(
+    context: typer.Context,
     a: RobotArgument,
     b: Annotated[str | None, typer.Argument(help="Another file or name of the same robot.")] = None,
     engines: Annotated[
@@ -57,6 +63,8 @@ def compare(
     ] = 1e-9,
     timeout: Annotated[float, typer.Option(min=1.0, help="Seconds an engine may take.")] = 120.0,
     trust: TrustOption = False,
+    record: RecordOption = None,
+    force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compare a robot in several engines, or two files of one robot, and name the first cause.
@@ -70,10 +78,16 @@ def compare(
     root: Base = base.value if base else None
     settings = Settings(root, couplings.value, states, seed, tolerance, timeout, trust)
     with errors_as_messages():
+        check_outputs(force, record)
         for source in filter(None, (a, b)):
             try_source(source)
-        with progress_bar() as on_step:
+        sources = [x for x in (a, b) if x is not None]
+        with (
+            open_recorder(context, record, sources, force, seed) as recorder,
+            progress_bar() as on_step,
+        ):
             report = run(a, b, chosen, settings, on_step)
+            record_comparison(recorder, report)
     if as_json:
         print_json(_comparison_json(report))
     else:
@@ -89,6 +103,7 @@ def compare(
                 cause = c.first_cause.name if c.first_cause and c.evaluated else ""
                 table.add_row(f"{c.a} — {c.b}", _colour_verdict(c.verdict), cause)
             out.print(table)
+    print_written(as_json, record)
     raise typer.Exit(0 if report.agrees else 1)
 
 

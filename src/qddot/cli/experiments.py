@@ -37,7 +37,7 @@ from qddot.cli.terminal import (
     progress_bar,
     write_output,
 )
-from qddot.identify import Fit
+from qddot.identify import Fit, Plan
 from qddot.robot.robot import Robot
 
 __all__ = ["budget", "friction", "payload", "plan"]
@@ -75,20 +75,10 @@ def plan(
         check_outputs(force, csv, save)
         loaded = load_robot_plainly(robot)
         if sweep is not None:
-            motion = identification.plan_sweep(loaded, sweep, rate=rate)
-            if csv is not None:
-                motion.write(csv, force)
-            speeds = ", ".join(f"{v:.3g}" for v in motion.speeds)
-            facts = {"joint": sweep, "speeds": list(motion.speeds), "duration": motion.time[-1]}
-            if as_json:
-                print_json(facts)
-            else:
-                out.print(f"{sweep} to and fro at {speeds} rad/s, {motion.time[-1]:.3g} s")
-            print_written(as_json, csv)
+            _plan_sweep(loaded, sweep, rate, csv, force, as_json)
             return
-        boxes: dict[str, Any] = {}
-        if floor is not None:
-            boxes[loaded.frame_names[-1]] = ((-1e9, -1e9, floor), (1e9, 1e9, 1e9))
+        above = ((-1e9, -1e9, floor or 0.0), (1e9, 1e9, 1e9))
+        boxes = {} if floor is None else {loaded.frame_names[-1]: above}
         limits = identification.motion_limits(
             loaded,
             None if velocity is None else parse_numbers("--velocity", velocity),
@@ -108,18 +98,35 @@ def plan(
         if csv is not None:
             found.write(csv, rate, force)
 
-    def show() -> None:
-        out.print(str(found), soft_wrap=True)
-        table = Table("base parameter", "predicted deviation", "of the model's value")
-        prior = found.base.values(identification.torque_model(loaded).prior())
-        for name, x, value in zip(found.base.labels, found.deviations, prior, strict=True):
-            share = f"{100 * x / abs(value):.2g} %" if abs(value) > 1e-9 else ""
-            table.add_row(name, f"{x:.3g}", share)
-        out.print(table)
-        noise = ", ".join(f"{x:.3g}" for x in found.noise)
-        out.print(f"for noise of {noise} N m in {found.samples} independent samples")
+    deliver(found, lambda: _print_plan(loaded, found), as_json, save, force, csv)
 
-    deliver(found, show, as_json, save, force, csv)
+
+def _print_plan(robot: Robot, found: Plan) -> None:
+    out.print(str(found), soft_wrap=True)
+    table = Table("base parameter", "predicted deviation", "of the model's value")
+    prior = found.base.values(identification.torque_model(robot).prior())
+    for name, x, value in zip(found.base.labels, found.deviations, prior, strict=True):
+        share = f"{100 * x / abs(value):.2g} %" if abs(value) > 1e-9 else ""
+        table.add_row(name, f"{x:.3g}", share)
+    out.print(table)
+    noise = ", ".join(f"{x:.3g}" for x in found.noise)
+    out.print(f"for noise of {noise} N m in {found.samples} independent samples")
+
+
+def _plan_sweep(
+    robot: Robot, joint: str, rate: float, csv: Path | None, force: bool, as_json: bool
+) -> None:
+    """Print and write the sweep of a joint."""
+    motion = identification.plan_sweep(robot, joint, rate=rate)
+    if csv is not None:
+        motion.write(csv, force)
+    seconds = float(motion.time[-1])
+    if as_json:
+        print_json({"joint": joint, "speeds": list(motion.speeds), "duration": seconds})
+    else:
+        speeds = ", ".join(f"{v:.3g}" for v in motion.speeds)
+        out.print(f"{joint} to and fro at {speeds} rad/s, {seconds:.3g} s")
+    print_written(as_json, csv)
 
 
 def _fit(

@@ -160,6 +160,7 @@ class _Both:
     validation: Validation | None
 
     def summary(self) -> dict[str, Any]:
+        """Both as plain data."""
         checked = self.validation
         return {**self.fit.summary(), "held_out": checked.summary() if checked else None}
 

@@ -62,7 +62,7 @@ def integrators(
     else:
         _print_certificate(found)
         if loaded.model.loops:
-            out.print(style_text(("note", "cyan"), " loop closures are open: the tree swings"))
+            out.print(style_text(("note", "cyan"), " loops are left out: this is the open tree"))
     print_written(as_json, plot)
     raise typer.Exit(1 if found.unmet else 0)
 

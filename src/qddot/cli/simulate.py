@@ -13,6 +13,8 @@ from rich.table import Table
 
 from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.recursion import joint_kinematics
+from qddot.analysis import constraints
+from qddot.cli.recording import RecordOption, open_recorder
 from qddot.cli.states import STATE_HELP, parse_configuration, write_motion_table
 from qddot.cli.terminal import (
     BaseOption,
@@ -36,6 +38,7 @@ from qddot.cli.terminal import (
     write_output,
 )
 from qddot.errors import InvalidArgument, count_text
+from qddot.evidence.results import record_motion
 from qddot.model.model import WORLD
 from qddot.plotting import PALETTE, new_figure, save_figure
 from qddot.robot.robot import Robot
@@ -49,6 +52,7 @@ from qddot.simulate.integrators import INTEGRATORS
 from qddot.simulate.rollout import Rollout
 from qddot.simulate.simulator import rollout
 from qddot.simulate.status import Verdict
+from qddot.simulate.step import LOOPS
 from qddot.simulate.store import save_trajectory
 
 __all__ = ["simulate"]
@@ -57,6 +61,8 @@ _MOST_ROWS = 40
 _FREE = ("x", "y", "z", "about x", "about y", "about z")
 _MOST_LINES = len(PALETTE)
 _STEP, _GROUND_STEP = 1e-3, 2.5e-4
+_GUESSES = 32
+"""Random configurations from which one is sought that closes the loops of a robot."""
 _SAMPLES = 20_000
 """Steps up to which all are kept: then the account of energy is that of the steps."""
 
@@ -113,6 +119,7 @@ class _Request:
 
 
 def simulate(
+    context: typer.Context,
     robot: RobotArgument = "ur5e",
     time: Annotated[float, typer.Option(help="How long, s.")] = 2.0,
     dt: StepOption = None,
@@ -126,6 +133,7 @@ def simulate(
     ground: GroundOption = False,
     plot: Annotated[Path | None, typer.Option(help="Draw motion and energy here.")] = None,
     save: Annotated[Path | None, typer.Option(help="Keep the motion: .npz, .mcap or .csv.")] = None,
+    record: RecordOption = None,
     base: BaseOption = None,
     couplings: CouplingsOption = CouplingsChoice.exact,
     strict: StrictOption = False,
@@ -149,7 +157,7 @@ def simulate(
         ground=ground,
     )
     with errors_as_messages(), progress_bar() as on_step:
-        check_outputs(force, plot, save)
+        check_outputs(force, plot, save, record)
         on_step("load", 0, 1)
         loaded = load_robot(robot, base, couplings, strict, trust)
         on_step("steps", 0, 1)
@@ -157,22 +165,17 @@ def simulate(
         on_step("energy", 0, 1)
         ledger, verdict = energy_ledger(found), found.status.of()
         on_step("files", 0, 1)
+        with open_recorder(context, record, [robot], force, seed) as recorder:
+            record_motion(recorder, found, ledger)
         if plot:
             write_output(plot, lambda draft: _plot_motion(loaded, found, ledger, draft), force)
         if save:
             write_output(save, lambda draft: _save_motion(loaded, found, draft), force)
-    # say that loops of a robot are not part of the motion
-    if loaded.model.loops:
-        loops = len(loaded.model.loops)
-        what = "its loop is" if loops == 1 else f"its {loops} loops are"
-        words = f"{what} left open: this is the motion of the tree"
-        hint = "qddot.simulate.MujocoPlant closes them"
-        err.print(style_text(("warning:", "yellow"), f" {words}; {hint}"), soft_wrap=True)
     if as_json:
         print_json(_summary_json(loaded, found, ledger, verdict))
     else:
         _print_motion(loaded, found, ledger, verdict, request)
-    print_written(as_json, plot, save)
+    print_written(as_json, plot, save, record)
     raise typer.Exit(0 if verdict.step is None and ledger.drift().acceptable else 1)
 
 
@@ -188,7 +191,11 @@ def _save_motion(robot: Robot, found: Rollout, file: Path) -> None:
 def _run_motion(robot: Robot, request: _Request, on_step: OnStep) -> Rollout:
     """The rollout of a request."""
     steps, keep = _count_steps(request.time, request.dt, request.every)
+    random = request.state == "random"
     start = parse_configuration(robot, "--state", request.state, request.seed)
+    if robot.model.loops:
+        guesses = robot.random(request.seed, _GUESSES) if random else start
+        start = _close_start(robot, guesses)
     integrator = request.integrator or ("semi_implicit" if request.ground else "rk4")
     effects: list[Any] = []
     if request.stops and stopped_bodies(robot.model):
@@ -250,6 +257,20 @@ def _ground_scene(robot: Robot, source: str) -> Scene:
     return dataclasses.replace(scene, pairs=pairs)
 
 
+def _close_start(robot: Robot, guesses: np.ndarray) -> np.ndarray:
+    """The configuration that closes all loops, of several the one least beyond joint limits."""
+    if guesses.ndim == 1:
+        return constraints.assemble(robot, guesses)
+    closed = constraints.assemble(robot, guesses, strict=False)
+    closed = closed[np.isfinite(closed).all(axis=-1)]
+    if not len(closed):
+        accepted = f"none of {len(guesses)} random configurations closes its loops: name a state"
+        raise InvalidArgument("--state", "random", accepted)
+    limits = robot.limits
+    beyond = np.maximum(limits.lower - closed, closed - limits.upper).max(axis=-1)
+    return closed[beyond.argmin()]
+
+
 def _joint_torques(robot: Robot, q: np.ndarray, text: str | None) -> np.ndarray | None:
     """Joint torques; a floating base has zeros where only torques of the joints are given."""
     if text is None:
@@ -285,7 +306,8 @@ def _summary_json(
         "dt": found.dt,
         "integrator": found.integrator,
         "samples": len(found.time),
-        "open_loops": len(robot.model.loops),
+        "loops": len(robot.model.loops),
+        "loop_gap": _loop_gap(found),
         "status": {
             "label": verdict.label,
             "step": verdict.step,
@@ -308,6 +330,14 @@ def _summary_json(
         "start": {"q": found.q[0].tolist(), "v": found.v[0].tolist()},
         "end": {"q": found.q[-1].tolist(), "v": found.v[-1].tolist()},
     }
+
+
+def _loop_gap(found: Rollout) -> float | None:
+    """The largest opening (m, rad) of a loop in all steps; None without loops."""
+    names = found.step.residual_names if found.step else ()
+    if LOOPS not in names or found.residuals is None:
+        return None
+    return float(found.residuals[..., -1, names.index(LOOPS)])
 
 
 def _print_motion(
@@ -337,6 +367,10 @@ def _print_motion(
         if np.abs(x[: last + 1]).max() > ledger.rounding or words.startswith("residual"):
             table.add_row(words, "", "", f"{x[last]:.3g}")
     out.print(table)
+    gap = _loop_gap(found)
+    if gap is not None:
+        loops = count_text(len(robot.model.loops), "loop")
+        out.print(f"{loops} kept closed to {gap:.1e} m or rad")
     drift = ledger.drift()
     colour = "green" if drift.acceptable else "red"
     out.print(style_text("energy: ", (str(drift), colour)), soft_wrap=True)

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from qddot.analysis import sizing
 from qddot.analysis.sizing import GEAR_RATIOS, MARGIN, Sizing
+from qddot.cli.recording import RecordOption, open_recorder
 from qddot.cli.terminal import (
     BaseOption,
     CouplingsChoice,
@@ -32,11 +33,13 @@ from qddot.cli.terminal import (
     write_output,
 )
 from qddot.errors import InvalidArgument
+from qddot.evidence.results import record_sizing
 
 __all__ = ["size"]
 
 
 def size(
+    context: typer.Context,
     robot: RobotArgument = "ur5e",
     payload: Annotated[float, typer.Option(help="Mass of the payload in kg.")] = 0.0,
     frame: Annotated[
@@ -58,6 +61,7 @@ def size(
     friction: Annotated[
         bool, typer.Option("--friction", help="With damping, friction and springs of the file.")
     ] = False,
+    record: RecordOption = None,
     base: BaseOption = None,
     couplings: CouplingsOption = CouplingsChoice.exact,
     strict: StrictOption = False,
@@ -67,7 +71,7 @@ def size(
 ) -> None:
     """Say whether a payload fits a robot; exit code 1 if a joint is over its rating."""
     with errors_as_messages():
-        check_outputs(force, plot)
+        check_outputs(force, plot, record)
         loaded = load_robot(robot, base, couplings, strict, trust)
         with progress_bar() as on_step:
             answer = sizing.size(
@@ -83,13 +87,15 @@ def size(
                 on_step,
                 friction,
             )
+        with open_recorder(context, record, [robot], force, seed) as recorder:
+            record_sizing(recorder, answer)
         if plot:
             write_output(plot, lambda draft: sizing.plot(loaded, answer, draft), force)
     if as_json:
         print_json(answer.summary())
     else:
         _print_sizing(answer)
-    print_written(as_json, plot)
+    print_written(as_json, plot, record)
     raise typer.Exit(1 if answer.fits is False else 0)
 
 

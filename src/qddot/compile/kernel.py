@@ -68,7 +68,8 @@ class KernelSource:
     `function` takes nested lists of numbers of the input shapes and returns all output numbers in
     order. `key` says in words all that it depends on besides the sources of this library. With a
     `scan` the function is a step that is repeated in time. Without `zeros`, outputs that are zero
-    at every state are not written: their arrays must have them already.
+    at every state are not written: their arrays must have them already. A `tape` is the function
+    as it was recorded before.
     """
 
     name: str
@@ -79,6 +80,7 @@ class KernelSource:
     key: str
     scan: ScanShapes | None = None
     zeros: bool = True
+    tape: Tape | None = None
 
     @property
     def arguments(self) -> tuple[tuple[int | str, ...], ...]:
@@ -114,6 +116,8 @@ class KernelSource:
 
     def record_tape(self) -> Tape:
         """The tape of the function."""
+        if self.tape is not None:
+            return self.tape
 
         def flat_function(*vectors: list[Symbol]) -> Sequence[Any]:
             folded = [_fold_list(x, s) for x, s in zip(vectors, self.inputs, strict=True)]

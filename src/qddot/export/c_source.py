@@ -13,7 +13,7 @@ import math
 import re
 import textwrap
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +25,7 @@ __all__ = [
     "MARKER",
     "ArrayParameter",
     "Routine",
+    "argument_name",
     "ascii_text",
     "c_identifier",
     "comment_text",
@@ -42,10 +43,20 @@ _PART = 1000
 _MANY_ZEROS = 8
 _OPERATORS = {
     "add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "div": "{} / {}", "neg": "-{}",
-    "select": "{} < {} ? {} : {}",
+    "select": "{} < {} ? {} : {}", "select_le": "{} <= {} ? {} : {}",
+    "select_eq": "{} == {} ? {} : {}",
+    # the first operand is no constant, and NaN if it is NaN
+    "min": "{0} < {1} || {0} != {0} ? {0} : {1}", "max": "{0} > {1} || {0} != {0} ? {0} : {1}",
 }  # fmt: skip
 """Operations of a tape that C writes with operators; the others are functions of libm."""
 _OWN_NAMES = re.compile(r"w|k|r\d+")
+_KEYWORDS = """
+auto break case char const continue default do double else enum extern float for goto if inline int
+long register restrict return short signed sizeof static struct switch typedef union unsigned void
+volatile while bool catch class delete explicit export false friend mutable namespace new operator
+private protected public template this throw true try typeid typename using virtual and or not xor
+"""
+"""Words that are no names in C or C++."""
 _SYMBOLS = {
     "q̈": "qdd", "q̇": "qd", "Ṁ": "Mdot", "J̇": "Jdot", "Ȧ": "Adot", "⁻¹": "^-1", "ᵀ": "^T", "²": "^2",
     "½": "1/2", "⊕": "(+)", "−": "-", "–": "-", "·": "*", "×": "x", "τ": "tau", "ω": "omega",
@@ -91,6 +102,14 @@ def c_identifier(text: str, empty: str = "robot") -> str:
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
     name = re.sub(r"[^A-Za-z0-9]+", "_", plain).strip("_")
     return f"{empty}_{name}".rstrip("_") if not name or name[0].isdigit() else name
+
+
+def argument_name(text: str, taken: Collection[str]) -> str:
+    """A name for an argument that no keyword, local variable or other argument has."""
+    name = c_identifier(text, "x")
+    while name in _KEYWORDS.split() or name in taken or _OWN_NAMES.fullmatch(name):
+        name += "_"
+    return name
 
 
 def ascii_text(text: str) -> str:

@@ -18,7 +18,8 @@ class Vectors:
     """Inputs and expected outputs of a routine, one array (n, size) for each argument.
 
     `sizes` has, for each output, the size (n) that errors are relative to, `tolerances` the
-    largest relative error that passes.
+    largest relative error that passes. `setup` are statements before the first call, `carried`
+    arguments between inputs and outputs that they declare.
     """
 
     routine: Routine
@@ -26,6 +27,8 @@ class Vectors:
     outputs: tuple[np.ndarray, ...]
     sizes: tuple[np.ndarray, ...]
     tolerances: tuple[float, ...]
+    setup: tuple[str, ...] = ()
+    carried: tuple[str, ...] = ()
 
 
 def vectors_text(name: str, vectors: Sequence[Vectors], scalar: str) -> str:
@@ -120,11 +123,13 @@ def program_text(name: str, vectors: Sequence[Vectors], scalar: str) -> str:
 def _test_function(v: Vectors, scalar: str) -> str:
     """The function that tests one routine."""
     r = v.routine
-    values = [f"in_{r.name}_{p.name}[k]" for p in r.inputs] + [p.name for p in r.outputs]
+    values = [f"in_{r.name}_{p.name}[k]" for p in r.inputs]
+    values += [*v.carried, *(p.name for p in r.outputs)]
     # outputs and errors, a loop over the vectors, then a verdict for each output
     lines = ["", f"static void test_{r.name}(void)", "{"]
     lines += [f"    static {scalar} {p.name}[{p.extent}];" for p in r.outputs]
     lines += [f"    double error_{p.name} = 0.0;" for p in r.outputs]
+    lines += [f"    {line}" for line in v.setup]
     lines += [f"    for (int k = 0; k < {len(v.inputs[0])}; k++) {{"]
     lines += _wrap_line(f"        {r.name}({', '.join(values)});")
     for p in r.outputs:

@@ -65,6 +65,14 @@ _MEANINGS = {
     "Jbar:nv,nt": "acceleration of the joints by that of the task",
     "mu:nt": "Coriolis and centrifugal force, an axis an entry; N, N m",
     "p:nt": "weight, an axis an entry; N, N m",
+    "clock:2": "time from sample to sample, and time; s",
+    "q_ref:nq": "configuration to follow; m, rad",
+    "v_ref:nv": f"velocity to follow; {_RATES}",
+    "a_ref:nv": f"acceleration to follow; {_ACCELERATIONS}",
+    "X_ref:4,4": "homogeneous matrix to follow, frame to world; m",
+    "V_ref:6": f"twist to follow [v; ω], axes of the world; {_RATES}",
+    "A_ref:6": f"its rate; {_ACCELERATIONS}",
+    "F_ref:6": "wrench on the robot to reach [f; n], axes of the world; N, N m",
 }
 _JOINTS = {
     "helical": "helical joint: q is the angle, the body advances by pitch * angle",
@@ -86,6 +94,8 @@ def argument_text(argument: Argument) -> str:
     shape = f"({', '.join(argument.shape) or '1'})"
     derivative = re.fullmatch(r"d([^_]+)_d([^_]+)", argument.name)
     other = f"∂{derivative[1]}/∂{derivative[2]}; SI units" if derivative else "SI units"
+    if argument.name.startswith("wrench_"):
+        other = "measured wrench on the robot [f; n], axes of the world; N, N m"
     return f"{shape} {_MEANINGS.get(key, other)}"
 
 
@@ -108,6 +118,8 @@ def option_lines(options: Mapping[str, object]) -> list[str]:
         elif name == "prescribed" and isinstance(value, tuple):
             joints = ", ".join(value)
             lines.append(f"prescribed: a is given at {joints}; tau at the other joints")
+        elif name == "actuated" and isinstance(value, tuple):
+            lines.append(f"motors: {', '.join(value)}; tau is zero at all other joints")
         elif name == "axes" and isinstance(value, tuple):
             lines.append(f"axes of the task, in order: {', '.join(value)}")
         elif name == "friction":

@@ -8,9 +8,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 from os import PathLike
 from pathlib import Path
@@ -19,12 +19,15 @@ from typing import Any, Literal
 import numpy as np
 
 from qddot.algorithms.catalogue import Argument, Function, function, sizes
+from qddot.compile.kernel import KernelSource
 from qddot.errors import CannotWrite, InvalidArgument, Unsupported, WrongType, count_text
 from qddot.export import c_source as c
+from qddot.export.c_memory import MemoryStruct
 from qddot.export.c_tests import Vectors, program_text, vectors_text
 from qddot.export.conventions import argument_text, convention_lines, joint_lines, option_lines
 from qddot.export.precision import evaluate_tape, output_sizes, relative_errors
 from qddot.files import write_folder
+from qddot.robot.functions import CompiledFunction
 from qddot.robot.health import refuse_singular, singular_joints
 from qddot.robot.interpret import interpret, normalise_options
 from qddot.robot.native import source_of
@@ -32,8 +35,9 @@ from qddot.robot.robot import Robot, with_marked_rows
 
 __all__ = ["Accuracy", "ExportC", "FunctionRequest", "export_c"]
 
-FunctionRequest = str | tuple[str, Mapping[str, Any]]
-"""A catalogue function by name, or with its options: ("frame_pose", {"frame": "tool0"})."""
+FunctionRequest = str | tuple[str, Mapping[str, Any]] | CompiledFunction
+"""A catalogue function by name, or with its options: ("frame_pose", {"frame": "tool0"}); or one of
+the user's own, compiled."""
 
 _SCALARS = {"float64": "double", "float32": "float"}
 _STATES, _SEED = 1000, 0
@@ -78,11 +82,12 @@ def export_c(
     dtype: Literal["float64", "float32"] = "float64",
     overwrite: bool = True,
 ) -> ExportC:
-    """Write catalogue functions of a robot as C99, with a header, test vectors and a test program.
+    """Write functions of a robot as C99, with a header, test vectors and a test program.
 
-    A function that needs options is given with them, as in ("frame_jacobian", {"frame": "tool0",
-    "reference": "world"}). `report.json` in the folder has the errors of float32 against float64.
-    All files appear, or none; those of an earlier export are replaced, unless `overwrite` is False.
+    Functions are those of the catalogue by name, with their options where they need some, as in
+    ("frame_jacobian", {"frame": "tool0", "reference": "world"}), or what `robot.compile` made of a
+    function of the user's own. `report.json` in the folder has the errors of float32. All files
+    appear, or none; those of an earlier export are replaced, unless `overwrite` is False.
     """
     if dtype not in _SCALARS:
         raise InvalidArgument("dtype", dtype, "it is 'float64' or 'float32'")
@@ -93,7 +98,7 @@ def export_c(
     _check_folder(Path(folder), names, overwrite)
     # the functions as C, their test vectors and their accuracy
     exported = _export_functions(robot, name, functions)
-    vectors = [e.test_vectors(dtype) for e in exported]
+    vectors = [v for e in exported for v in e.test_vectors(dtype)]
     accuracy = [row for e in exported for row in e.float32_accuracy(dtype)]
     result = ExportC(
         robot=robot.name,
@@ -103,7 +108,6 @@ def export_c(
         states=_STATES,
         accuracy=tuple(accuracy),
     )
-    routines = [e.routine for e in exported]
     # the texts of the files, in the order of their names
     joints = ",\n".join(f"    {c.string_literal(joint)}" for joint in robot.joint_names)
     source = [
@@ -115,8 +119,8 @@ def export_c(
         "",
     ]
     texts = [
-        _header_text(robot, name, routines, scalar),
-        "\n".join([*source, *(c.function_definition(r, scalar) for r in routines)]),
+        _header_text(robot, name, exported, scalar),
+        "\n".join([*source, *(e.definition_text(scalar) for e in exported)]),
         vectors_text(name, vectors, scalar),
         program_text(name, vectors, scalar),
         _report_text(robot, result),
@@ -129,12 +133,19 @@ def export_c(
 
 @dataclass(frozen=True)
 class _ExportedFunction:
-    """A catalogue function with its options and its C form."""
+    """A function with its options, its C form and its definition, a function of arrays."""
 
     row: Function
     options: Mapping[str, Any]
     routine: c.Routine
     robot: Robot
+    definition: Callable[[Sequence[np.ndarray]], Any]
+    memory: MemoryStruct | None = None
+
+    def definition_text(self, scalar: str) -> str:
+        """The definition in C, that of its step with a memory too."""
+        step = self.memory.definitions(scalar) if self.memory else ""
+        return "\n".join(filter(None, (c.function_definition(self.routine, scalar), step)))
 
     def random_inputs(self, n: int) -> list[np.ndarray]:
         """Random arguments, rounded to float32 so that both precisions start from the same."""
@@ -161,19 +172,30 @@ class _ExportedFunction:
         )
         return [relative_errors(x, y) for x, y in zip(low, high, strict=True)]
 
-    def test_vectors(self, dtype: str) -> Vectors:
-        """A few random states with the values of the interpreted text, the definition."""
+    def test_vectors(self, dtype: str) -> list[Vectors]:
+        """A few random states with the values of the definition, and samples in a row."""
         n = max(2, min(_VECTORS, _NUMBERS // len(self.routine.tape.outputs)))
-        inputs = self.random_inputs(n)
-        value = interpret(self.row, self.robot.model, inputs, self.options)
-        values = [np.reshape(x, (n, -1)) for x in (value if type(value) is tuple else [value])]
-        return Vectors(
+        # states at which the results are numbers
+        inputs = self.random_inputs(4 * n)
+        with np.errstate(all="ignore"):
+            value = self.definition(inputs)
+        values = [np.reshape(x, (4 * n, -1)) for x in (value if type(value) is tuple else [value])]
+        sound = np.flatnonzero(np.all([np.isfinite(x).all(axis=1) for x in values], axis=0))[:n]
+        if not sound.size:
+            raise Unsupported("export_c", self.row.name, "its results are NaN at random states")
+        inputs, values, n = [x[sound] for x in inputs], [x[sound] for x in values], sound.size
+        tolerances = tuple(_float_tolerance(float(e.max()), dtype) for e in self.float32_errors)
+        single = Vectors(
             self.routine,
             inputs=tuple(x.reshape(n, -1) for x in inputs),
             outputs=tuple(values),
             sizes=tuple(map(output_sizes, values)),
-            tolerances=tuple(_float_tolerance(float(e.max()), dtype) for e in self.float32_errors),
+            tolerances=tolerances,
         )
+        if self.memory is None:
+            return [single]
+        more = self.random_inputs(4 * n)
+        return [single, self.memory.test_vectors(more, self.definition, tolerances)]
 
     def float32_accuracy(self, dtype: str) -> list[Accuracy]:
         """The errors of float32, by output."""
@@ -202,11 +224,22 @@ def _export_functions(
     robot: Robot, name: str, functions: FunctionRequest | Sequence[FunctionRequest]
 ) -> list[_ExportedFunction]:
     """The C forms of the requested functions, each once, under distinct names."""
-    single = isinstance(functions, str) or _has_options(functions)
+    single = isinstance(functions, str | CompiledFunction) or _has_options(functions)
     found: dict[tuple[Any, ...], _ExportedFunction] = {}
     names: set[str] = set()
-    requests: Sequence[Any] = [functions] if single else functions
+    requests: Any = [functions] if single else functions
     for request in requests:
+        if isinstance(request, CompiledFunction):
+            if request.robot.model.digest != robot.model.digest:
+                raise Unsupported("export_c", request, f"it was compiled for {request.robot}")
+            routine_name = _routine_name(name, request.row, {}, names)
+            names.add(routine_name)
+            routine = _make_routine(robot, name, routine_name, request.row, {}, request.source)
+            memory = MemoryStruct(routine, request.memory) if request.memory else None
+            found[(id(request),)] = _ExportedFunction(
+                request.row, {}, routine, robot, request.interpret, memory
+            )
+            continue
         # the catalogue row and its options; those at their default are left out
         if not isinstance(request, str) and not _has_options(request):
             accepted = "a function is asked for by its name, or by (name, {option: value})"
@@ -218,25 +251,13 @@ def _export_functions(
         # its C form, unless it was requested before
         key = (row.name, tuple(sorted(options.items())))
         if key not in found:
-            # its name: robot, function and options (values as words, flags by their own names),
-            # numbered if that is taken
-            words = [name, row.name]
-            for option, value in options.items():
-                items = value if isinstance(value, tuple) else (value,)
-                flat = [x for item in items for x in (item if isinstance(item, tuple) else (item,))]
-                texts = (str(getattr(x, "name", x)) for x in flat)
-                words += (
-                    [option] if value is True else [c.c_identifier(text, option) for text in texts]
-                )
-            full = "_".join(words)
-            numbered = (f"{full}_{k}" for k in count(2))
-            routine_name = (
-                full if full not in names else next(n for n in numbered if n not in names)
-            )
+            routine_name = _routine_name(name, row, options, names)
             names.add(routine_name)
             complete = with_marked_rows(robot, row, options)
-            routine = _make_routine(robot, name, routine_name, row, complete)
-            found[key] = _ExportedFunction(row, complete, routine, robot)
+            source = source_of(row, robot.model, complete)
+            routine = _make_routine(robot, name, routine_name, row, complete, source)
+            definition = partial(interpret, row, robot.model, options=complete)
+            found[key] = _ExportedFunction(row, complete, routine, robot, definition)
     if not found:
         raise InvalidArgument("functions", functions, "name at least one function of the catalogue")
     return list(found.values())
@@ -249,16 +270,38 @@ def _has_options(request: Any) -> bool:
     return isinstance(request[0], str) and isinstance(request[1], Mapping)
 
 
+def _routine_name(
+    name: str, row: Function, options: Mapping[str, Any], taken: Collection[str]
+) -> str:
+    """Robot, function and options; numbered if that is taken."""
+    # values of options are words of the name, flags their own names
+    words = [name, row.name]
+    for option, value in options.items():
+        items = value if isinstance(value, tuple) else (value,)
+        flat = [x for item in items for x in (item if isinstance(item, tuple) else (item,))]
+        texts = (str(getattr(x, "name", x)) for x in flat)
+        words += [option] if value is True else [c.c_identifier(text, option) for text in texts]
+    full = "_".join(words)
+    numbered = (f"{full}_{k}" for k in count(2))
+    return full if full not in taken else next(n for n in numbered if n not in taken)
+
+
 def _make_routine(
-    robot: Robot, name: str, routine_name: str, row: Function, options: Mapping[str, Any]
+    robot: Robot,
+    name: str,
+    routine_name: str,
+    row: Function,
+    options: Mapping[str, Any],
+    source: KernelSource,
 ) -> c.Routine:
-    """The C form of a catalogue function."""
+    """The C form of a function."""
     dims = sizes(robot.model, options)
-    source = source_of(row, robot.model, options)
     tape = source.record_tape()
     inputs = row.inputs[: len(source.inputs)]
     if any(0 in shape for shape in (*source.inputs, *source.outputs)):
         raise Unsupported(row.name, robot.name, "C has no empty arrays: it needs joints and frames")
+
+    taken: set[str] = set()
 
     def parameter(argument: Argument) -> c.ArrayParameter:
         shape = argument.shape_in(dims)
@@ -266,9 +309,10 @@ def _make_routine(
             f"{name.upper()}_{s.upper()}" if s in dims and s not in _OPTION_SIZES else str(n)
             for s, n in zip(argument.shape, shape, strict=True)
         )
-        return c.ArrayParameter(
-            argument.name, math.prod(shape), extent or "1", argument_text(argument)
-        )
+        # names of Python's are not all free in C
+        label = c.argument_name(argument.name, taken)
+        taken.add(label)
+        return c.ArrayParameter(label, math.prod(shape), extent or "1", argument_text(argument))
 
     return c.Routine(
         routine_name,
@@ -279,7 +323,9 @@ def _make_routine(
     )
 
 
-def _header_text(robot: Robot, name: str, routines: Sequence[c.Routine], scalar: str) -> str:
+def _header_text(
+    robot: Robot, name: str, exported: Sequence[_ExportedFunction], scalar: str
+) -> str:
     model, dims = robot.model, sizes(robot.model, {})
     bodies = count_text(model.nb, "moving body", "moving bodies")
     lines = [
@@ -310,12 +356,13 @@ def _header_text(robot: Robot, name: str, routines: Sequence[c.Routine], scalar:
         "/* Names of the joints, in the order of q and v. */",
         f"extern const char *const {name}_joint_names[{name.upper()}_NJ];",
     ]
+    declared += [line for e in exported if e.memory for line in e.memory.declarations(scalar)]
     return c.header_text(
         name,
         conventions=lines,
         constants=constants,
         declarations=declared,
-        routines=routines,
+        routines=[e.routine for e in exported],
         scalar=scalar,
     )
 

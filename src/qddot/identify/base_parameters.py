@@ -94,7 +94,7 @@ def group_columns(rows: np.ndarray, names: tuple[str, ...]) -> BaseParameters:
     rank = int((pivots > _TOLERANCE * pivots[0]).sum())
     chosen = _first_independent(scaled, rank)
     rest = np.setdiff1d(np.arange(len(seen)), chosen)
-    R = np.linalg.qr(scaled[:, np.concatenate([chosen, rest])], mode="r")
+    R = np.asarray(np.linalg.qr(scaled[:, np.concatenate([chosen, rest])], mode="r"))
     groups = solve_triangular(R[:rank, :rank], R[:rank, rank:])
     # back to unscaled parameters, without rounding
     groups = groups * lengths[seen[rest]] / lengths[seen[chosen], None]
@@ -109,7 +109,7 @@ def group_columns(rows: np.ndarray, names: tuple[str, ...]) -> BaseParameters:
 def _first_independent(scaled: np.ndarray, rank: int) -> np.ndarray:
     """The first columns that are independent of those before them, so many as the rank."""
     diagonal = np.zeros(scaled.shape[1])
-    R = np.linalg.qr(scaled, mode="r")
+    R = np.asarray(np.linalg.qr(scaled, mode="r"))
     kept: list[int] = []
     # a dependent column leaves a row of noise in R, so that each test is made on kept ones only
     basis = np.zeros((R.shape[0], 0))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.ndimage import uniform_filter1d
@@ -125,7 +125,7 @@ class Design:
         return Block(index, moving, columns, torque, q[here], v[here], a[here])
 
     def _filtered_columns(
-        self, q: np.ndarray, v: np.ndarray, a: np.ndarray, smooth: object, outputs: int
+        self, q: np.ndarray, v: np.ndarray, a: np.ndarray, smooth: Any, outputs: int
     ) -> np.ndarray:
         robot, model = self.model.robot, self.model
         rigid = self.base.independent[self.base.independent < model.rigid_count]
@@ -134,8 +134,8 @@ class Design:
         own = model.drive_columns(q, v, a, load)[..., drives]
         n = len(q)
 
-        def reduce(matrix: object, columns: np.ndarray) -> np.ndarray:
-            flat = matrix @ columns.reshape(n, -1)  # type: ignore[operator]
+        def reduce(matrix: Any, columns: np.ndarray) -> np.ndarray:
+            flat = matrix @ columns.reshape(n, -1)
             return flat.reshape(outputs, robot.nv, -1)
 
         if self.form == "torque":

@@ -15,12 +15,11 @@ from typing import Any, Literal
 
 import numpy as np
 from scipy.optimize import nnls
-from scipy.signal import oaconvolve
 
 from qddot.errors import InvalidArgument
+from qddot.identify.delays import estimate_delay
 from qddot.identify.design import OnStep, choose_filters
 from qddot.identify.log import Log
-from qddot.identify.torque_model import torque_model
 from qddot.robot.robot import Robot
 
 __all__ = ["Inspection", "Suspicion", "inspect"]
@@ -29,7 +28,6 @@ Kind = Literal[
     "torque sign", "position sign", "swapped torques", "swapped positions", "swapped joints",
     "delay", "gain", "dead joint", "saturation", "payload", "tilt", "offset or centre of mass",
 ]  # fmt: skip
-_BLOCKS = 8
 _LEAST_GAIN = 0.5
 """Drop of log SSE, summed over joints, that a change of the log must bring."""
 _AMBIGUOUS = 0.8
@@ -38,8 +36,6 @@ _GAIN_BAND = (0.72, 1.30)
 _DRIVE_GAINS = (0.3, 3.5)
 """Gains that a wrong torque constant or gear may have."""
 _GRAVITY_SHARE = 0.25
-_MOST_SHIFT = 0.08
-"""Largest delay that is looked for, s."""
 _LEAST_SHIFT = 1.5
 """Samples of delay that are told from none."""
 _MOST_CHANGES = 4
@@ -135,8 +131,10 @@ class _Signals:
             order[list(joints)] = joints[::-1]
         motion = kind in ("position sign", "swapped positions", "swapped joints")
         torque = kind in ("torque sign", "swapped torques", "swapped joints")
-        moved = {n: getattr(self, n)[:, order] * sign for n in ("q", "v", "a")} if motion else {}
-        return replace(self, **moved, **({"tau": self.tau[:, order] * sign} if torque else {}))
+        moved: dict[str, Any] = {}
+        for name in (*(("q", "v", "a") if motion else ()), *(("tau",) if torque else ())):
+            moved[name] = getattr(self, name)[:, order] * sign
+        return replace(self, **moved)
 
 
 def inspect(
@@ -316,76 +314,18 @@ def _delay(
     if changes:
         silent.append("delay: correct the wiring first, then inspect again")
         return
-    torque = choose_filters(log, bandwidth)[1]
-    segment = max(log.segments, key=lambda s: s.stop - s.start)
-    most = int(np.ceil(_MOST_SHIFT / log.dt))
-    q_raw, tau_raw = np.asarray(log.q[segment]), np.asarray(log.tau[segment])
-    wide = replace(torque, bandwidth=2.0 * torque.bandwidth)
-    count = len(q_raw) - 2 * wide.half - 2 * most
-    if count < 40 * wide.step:
-        silent.append("delay: the log is too short")
+    found = estimate_delay(robot, log, live, bandwidth)
+    if isinstance(found, str):
+        silent.append(f"delay: {found}")
         return
-    q = wide.apply(q_raw)
-    if log.v is None:
-        v, a = wide.apply(q_raw, 1), wide.apply(q_raw, 2)
-    else:
-        v_raw = np.asarray(log.v[segment])
-        v, a = wide.apply(v_raw), wide.apply(v_raw, 1)
-    tau = oaconvolve(tau_raw, wide.taps()[::-1, None], mode="valid", axes=0)
-    rows = np.arange(most, most + count, wide.step)
-    model = torque_model(robot, v0=0.02 * np.abs(v).max(axis=0) + 1e-9)
-    columns = model.regressor(q[rows], v[rows], a[rows])
-    # residual of each joint by shift: the columns stay, the torque moves
-    shifts = np.unique(np.round(np.linspace(-most, most, min(2 * most + 1, 81))).astype(int))
-    errors = np.zeros((len(shifts), len(live), _BLOCKS))
-    bases = []
-    for j in live:
-        A = columns[:, j] / (np.linalg.norm(columns[:, j], axis=0) + 1e-12)
-        U, s, _ = np.linalg.svd(A, full_matrices=False)
-        bases.append(U[:, s > 1e-3 * s[0]])
-    for k, shift in enumerate(shifts):
-        for i, j in enumerate(live):
-            x = tau[rows + shift, j]
-            left = (x - bases[i] @ (bases[i].T @ x)) ** 2
-            errors[k, i] = [part.sum() for part in np.array_split(left, _BLOCKS)]
-    per_joint = np.log(errors.sum(axis=2) + 1e-300)
-    # weights: joints whose residual has a clear minimum count
-    profile = per_joint.sum(axis=1)
-    best = int(np.argmin(profile))
-    zero = int(np.argmin(np.abs(shifts)))
-    drop = float(profile[zero] - profile[best])
-    spread = _jackknife(errors, shifts)
-    found = _refine(shifts, profile, best)
-    if best in (0, len(shifts) - 1):
-        silent.append("delay: the residual has no minimum over shifts of 80 ms")
-        return
-    if abs(found) >= _LEAST_SHIFT and abs(found) > 2.5 * spread and drop > 0.02 * len(live):
-        behind = "behind" if found > 0 else "ahead of"
+    size, spread = found.samples, found.deviation
+    if abs(size) >= _LEAST_SHIFT and abs(size) > 2.5 * spread and found.drop > 0.02 * len(live):
+        behind = "behind" if size > 0 else "ahead of"
         text = (
-            f"torques are {abs(found):.2g} ± {2 * spread:.1g} samples "
-            f"({1000 * abs(found) * log.dt:.3g} ms) {behind} positions"
+            f"torques are {abs(size):.2g} ± {2 * spread:.1g} samples "
+            f"({1000 * abs(size) * log.dt:.3g} ms) {behind} positions"
         )
-        yield Suspicion("delay", (), float(found), text, float(1.0 - np.exp(-20.0 * drop)))
-
-
-def _refine(shifts: np.ndarray, profile: np.ndarray, best: int) -> float:
-    """The minimum of a profile by the parabola through its lowest point and neighbours."""
-    if best in (0, len(shifts) - 1):
-        return float(shifts[best])
-    a, b, c = profile[best - 1 : best + 2]
-    step = shifts[best + 1] - shifts[best]
-    bend = a - 2 * b + c
-    return float(shifts[best] + (0.5 * step * (a - c) / bend if bend > 0 else 0.0))
-
-
-def _jackknife(errors: np.ndarray, shifts: np.ndarray) -> float:
-    """Deviation of the best shift, from leaving out an eighth of the log each time."""
-    found = []
-    for b in range(_BLOCKS):
-        kept = np.delete(errors, b, axis=2).sum(axis=2)
-        profile = np.log(kept + 1e-300).sum(axis=1)
-        found.append(_refine(shifts, profile, int(np.argmin(profile))))
-    return float(np.sqrt((_BLOCKS - 1) / _BLOCKS * ((found - np.mean(found)) ** 2).sum()))
+        yield Suspicion("delay", (), size, text, float(1.0 - np.exp(-20.0 * found.drop)))
 
 
 def _loads(
@@ -430,9 +370,9 @@ def _loads(
         yield Suspicion("tilt", (), angle, text, float(1.0 - fits["tilt"][1] / base), other)
     for j in off:
         text = f"gravity is {gains[j]:.3g} times the model's"
-        other = ("masses of the model",) if 0.5 < gains[j] < 2.0 else ()
+        doubt = ("masses of the model",) if 0.5 < gains[j] < 2.0 else ()
         sure = min(abs(np.log(max(gains[j], 1e-3))) / np.log(2.0), 0.95)
-        yield Suspicion("gain", (names[j],), float(gains[j]), text, float(sure), other)
+        yield Suspicion("gain", (names[j],), float(gains[j]), text, float(sure), doubt)
     for j in weighable:
         if off:
             break

@@ -28,13 +28,15 @@ __all__ = ["MotionLimits", "Objective", "Plan", "information", "motion_limits", 
 
 Objective = Literal["d-optimal", "condition"]
 _STARTS = 200
-_POLISHED = 3
+_TRIED, _POLISHED = 24, 4
+"""Starts that are improved a little, and those of them that are finished."""
+_FIRST_STEPS = 60
 _FINE = 12
 """Points of the fine grid for one of the coarse."""
 _ACCELERATION = 10.0
-_POWER = (2.0, 6.0)
-"""Powers of the smooth condition number, one after the other."""
-_PENALTIES = (30.0, 300.0, 3000.0)
+_FIRST = ((2.0, 300.0),)
+_STAGES = ((2.0, 300.0), (6.0, 3000.0), (12.0, 30000.0))
+"""Power of the smooth condition number and weight of the penalty, one after the other."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,7 @@ def plan(
     noise: ArrayLike | None = None,
     terms: Sequence[str] = STANDARD_TERMS,
     samples: int = 2000,
-    iterations: int = 250,
+    iterations: int = 400,
     on_step: OnStep | None = None,
 ) -> Plan:
     """A periodic motion that excites the parameters of a robot within its limits.
@@ -181,12 +183,21 @@ def plan(
         random_motion(robot.model.velocity_names, duration, harmonics, *box, rng)
         for _ in range(_STARTS)
     ]
-    scored = sorted((problem.score(m, objective), k) for k, m in enumerate(starts))
-    best: FourierMotion | None = None
-    for done, (_, k) in enumerate(scored[:_POLISHED]):
+    starts.sort(key=lambda motion: problem.score(motion, objective))
+    # a few steps from many starts, all steps from the best of these
+    tried = []
+    for done, start in enumerate(starts[:_TRIED]):
         if on_step:
-            on_step("excitation", done, _POLISHED)
-        found = problem.shrink(problem.polish(starts[k], objective, iterations))
+            on_step("excitation", done, _TRIED + 5 * _POLISHED)
+        better = problem.polish(start, objective, min(_FIRST_STEPS, iterations), _FIRST)
+        allowed = problem.shrink(better)
+        if allowed is not None:
+            tried.append((problem.score(allowed, objective), done, better))
+    best: FourierMotion | None = None
+    for done, (_, _, start) in enumerate(sorted(tried)[:_POLISHED]):
+        if on_step:
+            on_step("excitation", _TRIED + 5 * done, _TRIED + 5 * _POLISHED)
+        found = problem.shrink(problem.polish(start, objective, iterations))
         if found is not None and (
             best is None or problem.score(found, objective) < problem.score(best, objective)
         ):
@@ -235,7 +246,13 @@ class _Problem:
             return float(0.5 * np.log(factors[-1] / factors[0]))
         return float(-np.log(factors).sum())
 
-    def polish(self, start: FourierMotion, objective: Objective, iterations: int) -> FourierMotion:
+    def polish(
+        self,
+        start: FourierMotion,
+        objective: Objective,
+        iterations: int,
+        stages: Sequence[tuple[float, float]] = _STAGES,
+    ) -> FourierMotion:
         """A motion improved by quasi-Newton steps with rising penalties."""
         time = np.arange(self.points) * self.duration / self.points
         basis = fourier_basis(time, self.duration, self.harmonics)
@@ -244,8 +261,7 @@ class _Problem:
         )
         x = start.coefficients.ravel()
         shape = start.coefficients.shape
-        for stage, penalty in enumerate(_PENALTIES):
-            power = _POWER[min(stage, len(_POWER) - 1)]
+        for power, penalty in stages:
 
             def cost(x: np.ndarray, p: float = power, w: float = penalty) -> tuple[float, Any]:
                 q, v, a = basis @ x.reshape(shape).T
@@ -308,7 +324,7 @@ class _Problem:
                 elif term.kind == "armature":
                     made[2][:, j] += w
                 elif term.kind == "coulomb":
-                    made[1][:, j] += w / (term.speed * np.cosh(v[:, j] / term.speed) ** 2)
+                    made[1][:, j] += w * (1.0 - np.tanh(v[:, j] / term.speed) ** 2) / term.speed
         return made
 
     def _penalty(

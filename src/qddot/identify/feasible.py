@@ -120,11 +120,7 @@ def fit_feasible(
             "give tonnes)",
             "give prior=, a robot with plausible inertias, or mass_bounds={body: (least, most)}",
         )
-    try:
-        cp = importlib.import_module("cvxpy")
-        importlib.import_module("clarabel")
-    except ImportError as error:
-        raise MissingPackage("cvxpy", 'fit(method="feasible")', "qddot[identify]") from error
+    cp = _solver()
     bodies = model.robot.body_names
     rigid = model.rigid_count
     # unknowns in units of the prior's sizes, so that the solver sees numbers near one
@@ -137,22 +133,14 @@ def fit_feasible(
     root = (vectors * np.sqrt(np.maximum(factors, 0.0))).T * length
     cost = 0.5 * cp.sum_squares((root @ base.mixing * sizes) @ x - root @ values)
     constraints: list[Any] = []
-    notes: list[str] = []
-    given = None if prior is None else prior[:rigid].reshape(-1, 10)
-    if given is not None:
-        given, notes = repair_prior(given, bodies)
+    given, notes = (
+        (None, []) if prior is None else repair_prior(prior[:rigid].reshape(-1, 10), bodies)
+    )
     for k, name in enumerate(bodies):
         own = theta[10 * k : 10 * k + 10]
-        if given is not None and given[k, 0] <= 0.0:
-            constraints.append(own == given[k])
-            continue
-        J = sum(own[i] * _BASIS[i] for i in range(10))
-        if given is None:
-            constraints.append(J >> 0)
-        else:
-            half = np.linalg.cholesky(np.linalg.inv(pseudo_inertia(given[k])))
-            ratio = half.T @ J @ half
-            cost += pull * (cp.trace(ratio) - cp.log_det((ratio + ratio.T) / 2))
+        added, limits = _body_terms(cp, own, None if given is None else given[k])
+        cost += pull * added
+        constraints += limits
         if mass_bounds and name in mass_bounds:
             low, high = mass_bounds[name]
             constraints += [own[0] >= low, own[0] <= high]
@@ -163,21 +151,42 @@ def fit_feasible(
     for k in range(rigid, len(model.names)):
         if model.names[k].rsplit(".", 1)[1].split("@")[0] in _NOT_NEGATIVE:
             constraints.append(x[k] >= 0.0)
-    start = np.zeros(len(model.names)) if prior is None else prior / sizes
-    cost += 1e-3 * cp.sum_squares(x[rigid:] - start[rigid:])
+    start = 0.0 if prior is None else (prior / sizes)[rigid:]
+    cost += 1e-3 * cp.sum_squares(x[rigid:] - start)
     problem = cp.Problem(cp.Minimize(cost), constraints)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             problem.solve(solver="CLARABEL")
-        except cp.error.SolverError as error:
-            raise _no_solution(str(error)) from error
+    except cp.error.SolverError as error:
+        raise _no_solution(str(error)) from error
     if x.value is None:
         raise _no_solution(problem.status)
     if problem.status != _OPTIMAL:
         notes.append(f"the solver stopped at {problem.status!r}: parameters are less accurate")
     parameters = sizes * np.asarray(x.value)
     return FeasibleFit(parameters, str(problem.status), tuple(notes))
+
+
+def _solver() -> Any:
+    """The modelling language, with its solver installed."""
+    try:
+        importlib.import_module("clarabel")
+        return importlib.import_module("cvxpy")
+    except ImportError as error:
+        raise MissingPackage("cvxpy", 'fit(method="feasible")', "qddot[identify]") from error
+
+
+def _body_terms(cp: Any, own: Any, prior: np.ndarray | None) -> tuple[Any, list[Any]]:
+    """Entropic distance of a body to its prior, and the constraints that make it possible."""
+    if prior is not None and prior[0] <= 0.0:
+        return 0.0, [own == prior]
+    J = sum(own[i] * _BASIS[i] for i in range(10))
+    if prior is None:
+        return 0.0, [J >> 0]
+    half = np.linalg.cholesky(np.linalg.inv(pseudo_inertia(prior)))
+    ratio = half.T @ J @ half
+    return cp.trace(ratio) - cp.log_det((ratio + ratio.T) / 2), []
 
 
 def _no_solution(status: str) -> NotIdentifiable:

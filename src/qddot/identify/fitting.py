@@ -252,7 +252,8 @@ class Fit:
         moved = self.prior_robot.with_parameters(rows)
         bodies = []
         for j, body in enumerate(moved.model.bodies):
-            drive = replace(body.joint.drivetrain, rotor_inertia=0.0, **self.drive(j))
+            values: dict[str, Any] = {**self.drive(j), "rotor_inertia": 0.0}
+            drive = replace(body.joint.drivetrain, **values)
             bodies.append(replace(body, joint=replace(body.joint, drivetrain=drive)))
         return Robot(replace(moved.model, bodies=tuple(bodies), straight=None), moved.native)
 

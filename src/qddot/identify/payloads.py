@@ -222,10 +222,9 @@ def _joint_masses(
     """Mass that each joint alone reads, and its 95 % half-width, where it feels the payload."""
     design = held_out_design(first, second.design.log)
     robot, last = first.prior_robot, first.model.rigid_count - 10
-    top = top_square = 0.0
-    weight: Any = np.array([1.0, *com])
+    weight = np.array([1.0, *com])
+    top, top_square, felt = (np.zeros(robot.nv) for _ in range(3))
     read, widths = {}, {}
-    felt: Any = 0.0
     for block in design.blocks():
         Y = robot.torque_regressor(block.q, block.v, block.a)[..., last : last + 4] @ weight
         Y = np.where(block.moving, Y, 0.0)

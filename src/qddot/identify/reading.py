@@ -137,22 +137,23 @@ def _find_columns(
             tries: Iterable[list[str]] = ([p] for p in PATTERNS["t"])
         else:
             tries = (_fill(pattern, joints) for pattern in PATTERNS[name])
-        for names in tries:
-            places = [known.get(squeeze_name(n)) for n in names]
-            if all(k is not None for k in places):
-                return [k for k in places if k is not None]
+        for tried in tries:
+            found = [known.get(squeeze_name(n)) for n in tried]
+            if None not in found:
+                return [k for k in found if k is not None]
         return None
+    names: list[str | int]
     if isinstance(given, str) and name != "t":
         if "{" not in given:
             accepted = "a pattern has {joint}, {i} (from 1) or {o} (from 0)"
             raise InvalidArgument(f"columns: {name}", given, accepted)
-        names: list[str | int] = list(_fill(given, joints))
+        names = list(_fill(given, joints))
     else:
         names = [given] if isinstance(given, str | int) else list(given)
     count = 1 if name == "t" else len(joints)
     if len(names) != count:
         raise InvalidArgument(f"columns: {name}", given, f"there are {count} to name")
-    places = []
+    places: list[int] = []
     for column in names:
         if isinstance(column, int | np.integer) and -1 < column < len(table.names):
             places.append(int(column))

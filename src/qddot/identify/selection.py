@@ -7,7 +7,7 @@ taken once; cross-validation over these stretches then needs no further look at 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -47,6 +47,46 @@ class Selection:
         return "\n".join(lines)
 
 
+@dataclass(frozen=True)
+class _Candidates:
+    """Sums of products of all candidate columns, and the column of each term of each joint."""
+
+    options: list[list[DriveTerm]]
+    moments: Moments
+    fixed: list[int]
+    columns: list[dict[DriveTerm, int | None]]
+
+    def indices(self, drives: Sequence[Sequence[DriveTerm]]) -> np.ndarray:
+        """Columns of a choice of terms."""
+        wanted = [self.columns[j][t] for j, terms in enumerate(drives) for t in terms]
+        return np.array([*self.fixed, *(k for k in wanted if k is not None)])
+
+    def joint_weights(self, drives: Sequence[Sequence[DriveTerm]]) -> np.ndarray:
+        """Weights of the joints by the residuals of a choice of terms."""
+        whole = np.append(self.indices(drives), self.moments.products.shape[-1] - 1)
+        total = self.moments.total[:, whole[:, None], whole]
+        return solve_weighted(total, self.moments.counts.sum(axis=0)).weights
+
+
+def _gather_candidates(
+    design: Design, options: list[list[DriveTerm]], on_step: OnStep | None
+) -> _Candidates:
+    """Sums of products of a model with every candidate term."""
+    wide = design.model.with_drives(options)
+    base = base_parameters(wide)
+    big = replace(design, model=wide, base=base)
+    folds = _FOLDS if big.rows >= 16 * _FOLDS else 4
+    moments = gather_moments(big.blocks(on_step, "friction terms"), big.rows, folds)
+    places = {int(k): i for i, k in enumerate(base.independent)}
+    shared = range(wide.drive_slices[-1].stop, len(wide.names))
+    fixed = [places[k] for k in (*range(wide.rigid_count), *shared) if k in places]
+    columns = [
+        {t: places.get(k) for t, k in zip(terms, range(s.start, s.stop), strict=True)}
+        for s, terms in zip(wide.drive_slices, options, strict=True)
+    ]
+    return _Candidates(options, moments, fixed, columns)
+
+
 def select_terms(
     design: Design,
     speeds: np.ndarray,
@@ -59,35 +99,18 @@ def select_terms(
     `speeds` are the peak speeds of the joints. Coulomb friction is always there, with a v₀ chosen;
     the others have to lower the error of prediction.
     """
-    plain = design.model
     options = [_candidates(float(peak), always, extra) for peak in speeds]
-    wide = plain.with_drives(options)
-    base = base_parameters(wide)
-    big = Design(wide, base, design.log, design.motion, design.torque, design.rest, design.form)
-    folds = _FOLDS if big.rows >= 16 * _FOLDS else 4
-    moments = gather_moments(big.blocks(on_step, "friction terms"), big.rows, folds)
-    # columns by name, so that a choice is a set of indices
-    places = {int(k): i for i, k in enumerate(base.independent)}
-    fixed = [places[k] for k in range(wide.rigid_count) if k in places]
-    shared = range(wide.drive_slices[-1].stop, len(wide.names))
-    fixed += [places[k] for k in shared if k in places]
-    columns = [
-        {t: places.get(k) for t, k in zip(terms, range(s.start, s.stop), strict=True)}
-        for s, terms in zip(wide.drive_slices, options, strict=True)
-    ]
-    joints = plain.robot.model.velocity_names
-    middle = [DriveTerm("coulomb", _BENDS[1] * float(peak)) for peak in speeds]
-    chosen: list[list[DriveTerm]] = [
+    pool = _gather_candidates(design, options, on_step)
+    joints = design.model.robot.model.velocity_names
+    middle = [DriveTerm("coulomb", _BENDS[1] * float(peak)) for peak in np.maximum(speeds, 1e-6)]
+    chosen = [
         [t for t in terms if t.kind in always] + [m]
         for terms, m in zip(options, middle, strict=True)
     ]
-
-    weights = solve_weighted(
-        *_select(moments, _indices(fixed, columns, chosen)), weighted=True
-    ).weights
+    weights = pool.joint_weights(chosen)
 
     def error(drives: list[list[DriveTerm]]) -> float:
-        return _prediction_error(moments, _indices(fixed, columns, drives), weights)
+        return _prediction_error(pool.moments, pool.indices(drives), weights)
 
     def change(j: int, terms: list[DriveTerm]) -> list[list[DriveTerm]]:
         return [*chosen[:j], terms, *chosen[j + 1 :]]
@@ -158,22 +181,6 @@ def _term(options: Sequence[DriveTerm], kind: str, terms: Sequence[DriveTerm]) -
     """The candidate of a kind; friction by load bends where Coulomb friction does."""
     fits = [t for t in options if t.kind == kind and (kind != "load" or t.speed == _bend(terms))]
     return fits[0]
-
-
-def _indices(
-    fixed: list[int],
-    columns: Sequence[dict[DriveTerm, int | None]],
-    drives: Sequence[Sequence[DriveTerm]],
-) -> np.ndarray:
-    """Columns of a choice of terms."""
-    wanted = [columns[j][t] for j, terms in enumerate(drives) for t in terms]
-    return np.array([*fixed, *(k for k in wanted if k is not None)])
-
-
-def _select(moments: Moments, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of products of some columns, by joint, and counts of rows."""
-    whole = np.append(columns, moments.products.shape[-1] - 1)
-    return moments.total[:, whole[:, None], whole], moments.counts.sum(axis=0)
 
 
 def _prediction_error(moments: Moments, columns: np.ndarray, weights: np.ndarray) -> float:

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from qddot.errors import InvalidArgument, UnknownName, Unsupported
 from qddot.robot.robot import Robot
@@ -175,7 +176,7 @@ def _repeats(term: DriveTerm, terms: Sequence[DriveTerm]) -> bool:
 def torque_model(
     robot: Robot,
     terms: Sequence[str] = STANDARD_TERMS,
-    v0: float | Sequence[float] = 0.01,
+    v0: ArrayLike = 0.01,
     shafts: Sequence[Shaft] = (),
 ) -> TorqueModel:
     """A torque model with the same drive terms at every joint; `v0` for those that bend."""

@@ -269,8 +269,8 @@ def open_loops(loops: Sequence[Loop]) -> list[Finding]:
     one = len(loops) == 1
     message = (
         f"{count_text(len(loops), 'loop closure')} {'is' if one else 'are'} not part of the "
-        "dynamics: results are those of the open tree; constrained_dynamics and qddot.constraints "
-        f"hold {'it' if one else 'them'} closed"
+        "dynamics: results are those of the open tree; constrained_dynamics, qddot.constraints and "
+        f"rollouts hold {'it' if one else 'them'} closed"
     )
     return [Finding("warning", "loop", "loops", message)]
 

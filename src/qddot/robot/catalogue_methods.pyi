@@ -139,6 +139,41 @@ class CatalogueMethods:
             lam: (..., nc) Multipliers λ, one a row of the constraints; N or N m.
         """
 
+    def constrained_inverse_dynamics(
+        self,
+        q: ArrayLike,
+        v: ArrayLike,
+        a: ArrayLike,
+        f_ext: Wrench | Sequence[Wrench] | None = None,
+        *,
+        actuated: Sequence[str] | None = None,
+        friction: bool = False,
+        constraints: Constraints = None,
+        out: tuple[np.ndarray | None, ...] | None = None,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Torques τ of motors, multipliers λ and what neither carries: M a + h = B τ + Jᵀ λ + rest.
+
+        `actuated` names joints or velocities with a motor, all if None. Where motors are more than the
+        freedoms that the constraints leave, τ is the least (Nakamura & Ghodoussi 1989); where they are
+        fewer, the rest is the least in the metric of M⁻¹. A rest below a millionth of the load is zero.
+        Infinite or NaN where rows, or motors, depend on each other.
+
+        Args:
+            q: (..., nq) Configuration; rad or m, quaternions (x, y, z, w) of unit length.
+            v: (..., nv) Velocity; rad/s or m/s.
+            a: (..., nv) Acceleration; rad/s² or m/s².
+            f_ext: External wrenches on the robot, a `Wrench` or several; N and N m.
+            actuated: Names of the joints or velocities that have a motor; all if None.
+            friction: Whether damping, Coulomb friction and springs of the joints count.
+            constraints: `Loop` and `Contact` constraints; the loops of the model if None.
+            out: A tuple of arrays to write to, of the shape of the result.
+
+        Returns:
+            tau: (..., nv) Generalised force; N m or N.
+            lam: (..., nc) Multipliers λ, one a row of the constraints; N or N m.
+            rest: (..., nv) Generalised force that neither motors nor constraints carry; N m or N.
+        """
+
     def impact(
         self,
         q: ArrayLike,

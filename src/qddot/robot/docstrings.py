@@ -24,6 +24,7 @@ INPUTS = {
 OPTIONS = {
     "f_ext": "External wrenches on the robot, a `Wrench` or several; N and N m.",
     "friction": "Whether damping, Coulomb friction and springs of the joints count.",
+    "actuated": "Names of the joints or velocities that have a motor; all if None.",
     "prescribed": "Names of the joints whose acceleration is given.",
     "constraints": "`Loop` and `Contact` constraints; the loops of the model if None.",
     "stabilisation": "Rate k of Baumgarte's stabilisation; 1/s.",
@@ -38,6 +39,7 @@ OUTPUTS = {
     "tau": "Generalised force; N m or N.",
     "tau_out": "Generalised force of all joints; N m or N.",
     "lam": "Multipliers λ, one a row of the constraints; N or N m.",
+    "rest": "Generalised force that neither motors nor constraints carry; N m or N.",
     "v1": "Velocity after the impact; rad/s or m/s.",
     "impulse": "Impulses, one a row of the constraints; N s or N m s.",
     "phi": "Residual of the constraints; m, or rad near zero.",

@@ -146,6 +146,7 @@ _LISTS: dict[str, tuple[str, Callable[[Any], bool]]] = {
         lambda x: isinstance(x, str) and x in TASK_AXES,
     ),
     "prescribed": ("names of joints", lambda x: isinstance(x, str)),
+    "actuated": ("names of joints or velocities", lambda x: isinstance(x, str)),
     "constraints": ("constraints, Loop or Contact", lambda x: isinstance(x, Loop | Contact)),
 }
 """Options that are lists: what they hold, and whether an item is one of that."""

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +18,7 @@ from qddot.compile.kernel import Kernel
 from qddot.compile.runtime.chunks import run_batch
 from qddot.compile.runtime.gufunc import aligned_zeros
 from qddot.compile.runtime.results import validate_out
+from qddot.compile.trace.functions import has_symbols
 from qddot.display import Readable, html_table, latex_matrix, text_table
 from qddot.errors import InvalidArgument, Unsupported, WrongType, count_text
 from qddot.loaders import load_model
@@ -32,6 +33,7 @@ from qddot.model.specs import FrameSpec, LinkSpec, model_from_links
 from qddot.robot.arrays import axis_lengths
 from qddot.robot.catalogue_methods import CatalogueMethods
 from qddot.robot.dask_arrays import apply_lazily, is_lazy
+from qddot.robot.functions import CompiledFunction, compile_function, record_call
 from qddot.robot.health import (
     MOST_EXAMINED,
     dynamic_findings,
@@ -359,6 +361,12 @@ class Robot(CatalogueMethods, _OtherNames):
             out = validate_out(name, out, [o.shape_in(dims) for o in row.outputs], batch, dtype)
         elif batch:
             require_batch(name, batch, row.numbers(dims) * dtype.itemsize)
+        # recorded: symbols of a function that is being compiled
+        if any(map(has_symbols, inputs)):
+            if out is not None:
+                raise Unsupported(f"{name}: out", type(out).__name__, "symbols are not written")
+            check = partial(self._require_inertia, row, options)
+            return record_call(row, self.model, inputs, with_marked_rows(self, row, options), check)
         # interpreted: complex numbers, objects, robots or outputs without a number
         real = all(x.dtype.kind == "f" and x.dtype.itemsize <= 8 for x in inputs)
         sized = all(0 not in o.shape_in(dims) for o in row.outputs)
@@ -432,15 +440,31 @@ class Robot(CatalogueMethods, _OtherNames):
         row = function(name)
         return self._get_kernel(row, normalise_options(row, options))
 
+    @overload
+    def compile(
+        self, function: Callable[..., Any], /, **shapes: int | str | tuple[int | str, ...]
+    ) -> CompiledFunction: ...
+
+    @overload
     def compile(
         self,
         name: str,
+        /,
         parameters: str | Sequence[str] = (),
         zeros: Literal["written", "kept"] = "written",
         **options: Any,
-    ) -> np.ufunc | Refill:
-        """A function as a gufunc, with constants of the robot as further inputs.
+    ) -> np.ufunc | Refill: ...
 
+    def compile(
+        self, function_or_name: Any, /, parameters: Any = (), zeros: Any = "written", **given: Any
+    ) -> Any:
+        """A function of your own, or one of the catalogue with parameters as inputs, compiled.
+
+        A function f(robot, q, v, …) in plain NumPy is recorded for one state: q has nq numbers, v,
+        a and tau have nv, and the shapes of all others are given, `x_ref=3, R_ref=(3, 3)`, `()`
+        for a number or "nv". It is called without the robot, on any batch.
+
+        A name of the catalogue gives a gufunc with constants of the robot as further inputs.
         `parameters` is any of "inertia" (nb, 10), "gravity" (3), "friction" (nb, 3: damping,
         Coulomb friction of both directions, stiffness), or instead "directional_friction" (nb, 4:
         damping, Coulomb friction forward, backward, stiffness), and "armature" (nb, 1), in the
@@ -450,6 +474,12 @@ class Robot(CatalogueMethods, _OtherNames):
         With zeros="kept" it is a `Refill` instead: arrays that are filled again keep what is zero
         at every state, most of a regressor or of a Jacobian of a tree, without its being written.
         """
+        if callable(function_or_name):
+            named = {"parameters": parameters, "zeros": zeros}
+            defaults = {"parameters": (), "zeros": "written"}
+            shapes = {k: x for k, x in named.items() if x != defaults[k]}
+            return compile_function(self, function_or_name, {**shapes, **given})
+        name, options = function_or_name, given
         if not isinstance(zeros, str) or zeros not in ("written", "kept"):
             raise InvalidArgument("zeros", zeros, "they are 'written' or 'kept'")
         row = function(name)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from qddot.algorithms.recursion import Vector
 from qddot.compile.kernel import KernelSource
-from qddot.errors import InvalidArgument, ShapeMismatch
+from qddot.errors import InvalidArgument, ShapeMismatch, Unsupported
 from qddot.model.model import Model
 from qddot.model.reframing import condense
 from qddot.robot.interpret import batch_shape
@@ -75,6 +75,12 @@ def integrate_adaptive(
         raise InvalidArgument("times", times, accepted) from None
     if when.ndim != 1 or not when.size or not np.isfinite(when).all() or (np.diff(when) <= 0).any():
         raise InvalidArgument("times", times, accepted)
+    if robot.model.loops:
+        accepted = (
+            "its loops are kept closed in rollouts, such as those of rk4 or dormand_prince; "
+            "or integrate the open tree, constraints.with_loops(robot, [])"
+        )
+        raise Unsupported("integrate_adaptive", robot.name, accepted)
     tolerances = positive_number("rtol", rtol), positive_number("atol", atol)
     q, v, torque, batch = _validate_states(robot, q0, v0, tau, len(when) - 1)
     run = _Batch.start(robot, q, v, when, tolerances)

@@ -113,9 +113,10 @@ def loop_arguments(
     parameters of effects, sensors and contact; `states` are their states, initial ones if None.
     """
     model, shapes, (references, gains) = step.model, step.shapes, step.law_shapes
-    for name in (*references, *gains):
-        if name not in law_inputs:
-            raise InvalidArgument("feedback", step.feedback, f"it needs {name}=…")
+    missing = [name for name in (*references, *gains) if name not in law_inputs]
+    if missing and step.feedback:
+        needed = ", ".join(f"{name}=…" for name in missing)
+        raise InvalidArgument("feedback", step.feedback.recorded.law, f"it needs {needed}")
     for name in law_inputs:
         if name not in references and name not in gains:
             raise UnknownName("argument", name, (*references, *gains), "rollout")
@@ -131,7 +132,7 @@ def loop_arguments(
     torque = _repeat_row(np.zeros(nv), rows) if tau is None else _sample_rows("tau", tau, nv, rows)
     sampled = [torque[..., :-1, :], torque[..., 1:, :]] if step.hold == "linear" else [torque]
     sampled += [
-        _sample_rows(name, law_inputs[name], n, samples) for name, (n,) in references.items()
+        _sample_rows(name, law_inputs[name], shape, samples) for name, shape in references.items()
     ]
     # constants: parameters of the robot, gains, parameters of effects
     constants = [
@@ -147,13 +148,18 @@ def loop_arguments(
     return [x.astype(dtype, copy=False) for x in inputs]
 
 
-def _sample_rows(name: str, x: ArrayLike, n: int, rows: int) -> np.ndarray:
-    """A row of n numbers a sample; a single row is repeated without a copy."""
-    array = real_array("rollout", name, x, (n,))
+def _sample_rows(name: str, x: ArrayLike, core: int | tuple[int, ...], rows: int) -> np.ndarray:
+    """A flat row a sample of arrays of a shape; a single one is repeated without a copy."""
+    shape = (core,) if isinstance(core, int) else core
+    array = real_array("rollout", name, x, shape)
+    n, batch = math.prod(shape), array.shape[: array.ndim - len(shape)]
+    array = array.reshape((*batch, n))
     if array.ndim == 1:
         return _repeat_row(array, rows)
     if array.shape[-2] not in (1, rows):
-        raise ShapeMismatch("rollout", name, f"({n}), or (..., {rows}, {n})", array.shape)
+        listed = ", ".join(map(str, shape))
+        expected = f"({listed}), or (..., {rows}, {listed})"
+        raise ShapeMismatch("rollout", name, expected, (*batch, *shape))
     return np.broadcast_to(array, (*array.shape[:-2], rows, n))
 
 

@@ -401,7 +401,7 @@ class _Swing:
 
 
 def _lossless(model: Model) -> Model:
-    """The model without damping and friction at its joints."""
+    """The open tree of the model, without damping and friction at its joints."""
     bodies = []
     for body in model.bodies:
         drive = dataclasses.replace(
@@ -409,7 +409,7 @@ def _lossless(model: Model) -> Model:
         )
         joint = dataclasses.replace(body.joint, drivetrain=drive)
         bodies.append(dataclasses.replace(body, joint=joint))
-    return dataclasses.replace(model, bodies=tuple(bodies))
+    return dataclasses.replace(model, bodies=tuple(bodies), loops=())
 
 
 def _rest(robot: Robot) -> np.ndarray | None:

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from qddot.algorithms.constraints import ConstraintMobility
 from qddot.algorithms.inverse_dynamics import gravity, newton_euler
-from qddot.algorithms.linear import dot
+from qddot.algorithms.linear import dot, factorise
 from qddot.algorithms.mass_matrix import mass_matrix
 from qddot.algorithms.recursion import Vector, per_body, zeros
 from qddot.errors import InvalidArgument
@@ -332,7 +333,13 @@ def _loads(step: Any, start: StepStart, v1: Vector, stepwise: bool) -> _Loads:
         tau = after
     if step.contact:
         given = _sum(tau, contact)
-        contact = _sum(contact, _remaining_force(plant, q, v, v1, given))
+        remaining = _remaining_force(plant, q, v, v1, given)
+        if plant.loops:
+            # forces of the loops do no work
+            mass = factorise(mass_matrix(model, q))
+            held = ConstraintMobility.of(plant.loops.rows(model, q), mass)
+            remaining = held.remove_force(remaining)
+        contact = _sum(contact, remaining)
         return _Loads(motor, friction, zeros(model.nv), contact)
     implicit = list(plant.with_implicit_torques(q, v, step.implicit_damping).implicit) or zeros(
         model.nv

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from qddot.algorithms.constraints import ConstraintMobility
 from qddot.algorithms.linear import (
     Factor,
     dot,
@@ -35,6 +36,8 @@ __all__ = [
 ]
 
 _SWEEPS = (4, 2, 1)
+_DEPENDENT = 1e-8
+"""Share that is added to mobilities of joints that depend on each other, so that one λ is least."""
 
 
 @dataclass(frozen=True)
@@ -88,10 +91,12 @@ def solve_implicit_torques(
     dt: Scalar,
     laws: Sequence[ImplicitLaw],
     damping: Vector,
+    loops: tuple[Matrix, Vector] | None = None,
 ) -> ImplicitTorques:
     """The torques of all laws during a step from v under the torques `drive` = τ − h.
 
     `damping` acts on the velocity at the end of the step too, but is not part of the torques.
+    `loops` are independent rows J of loop closures and J̇ v: accelerations keep them closed.
     """
     n = range(len(v))
     # linear torques: a term of M, (M + Δt K) a = τ − h − offset − K v
@@ -104,6 +109,10 @@ def solve_implicit_torques(
     damped = [[M[i][j] + loss[i] * dt if i == j else M[i][j] for j in n] for i in n]
     factor = factorise(damped)
     a = solve(factor, [drive[k] - offset[k] - loss[k] * v[k] for k in n])
+    held = ConstraintMobility.of(loops[0], factor) if loops else None
+    if held and loops:
+        opening = [-(dot(row, a) + b) for row, b in zip(*loops, strict=True)]
+        a = [x + y for x, y in zip(a, held.least_motion(opening), strict=True)]
     # torques between bounds
     constraints = _merge_constraints(laws)
     sticking: dict[int, Scalar] = {}
@@ -111,13 +120,12 @@ def solve_implicit_torques(
     if constraints and all(c.rigid for c in constraints):
         free = [x + y * dt for x, y in zip(v, a, strict=True)]
         bounds = {c.dof: (c.lower * dt, c.upper * dt) for c in constraints}
-        solution = solve_joint_impulses(damped, factor, free, bounds)
+        solution = solve_joint_impulses(damped, factor, free, bounds, held)
         a = [x + y / dt for x, y in zip(a, solution.change, strict=True)]
         push = [x / dt for x in solution.impulse]
         sticking, residual = solution.inside, solution.residual
     elif constraints:
-        rows = [[1.0 if k == c.dof else 0.0 for k in n] for c in constraints]
-        A = [[x * dt for x in row] for row in mobility(factor, rows)]
+        A = [[x * dt for x in row] for row in _mobility(factor, [c.dof for c in constraints], held)]
         for k, c in enumerate(constraints):
             A[k][k] = A[k][k] + c.compliance
         b = [v[c.dof] + a[c.dof] * dt + c.speed for c in constraints]
@@ -127,7 +135,8 @@ def solve_implicit_torques(
         for c, x in zip(constraints, torques, strict=True):
             push[c.dof] = push[c.dof] + x
         sticking = {c.dof: flag for c, flag in zip(constraints, inside, strict=True) if c.rigid}
-        a = [x + y for x, y in zip(a, solve(factor, push), strict=True)]
+        carried = held.remove_force(push) if held else push
+        a = [x + y for x, y in zip(a, solve(factor, carried), strict=True)]
     torque = [push[k] - offset[k] - slope[k] * (v[k] + a[k] * dt) for k in n]
     return ImplicitTorques(torque, sticking, residual)
 
@@ -147,7 +156,11 @@ class JointImpulses:
 
 
 def solve_joint_impulses(
-    M: Matrix, factor: Factor, v: Vector, bounds: Mapping[int, tuple[Scalar, Scalar]]
+    M: Matrix,
+    factor: Factor,
+    v: Vector,
+    bounds: Mapping[int, tuple[Scalar, Scalar]],
+    held: ConstraintMobility | None = None,
 ) -> JointImpulses:
     """Impulses between bounds, by velocity, that leave least kinetic energy after velocities v.
 
@@ -155,6 +168,8 @@ def solve_joint_impulses(
     M = Lᵀ D L: sweeps take two products along the way to the root, and the exact minimum between
     bounds comes from M with the joints that come to rest left out, which has the zeros of a tree.
     """
+    if held:
+        return _solve_held_impulses(held, v, bounds)
     L, D = factor
     n = range(len(v))
     Y = {k: solve_upper(L, [1.0 if i == k else 0.0 for i in n]) for k in bounds}
@@ -187,6 +202,37 @@ def solve_joint_impulses(
         inside=dict(zip(bounds, inside, strict=True)),
         residual=residual,
     )
+
+
+def _solve_held_impulses(
+    held: ConstraintMobility, v: Vector, bounds: Mapping[int, tuple[Scalar, Scalar]]
+) -> JointImpulses:
+    """The same where constraints hold, with the dense mobility that they leave."""
+    A, b = _mobility(held.mass, list(bounds), held), [v[k] for k in bounds]
+    box = list(bounds.values())
+    found, residual = _minimise_in_box(A, b, box)
+    impulse = zeros(len(v))
+    for k, x in zip(bounds, found, strict=True):
+        impulse[k] = x
+    return JointImpulses(
+        impulse=impulse,
+        change=solve(held.mass, held.remove_force(impulse)),
+        inside=dict(zip(bounds, _inside(found, box), strict=True)),
+        residual=residual,
+    )
+
+
+def _mobility(factor: Factor, dofs: Sequence[int], held: ConstraintMobility | None) -> Matrix:
+    """Velocities by unit impulses at these velocities, where constraints hold if there are any."""
+    n = range(len(factor[1]))
+    rows = [[1.0 if i == k else 0.0 for i in n] for k in dofs]
+    if not held:
+        return mobility(factor, rows)
+    A = mobility(factor, [held.remove_force(row) for row in rows])
+    # more joints may be held than are free to move: the least of their impulses
+    for k in range(len(A)):
+        A[k][k] = A[k][k] * (1.0 + _DEPENDENT)
+    return A
 
 
 def _subspace_step_in_tree(

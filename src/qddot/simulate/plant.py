@@ -15,14 +15,16 @@ from typing import Protocol, runtime_checkable
 
 from qddot.algorithms.hybrid_dynamics import solve_accelerations
 from qddot.algorithms.inverse_dynamics import newton_euler
+from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.mass_matrix import mass_matrix
-from qddot.algorithms.recursion import Matrix, Vector, per_body, zeros
-from qddot.model.model import Model
+from qddot.algorithms.recursion import Matrix, Vector, joint_kinematics, per_body, zeros
+from qddot.model.model import WORLD, Model
 from qddot.simulate.implicit_torques import (
     ImplicitLaw,
     largest,
     solve_implicit_torques,
 )
+from qddot.simulate.loops import ClosedLoops
 from qddot.simulate.motion import chart_rate, unalign
 from qddot.spatial.algebra import Force
 from qddot.spatial.scalar import Scalar, less, where
@@ -30,6 +32,7 @@ from qddot.spatial.scalar import Scalar, less, where
 __all__ = [
     "AfterImpulses",
     "ContactLaw",
+    "ContactLoads",
     "Effect",
     "ElasticEffect",
     "ImpactEffect",
@@ -37,6 +40,7 @@ __all__ = [
     "RobotPlant",
     "StatelessEffect",
     "StepContext",
+    "felt_wrench",
 ]
 
 
@@ -109,6 +113,32 @@ class ElasticEffect(Protocol):
         """Energy (J) in its springs."""
 
 
+@runtime_checkable
+class ContactLoads(Protocol):
+    """Something that pushes on bodies, which a sensor of force feels."""
+
+    def contact_loads(self, context: StepContext, state: Vector) -> Sequence[Force]:
+        """Forces on the bodies at the start of a step, in body coordinates."""
+
+
+def felt_wrench(
+    context: StepContext, frame: str, parts: Sequence[tuple[ContactLoads, Vector]]
+) -> list[Scalar]:
+    """Contact wrench [f; n] on the body of a frame, at its origin, in axes of the world.
+
+    `parts` are what pushes, with their states.
+    """
+    model, place = context.model, context.model.frame(frame)
+    if place.body == WORLD:
+        return [0.0] * 6
+    total = Force.zero()
+    for part, state in parts:
+        total = total + part.contact_loads(context, state)[place.body]
+    moment = total.ang - place.placement.p.cross(total.lin)
+    R = world_poses(model, joint_kinematics(model, context.q)[0])[place.body].R
+    return [*R.apply(total.lin), *R.apply(moment)]
+
+
 @dataclass(frozen=True)
 class AfterImpulses:
     """The end of a step after impulses: q, v, the state of the effect, residual velocity."""
@@ -134,7 +164,7 @@ class ImpactEffect(Protocol):
 
 @dataclass(frozen=True)
 class RobotPlant:
-    """A robot during one step: torques at its start and end, effects and their states, contact.
+    """A robot during one step: torques at its start and end, effects and states, contact, loops.
 
     `implicit` are the torques that depend on the velocity at the end of the step, `sticking` is 1
     at the velocities that friction holds at zero, and `residual` the largest velocity by which
@@ -151,6 +181,7 @@ class RobotPlant:
     sticking: Mapping[int, Scalar] = field(default_factory=dict)
     residual: Scalar = 0.0
     contact: ContactLaw | None = None
+    loops: ClosedLoops | None = None
 
     def torque(self, share: Scalar) -> list[Scalar]:
         """Torques before all effects, a share of the step after its start."""
@@ -208,7 +239,8 @@ class RobotPlant:
         drive = [t - x for t, x in zip(tau, h, strict=True)]
         damping = self._damping() if damped else zeros(model.nv)
         laws, M = self.implicit_torques(q, v), mass_matrix(model, q)
-        solution = solve_implicit_torques(M, v, drive, self.dt, laws, damping)
+        held = self.loops and (self.loops.rows(model, q), self.loops.bias(model, q, v))
+        solution = solve_implicit_torques(M, v, drive, self.dt, laws, damping, held)
         # joints at their stops come to rest by impulses, which move other joints: they do not stick
         sticking = dict(solution.sticking)
         for effect in self.effects:
@@ -251,8 +283,17 @@ class RobotPlant:
         """Rate of the chart velocities at a state."""
         v = unalign(self.model, q, w)
         tau, forces = self.loads(q, v, share)
-        a, _ = solve_accelerations(self.model, q, v, zeros(self.model.nv), tau, forces)
+        a = self._accelerations(self.model, q, v, tau, forces)
         return chart_rate(self.model, q, v, a)
+
+    def _accelerations(
+        self, model: Model, q: Vector, v: Vector, tau: Vector, forces: list[Force]
+    ) -> list[Scalar]:
+        """Accelerations of a model, this one or a heavier one, with its loops closed."""
+        if self.loops:
+            return self.loops.accelerations(model, q, v, mass_matrix(model, q), tau, forces)
+        a, _ = solve_accelerations(model, q, v, zeros(model.nv), tau, forces)
+        return a
 
     def damped_rate(self, q: Vector, w: Vector, dt: Scalar) -> list[Scalar]:
         """The rate with the damping of the model's joints taken at the end of the step.
@@ -269,8 +310,7 @@ class RobotPlant:
             heavier = replace(drive, armature=drive.armature + drive.damping * dt)
             bodies.append(replace(body, joint=replace(body.joint, drivetrain=heavier)))
         heavy = replace(model, bodies=tuple(bodies))
-        a, _ = solve_accelerations(heavy, q, v, zeros(model.nv), rest, forces)
-        return chart_rate(model, q, v, a)
+        return chart_rate(model, q, v, self._accelerations(heavy, q, v, rest, forces))
 
     def equation_of_motion(self, q: Vector, v: Vector, dt: Scalar) -> tuple[Matrix, list[Scalar]]:
         """M + Δt D and τ − C v − g − D v, D the damping of the joints; without it where Δt is 0."""

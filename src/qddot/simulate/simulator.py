@@ -11,27 +11,37 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.compile.kernel import Kernel
-from qddot.errors import InvalidArgument, UnknownName
+from qddot.errors import InvalidArgument, UnknownName, Unsupported
 from qddot.model.model import Model
 from qddot.robot.health import refuse_singular
+from qddot.robot.law import Law, record_law
 from qddot.robot.native import PARAMETERS
 from qddot.robot.robot import Robot
 from qddot.simulate.arguments import (
     loop_arguments,
     positive_number,
+    real_array,
     require_samples,
     sample_count,
 )
 from qddot.simulate.batch_parameters import extract_arrays
-from qddot.simulate.feedback import Feedback, Sensor
-from qddot.simulate.integrators import find_integrator
-from qddot.simulate.plant import ContactLaw, Effect, ImpactEffect, ImplicitEffect
+from qddot.simulate.feedback import Controller, Sensor
+from qddot.simulate.integrators import INTEGRATORS, Integrator, find_integrator
+from qddot.simulate.loops import close_start, find_loops
+from qddot.simulate.plant import (
+    ContactLaw,
+    ContactLoads,
+    Effect,
+    ImpactEffect,
+    ImplicitEffect,
+)
 from qddot.simulate.rollout import OnStep, Rollout, run_steps
 from qddot.simulate.step import Hold, Step
 
 __all__ = ["Simulator", "make_simulator", "rollout"]
 
 _WITH_CONTACT = ("semi_implicit", "implicit_damping")
+_LAW_METHODS = ("references", "senses", "memory", "command")
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +56,7 @@ class Simulator:
     dt: float
     step: Step
     arrays: tuple[np.ndarray, ...] = ()
+    gains: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def native(self) -> bool:
@@ -76,16 +87,21 @@ class Simulator:
         (..., steps // every + 1, nq). `tau` is None (no torques), one row (nv) for all times, or a
         row a kept sample (..., steps // every, nv), held until the next; with hold="linear" it has
         one row more and is interpolated. `parameters` has an array for each constant of the robot
-        that the simulator was made to take. The inputs of the feedback law are given by name:
-        references (..., steps // every, n) or one row (n) for all times, and gains (..., n). q and
-        v are written to the arrays of `out`, if given. A long rollout runs in chunks of a fraction
-        of a second, after each of which an interrupt is seen and `on_step("steps", done, of)` is
-        called, counted over all states.
+        that the simulator was made to take. The references of the feedback law are given by name,
+        (..., steps // every, n) or one row (n) for all times, or with the axes that the law names
+        for n; gains of the law that have batch axes may be given anew. q and v are written to the
+        arrays of `out`, if given. A long rollout runs in chunks of a fraction of a second, after
+        each of which an interrupt is seen and `on_step("steps", done, of)` is called, counted over
+        all states.
         """
         if not (on_step is None or callable(on_step)):
             raise InvalidArgument("on_step", on_step, "it is a function of (name, done, of)")
         samples = sample_count(steps, every)
         require_samples(self.step, samples)
+        if self.step.loops:
+            q0 = real_array("rollout", "q0", q0, (self.robot.nq,), copy=False)
+            v0 = real_array("rollout", "v0", v0, (self.robot.nv,), copy=False)
+            q0, v0 = close_start(self.robot, q0, v0)
         arguments = loop_arguments(
             self.step,
             q0=q0,
@@ -95,7 +111,7 @@ class Simulator:
             dt=self.dt,
             every=every,
             parameters=self._order_parameters(parameters),
-            law_inputs=law_inputs,
+            law_inputs={**self.gains, **law_inputs},
             arrays=self.arrays,
         )
         return run_steps(
@@ -138,7 +154,8 @@ def rollout(
     hold: Hold = "zero",
     effects: Sequence[Effect] = (),
     parameters: Mapping[str, ArrayLike] | None = None,
-    feedback: Feedback | None = None,
+    feedback: Law | None = None,
+    control_every: int = 1,
     sensors: Sequence[Sensor] = (),
     contact: ContactLaw | None = None,
     record: bool = False,
@@ -159,6 +176,7 @@ def rollout(
         effects=_as_tuple("effect", effects),
         parameters=tuple(_check_parameters(parameters or {})),
         feedback=feedback,
+        control_every=control_every,
         sensors=_as_tuple("sensor", sensors),
         contact=contact,
         record=record,
@@ -184,15 +202,18 @@ def make_simulator(
     hold: Hold = "zero",
     effects: Sequence[Effect] = (),
     parameters: Sequence[str] = (),
-    feedback: Feedback | None = None,
+    feedback: Law | None = None,
+    control_every: int = 1,
     sensors: Sequence[Sensor] = (),
     contact: ContactLaw | None = None,
     record: bool = False,
 ) -> Simulator:
     """The simulator of a robot with steps of length dt (s).
 
-    `effects` act between motors and world, in their order; a `feedback` law adds its torques, and
-    `sensors` stand between the state and the law. `contact` by complementarity has a step of its
+    `effects` act between motors and world, in their order; a `feedback` law adds its torques at
+    the start of every `control_every`-th step, computed with the robot as it is, and `sensors`
+    stand between the state and the law. It senses the wrenches of contact; without any, they are
+    references, `wrench_` and the name of the frame. `contact` by complementarity has a step of its
     own, semi-implicit. Parameters of effects, sensors and contact that are arrays carry batch axes;
     `parameters` names constants of the robot that rollouts are given with batch axes, as in
     `Robot.compile`. `hold` says how torques are held between samples: "zero" or "linear". With
@@ -208,6 +229,9 @@ def make_simulator(
             raise UnknownName("parameter", name, PARAMETERS)
     if not isinstance(record, bool | np.bool_):
         raise InvalidArgument("record", record, "it is True or False")
+    whole = isinstance(control_every, int | np.integer) and not isinstance(control_every, bool)
+    if not whole or control_every < 1:
+        raise InvalidArgument("control_every", control_every, "it is a whole number from 1")
     if not isinstance(hold, str) or hold not in get_args(Hold):
         raise InvalidArgument("hold", hold, "it is 'zero' or 'linear'")
     for effect in effects:
@@ -219,15 +243,22 @@ def make_simulator(
         accepted = "Noise, Quantisation and the like are; a drivetrain is one of the effects"
         _require_methods("sensor", sensor, ("read", "state_size", "initial_state"), accepted)
     if feedback is not None:
-        accepted = "it is a law such as PD(), with its references and gains by name: q_ref=…, kp=…"
-        _require_methods("feedback", feedback, ("references", "gains", "torque"), accepted)
+        accepted = "it is a law such as control.PD(kp, kd), with its references by name: q_ref=…"
+        _require_methods("feedback", feedback, _LAW_METHODS, accepted)
     if contact is not None:
         accepted = "it is a ComplementarityContact; a PenaltyContact is one of the effects"
         _require_methods("contact", contact, ("step",), accepted)
     # components together
     _check_combination(find_integrator(integrator).name, effects, contact)
+    if robot.model.loops:
+        _check_loops(robot, find_integrator(integrator))
     if robot.singular_joints and not {"inertia", "armature"} & set(names):
         refuse_singular(robot.name, robot.singular_joints, {})
+    # the law is recorded; what it senses comes from contact, where there is any
+    controller = None
+    if feedback is not None:
+        touching = any(isinstance(x, ContactLoads) for x in (*effects, contact))
+        controller = Controller(record_law(robot, feedback), int(control_every), touching)
     # array parameters are inputs of the step
     slotted, arrays = extract_arrays((effects, sensors, contact))
     recorded = contact is not None or any(getattr(x, "always_recorded", False) for x in effects)
@@ -237,13 +268,15 @@ def make_simulator(
         hold=hold,
         effects=slotted[0],
         parameters=names,
-        feedback=feedback,
+        feedback=controller,
         sensors=slotted[1],
         contact=slotted[2],
         record=bool(record) or recorded,
         array_count=len(arrays),
+        loops=find_loops(robot),
     )
-    return Simulator(robot, dt, step, tuple(arrays))
+    gains = controller.recorded.gains if controller else {}
+    return Simulator(robot, dt, step, tuple(arrays), gains)
 
 
 def _as_tuple(what: str, parts: Sequence[Any]) -> tuple[Any, ...]:
@@ -285,6 +318,17 @@ def _check_combination(
             raise InvalidArgument("effect", effect, accepted)
 
 
+def _check_loops(robot: Robot, integrator: Integrator) -> None:
+    """Refuse integrators that cannot keep loops closed."""
+    if integrator.iterates:
+        able = ", ".join(row.name for row in INTEGRATORS.values() if not row.iterates)
+        accepted = (
+            f"the loops of {robot.name!r} are kept closed by {able}; or step the open tree, "
+            "constraints.with_loops(robot, [])"
+        )
+        raise Unsupported("integrator", integrator.name, accepted)
+
+
 @dataclass(frozen=True)
 class _Arguments:
     """Arguments of `make_simulator`, equal to others if they are the same objects.
@@ -305,7 +349,8 @@ class _Mutable(Exception):
 def _find_simulator(robot: Robot, **choices: Any) -> Simulator:
     """The simulator of these objects, one of the last 64 if none of them can be changed."""
     effects, sensors, names = choices["effects"], choices["sensors"], choices["parameters"]
-    single = (choices[name] for name in ("integrator", "hold", "feedback", "contact", "record"))
+    names_of_one = ("integrator", "hold", "feedback", "control_every", "contact", "record")
+    single = (choices[name] for name in names_of_one)
     objects = (robot, *single, *effects, *sensors)
     dt = choices["dt"] = positive_number("dt", choices["dt"], "a time in seconds,")
     try:

@@ -26,6 +26,7 @@ from qddot.simulate.contact.gaps import find_sites
 from qddot.simulate.contact.penalty import PRESETS, PenaltyContact, PenaltyStops
 from qddot.simulate.layout import columns, nested_over_time, stack_scalars
 from qddot.simulate.plant import ElasticEffect
+from qddot.simulate.step import LOOPS
 
 __all__ = [
     "LABELS",
@@ -49,6 +50,8 @@ FRICTION_RESIDUAL = 1e-3
 """The residual of joint friction and stops (rad/s, m/s) above which they are not solved."""
 ITERATION_RESIDUAL = 1e-6
 """The share of the velocities that the last iteration of an implicit step may change."""
+LOOP_GAP = 1e-6
+"""How far (m, rad) a loop may be open after a step."""
 ROUNDING = 1e3
 """Units of rounding up to which a residual is always accepted."""
 DEPTH = 1e-3
@@ -64,6 +67,8 @@ LABELS = {
     "nan_input": "an input is NaN or infinite: look for its source, or leave that rollout out",
     "diverged": "the state left all bounds: take a shorter step, an integrator of higher order, "
     "or implicit_damping where damping or contact is stiff; look for huge inputs and tiny masses",
+    "loop_open": "a loop of the robot came apart: take a shorter step or an integrator of higher "
+    "order; where the loops are singular no multipliers hold them: keep the motion away from there",
     "not_converged": "an iteration within the step ended early: take a shorter step; for contact "
     "also more sweeps, or contact by penalty",
     "penetration": "bodies overlap: start apart, stiffer contact with a shorter step, or contact "
@@ -233,12 +238,14 @@ def _faults(rollout: RolloutRecord) -> Iterator[Fault]:
     yield "diverged", "", ~(np.maximum(q_size, v_size) <= LARGEST)
     if step is None:
         return
-    # iterations that did not converge
+    # iterations that did not converge, and loops that came apart
     if rollout.residuals is not None:
         rounding = ROUNDING * float(np.finfo(rollout.residuals.dtype).eps)
         for k, name in enumerate(step.residual_names):
             most = ITERATION_RESIDUAL if name == step.integrator else FRICTION_RESIDUAL
-            yield "not_converged", name, rollout.residuals[..., k] > max(most, rounding)
+            most = LOOP_GAP if name == LOOPS else most
+            label = "loop_open" if name == LOOPS else "not_converged"
+            yield label, name, rollout.residuals[..., k] > max(most, rounding)
     yield from _contact_faults(rollout)
     # joints beyond their limits
     q = columns(rollout.q)

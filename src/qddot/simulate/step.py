@@ -16,15 +16,26 @@ from qddot.model.model import Model
 from qddot.model.reframing import condense
 from qddot.robot.native import PARAMETERS
 from qddot.simulate.batch_parameters import insert_inputs
-from qddot.simulate.feedback import Feedback, Sensor, Shapes
+from qddot.simulate.feedback import Controller, Sensor, Shapes
 from qddot.simulate.implicit_torques import largest
 from qddot.simulate.integrators import find_integrator
+from qddot.simulate.loops import ClosedLoops
 from qddot.simulate.motion import align, unalign
-from qddot.simulate.plant import ContactLaw, Effect, ImpactEffect, ImplicitEffect, RobotPlant
+from qddot.simulate.plant import (
+    ContactLaw,
+    ContactLoads,
+    Effect,
+    ImpactEffect,
+    ImplicitEffect,
+    RobotPlant,
+    StepContext,
+    felt_wrench,
+)
 from qddot.spatial.scalar import Scalar, less, where
 
 __all__ = [
     "CLOCK",
+    "LOOPS",
     "Hold",
     "KeyedSource",
     "Step",
@@ -32,6 +43,8 @@ __all__ = [
     "find_kernel",
 ]
 
+LOOPS = "loops"
+"""The residual of loop closures: the largest opening after a step, m or rad."""
 CLOCK = 2
 """The place in the carry of the number of steps since the last sample."""
 Hold = Literal["zero", "linear"]
@@ -41,8 +54,8 @@ Hold = Literal["zero", "linear"]
 class StepStart:
     """The start of a step: the plant under its torques, the state, and the states of effects.
 
-    `states` belong to effects, sensors and contact, before the step, `sensor_states` to the
-    sensors, after it; `clock` is the number of steps since the last sample, after the step.
+    `states` belong to effects, sensors, the law and contact, before the step, `sensor_states` to
+    sensors and the law, after it; `clock` is the number of steps since the last sample, after it.
     """
 
     plant: RobotPlant
@@ -59,7 +72,8 @@ class Step:
 
     `parameters` names the constants of the robot that are inputs, `array_count` is the number of
     array parameters of effects, sensors and contact that are. With `record` the states of these
-    are outputs at each sample. `immutable` says that no component can be changed.
+    are outputs at each sample. `loops` are kept closed. `immutable` says that no component can be
+    changed.
     """
 
     model: Model
@@ -67,11 +81,12 @@ class Step:
     hold: Hold = "zero"
     effects: tuple[Effect, ...] = ()
     parameters: tuple[str, ...] = ()
-    feedback: Feedback | None = None
+    feedback: Controller | None = None
     sensors: tuple[Sensor, ...] = ()
     contact: ContactLaw | None = None
     record: bool = False
     array_count: int = 0
+    loops: ClosedLoops | None = None
     immutable: bool = field(default=False, compare=False, repr=False)
 
     def evaluate(self, *values: Any) -> list[Any]:
@@ -96,11 +111,16 @@ class Step:
             # joints that stick stay where they are; stops give impulses
             q1, v1 = plant.hold_sticking(q, q1, unalign(model, q1, w1))
             plant, q1, v1 = plant.apply_impulses(q, q1, v1)
+        # loops: the nearest state where they are closed
+        violation: Scalar = 0.0
+        if plant.loops:
+            q1, v1, violation = plant.loops.project(model, q1, v1)
         # states of effects, sensors and contact for the next step
         states_after = [*plant.update_states(q, v, v1), *states_after]
         # residuals of the iterations, the largest so far
-        if len(residuals) < len(self.residual_names):
+        if len(residuals) < len(self.residual_names) - bool(self.loops):
             residuals.append(plant.residual)
+        residuals += [violation] if self.loops else []
         if residuals:
             residuals = [largest(a, b) for a, b in zip(values[CLOCK + 1], residuals, strict=True)]
         return [*q1, *v1, start.clock, *residuals, *(x for state in states_after for x in state)]
@@ -116,7 +136,7 @@ class Step:
         dt, every, *constants = values[read:]
         model = self.with_parameters(self._loop_model, constants)
         effects, sensors, contact = self.insert_constants(constants)
-        first_sensor, first_contact = len(effects), len(effects) + len(sensors)
+        first_sensor = len(effects)
 
         # torques of the sample, at the start and the end of the step
         tau_start = tau_end = sampled[0]
@@ -131,14 +151,25 @@ class Step:
         # sensors: the state that the law reads
         q_read, v_read = q, v
         sensor_states = []
-        for sensor, state in zip(sensors, states[first_sensor:first_contact], strict=True):
+        for sensor, state in zip(sensors, states[first_sensor:], strict=False):
             q_read, v_read, after = sensor.read(model, q_read, v_read, dt, state)
             sensor_states.append(after)
 
         # feedback: its torque is held during the step
         if self.feedback:
             gains = constants[len(self.parameters) : len(constants) - self.array_count]
-            tau = self.feedback.torque(model, q_read, v_read, sampled[rows:], gains)
+            law, given = self.feedback, sampled[rows:]
+            pairs = [*zip(effects, states, strict=False), (contact, states[-1])]
+            parts: list[tuple[ContactLoads, Vector]] = [
+                (x, state) for x, state in pairs if isinstance(x, ContactLoads)
+            ]
+            context = StepContext(model, q, v, tau_start, dt)
+            frames = law.recorded.frames if law.feels_contact else ()
+            wrenches = [felt_wrench(context, frame, parts) for frame in frames]
+            tau, after = law.command(
+                q_read, v_read, dt, wrenches, given, gains, states[first_sensor + len(sensors)]
+            )
+            sensor_states.append(after)
             tau_start = [a + b for a, b in zip(tau_start, tau, strict=True)]
             tau_end = [a + b for a, b in zip(tau_end, tau, strict=True)]
 
@@ -150,6 +181,7 @@ class Step:
             effects=effects,
             states=tuple(states[:first_sensor]),
             contact=contact,
+            loops=self.loops,
         )
         return StepStart(plant, q, v, clock, states, sensor_states)
 
@@ -159,9 +191,10 @@ class Step:
         return self.integrator == "implicit_damping"
 
     @cached_property
-    def components(self) -> tuple[Effect | Sensor | ContactLaw, ...]:
-        """All that has a state: effects, then sensors, then the contact."""
-        return (*self.effects, *self.sensors, *((self.contact,) if self.contact else ()))
+    def components(self) -> tuple[Effect | Sensor | Controller | ContactLaw, ...]:
+        """All that has a state: effects, then sensors, the law, and the contact."""
+        last = [x for x in (self.feedback, self.contact) if x is not None]
+        return (*self.effects, *self.sensors, *last)
 
     @cached_property
     def state_sizes(self) -> list[int]:
@@ -171,12 +204,13 @@ class Step:
     @cached_property
     def residual_names(self) -> tuple[str, ...]:
         """The iterations of a step whose residual is reported; contact has one in its state."""
+        loops = (LOOPS,) if self.loops else ()
         if self.contact:
-            return ()
+            return loops
         solver = (self.integrator,) if find_integrator(self.integrator).iterates else ()
         implicit = [x for x in self.effects if isinstance(x, ImplicitEffect) and self.model.nv > 1]
         names = {"stops" if isinstance(x, ImpactEffect) else "friction" for x in implicit}
-        return (*solver, *((" and ".join(sorted(names)),) if implicit else ()))
+        return (*solver, *((" and ".join(sorted(names)),) if implicit else ()), *loops)
 
     @property
     def torque_rows(self) -> int:
@@ -203,7 +237,10 @@ class Step:
         sample_places = (0, 1, *range(CLOCK + 1, CLOCK + 1 + len(residuals)))
         return ScanShapes(
             carry=carry,
-            sampled=(*((m.nv,),) * self.torque_rows, *references.values()),
+            sampled=(
+                *((m.nv,),) * self.torque_rows,
+                *((math.prod(shape),) for shape in references.values()),
+            ),
             constants=((), (), *parameters, *gains.values(), *((),) * self.array_count),
             path_places=(*sample_places, *state_places) if self.record else sample_places,
             end_places=() if self.record else state_places,

@@ -13,10 +13,29 @@ from typing import Any
 from qddot.spatial import scalar
 from qddot.spatial.scalar import Scalar
 
-__all__ = ["Dual", "cos", "partials_of", "sin", "sqrt"]
+__all__ = [
+    "Dual",
+    "acos",
+    "asin",
+    "atan2",
+    "cos",
+    "exp",
+    "fabs",
+    "floor",
+    "fmax",
+    "fmin",
+    "if_else",
+    "log",
+    "partials_of",
+    "power",
+    "sign",
+    "sin",
+    "sqrt",
+    "tanh",
+]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Dual:
     """A value and its partial derivatives by number of the variable."""
 
@@ -63,6 +82,31 @@ class Dual:
         inverse = 1.0 / self.value
         return Dual(inverse, self._scale_partials(-(inverse * inverse))) * other
 
+    def __lt__(self, other: Any) -> Any:
+        return self.value < _value_of(other)
+
+    def __gt__(self, other: Any) -> Any:
+        return _value_of(other) < self.value
+
+    def __eq__(self, other: Any) -> Any:
+        return self.value == _value_of(other)
+
+    __hash__ = object.__hash__
+
+    def __le__(self, other: Any) -> Any:
+        return self.value <= _value_of(other)
+
+    def __ge__(self, other: Any) -> Any:
+        return _value_of(other) <= self.value
+
+
+def _value_of(x: Any) -> Scalar:
+    return x.value if isinstance(x, Dual) else x
+
+
+def _partials_of(x: Any) -> Mapping[int, Scalar]:
+    return x.partials if isinstance(x, Dual) else {}
+
 
 def _add_partials(a: Mapping[int, Scalar], b: Mapping[int, Scalar]) -> dict[int, Scalar]:
     """The sum of two sets of partials."""
@@ -86,6 +130,91 @@ def sqrt(x: Dual) -> Dual:
     """Square root."""
     root = scalar.sqrt(x.value)
     return Dual(root, x._scale_partials(0.5 / root))
+
+
+def exp(x: Dual) -> Dual:
+    """Exponential function."""
+    value = scalar.exp(x.value)
+    return Dual(value, x._scale_partials(value))
+
+
+def log(x: Dual) -> Dual:
+    """Natural logarithm."""
+    return Dual(scalar.log(x.value), x._scale_partials(1.0 / x.value))
+
+
+def tanh(x: Dual) -> Dual:
+    """Hyperbolic tangent."""
+    value = scalar.tanh(x.value)
+    return Dual(value, x._scale_partials(1.0 - value * value))
+
+
+def acos(x: Dual) -> Dual:
+    """Inverse cosine."""
+    slope = -1.0 / scalar.sqrt(1.0 - x.value * x.value)
+    return Dual(scalar.acos(x.value), x._scale_partials(slope))
+
+
+def asin(x: Dual) -> Dual:
+    """Inverse sine."""
+    slope = 1.0 / scalar.sqrt(1.0 - x.value * x.value)
+    return Dual(scalar.asin(x.value), x._scale_partials(slope))
+
+
+def atan2(y: Any, x: Any) -> Dual:
+    """Angle of the point (x, y)."""
+    a, b = _value_of(y), _value_of(x)
+    square = a * a + b * b
+    rates = {k: d * (b / square) for k, d in _partials_of(y).items()}
+    others = {k: d * (-a / square) for k, d in _partials_of(x).items()}
+    return Dual(scalar.atan2(a, b), _add_partials(rates, others))
+
+
+def power(a: Any, b: Any) -> Dual:
+    """`a` to the power of `b`."""
+    base, exponent = _value_of(a), _value_of(b)
+    value = scalar.power(base, exponent)
+    slope = exponent * scalar.power(base, exponent - 1.0)
+    rates = {k: d * slope for k, d in _partials_of(a).items()}
+    others = {k: d * (value * scalar.log(base)) for k, d in _partials_of(b).items()}
+    return Dual(value, _add_partials(rates, others))
+
+
+def floor(x: Dual) -> Dual:
+    """The largest whole number that is not above x; its derivative is zero."""
+    return Dual(scalar.floor(x.value))
+
+
+def sign(x: Dual) -> Dual:
+    """-1, 0 or 1; its derivative is zero."""
+    return Dual(scalar.sign(x.value))
+
+
+def fabs(x: Dual) -> Dual:
+    """Magnitude."""
+    return Dual(scalar.absolute(x.value), x._scale_partials(scalar.sign(x.value)))
+
+
+def fmin(a: Any, b: Any) -> Dual:
+    """The smaller of two numbers, with its derivative."""
+    return if_else(scalar.less(_value_of(b), _value_of(a)), b, a)
+
+
+def fmax(a: Any, b: Any) -> Dual:
+    """The larger of two numbers, with its derivative."""
+    return if_else(scalar.less(_value_of(a), _value_of(b)), b, a)
+
+
+def if_else(condition: Any, a: Any, b: Any) -> Dual:
+    """One of two numbers, partial by partial."""
+    rates, others = _partials_of(a), _partials_of(b)
+    return Dual(
+        scalar.where(condition, _value_of(a), _value_of(b)),
+        {
+            k: scalar.where(condition, rates.get(k, 0.0), others.get(k, 0.0))
+            for k in dict.fromkeys((*rates, *others))
+        },
+    )
 
 
 def partials_of(x: Any, count: int) -> list[Scalar]:

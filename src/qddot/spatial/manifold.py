@@ -27,6 +27,8 @@ __all__ = [
     "quaternion_from_rotation",
     "rate_planar",
     "rate_pose",
+    "sin_remainder",
+    "sinc",
     "tangent_planar",
     "tangent_pose",
     "tangent_quaternion",
@@ -57,17 +59,17 @@ def _away_from_zero(x2: Scalar) -> tuple[Scalar, Scalar]:
     return near, where(near, 1.0 + 0.0 * x2, x2)
 
 
-def _sinc(x2: Scalar) -> Scalar:
+def sinc(x2: Scalar) -> Scalar:
     """sin x / x of x²."""
     near, safe = _away_from_zero(x2)
     x = sqrt(safe)
     return where(near, _power_series(x2, _SIN), sin(x) / x)
 
 
-def _sin_remainder(x2: Scalar) -> Scalar:
+def sin_remainder(x2: Scalar) -> Scalar:
     """(x − sin x) / x³ of x²."""
     near, safe = _away_from_zero(x2)
-    return where(near, _power_series(x2, _SIN_REST), (1.0 - _sinc(safe)) / safe)
+    return where(near, _power_series(x2, _SIN_REST), (1.0 - sinc(safe)) / safe)
 
 
 def cot_remainder(x2: Scalar) -> Scalar:
@@ -116,8 +118,8 @@ def normalise_quaternion(quaternion: Sequence[Scalar]) -> list[Scalar]:
 def _quaternion_exponential(w: Vec3) -> list[Scalar]:
     """Unit quaternion of a rotation vector."""
     angle2 = w.dot(w)
-    half = _sinc(angle2 * 0.25)
-    quarter = _sinc(angle2 * 0.0625)
+    half = sinc(angle2 * 0.25)
+    quarter = sinc(angle2 * 0.0625)
     return [*(w * (0.5 * half)), 1.0 - angle2 * 0.125 * quarter * quarter]
 
 
@@ -168,10 +170,10 @@ def integrate_pose(q: Sequence[Scalar], dv: Sequence[Scalar]) -> list[Scalar]:
     """Pose (x, y, z, quaternion) times the exponential of a twist in body coordinates."""
     V = Motion.of(dv)
     v, w, angle2 = V.lin, V.ang, V.ang.dot(V.ang)
-    half = _sinc(angle2 * 0.25)
+    half = sinc(angle2 * 0.25)
     # the left Jacobian of SO(3), applied to v
     wv = w.cross(v)
-    step = v + wv * (0.5 * half * half) + w.cross(wv) * _sin_remainder(angle2)
+    step = v + wv * (0.5 * half * half) + w.cross(wv) * sin_remainder(angle2)
     return [
         *(Vec3(*q[:3]) + _rotate_vector(normalise_quaternion(q[3:]), step)),
         *integrate_quaternion(q[3:], list(w)),
@@ -192,8 +194,8 @@ def difference_pose(q0: Sequence[Scalar], q1: Sequence[Scalar]) -> list[Scalar]:
 
 def _planar_factors(angle: Scalar) -> tuple[Scalar, Scalar]:
     """sin a / a and (1 − cos a) / a."""
-    half = _sinc(angle * angle * 0.25)
-    return _sinc(angle * angle), 0.5 * angle * half * half
+    half = sinc(angle * angle * 0.25)
+    return sinc(angle * angle), 0.5 * angle * half * half
 
 
 def integrate_planar(q: Sequence[Scalar], dv: Sequence[Scalar]) -> list[Scalar]:

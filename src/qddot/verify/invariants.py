@@ -7,7 +7,7 @@ Each compares two routes that share as little as possible: derivatives come from
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -35,7 +35,10 @@ _STEP = 1e-30
 
 @dataclass(frozen=True)
 class Check:
-    """A claim, the measured value and its bound; `passed` is None if not evaluated."""
+    """A claim, the measured value and its bound; `passed` is None if not evaluated.
+
+    `residuals` has the value at each state, of which `measured` is the worst.
+    """
 
     name: str
     claim: str
@@ -43,6 +46,7 @@ class Check:
     bound: float
     passed: bool | None
     detail: str = ""
+    residuals: np.ndarray | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,7 @@ def invariants() -> Iterator[tuple[str, Callable[[Robot, Sample], Check]]]:
 def _bound_residuals(name: str, claim: str, residuals: np.ndarray, bound: float) -> Check:
     """A check that the largest residual keeps below its bound; NaN does not."""
     worst = float(np.max(np.abs(residuals), initial=0.0))
-    return Check(name, claim, worst, bound, worst < bound)
+    return Check(name, claim, worst, bound, worst < bound, residuals=residuals)
 
 
 def _relative_error(error: np.ndarray, value: np.ndarray) -> np.ndarray:
@@ -138,7 +142,8 @@ def check_positive_definite(robot: Robot, at: Sample) -> Check:
     else:
         where = ", ".join(s.subject for s in robot.health if s.kind in ("singular", "inertia"))
         detail = f"look at {where}" if where else "singular or indefinite at a sampled state"
-    return Check("positive definite", claim, smallest, floor, smallest > floor, detail)
+    passed, lowest = smallest > floor, eigenvalues[:, 0]
+    return Check("positive definite", claim, smallest, floor, passed, detail, lowest)
 
 
 def check_composite_bodies(robot: Robot, at: Sample) -> Check:

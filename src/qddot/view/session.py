@@ -63,11 +63,11 @@ class View:
         with contextlib.redirect_stdout(io.StringIO()):
             self.server = viser.ViserServer(host=host, port=port, verbose=False)
         self.server.gui.configure_theme(
-            control_layout="collapsible",
             control_width="large",
             show_logo=False,
             show_share_button=False,
         )
+        self.server.gui.main_panel.dock_right()
         self.server.gui.set_panel_label(robot.name)
         self.scene = RobotScene(self.server.scene, robot)
         self.ghost_scene = None

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from qddot.errors import InvalidArgument, UnknownName, WrongType
+from qddot.algorithms import closed_chains
+from qddot.errors import InvalidArgument, WrongType
 from qddot.model.links import Contact, Loop
 from qddot.robot.interpret import as_floats
 from qddot.robot.robot import Robot
@@ -15,6 +16,7 @@ from qddot.robot.robot import Robot
 __all__ = [
     "Constraints",
     "Names",
+    "hashable",
     "list_constraints",
     "require_finite",
     "row_names",
@@ -42,6 +44,11 @@ def row_names(constraints: Iterable[Loop | Contact]) -> tuple[str, ...]:
     return tuple(name for c in constraints for name in c.row_names)
 
 
+def hashable(constraints: Constraints) -> tuple[Loop | Contact, ...] | None:
+    """The constraints as compiled functions are found by them."""
+    return None if constraints is None else tuple(constraints)
+
+
 def require_finite(name: str, x: ArrayLike) -> np.ndarray:
     """An argument as an array of floats, all finite."""
     array = as_floats(name, x)
@@ -52,12 +59,5 @@ def require_finite(name: str, x: ArrayLike) -> np.ndarray:
 
 def velocity_indices(robot: Robot, names: Names, role: str) -> np.ndarray:
     """Indices of velocities from names of joints or of velocities, in the order of v."""
-    model, indices = robot.model, set()
-    velocities = {name: [k] for k, name in enumerate(model.velocity_names)}
-    joints = {b.joint.name: list(b.dofs) for b in model.independent}
-    known = joints | velocities
-    for name in (names,) if isinstance(names, str) else tuple(names):
-        if not isinstance(name, str) or name not in known:
-            raise UnknownName(f"{role} joint or velocity", name, known, robot.name)
-        indices |= set(known[name])
-    return np.array(sorted(indices), dtype=int)
+    listed = (names,) if isinstance(names, str) else tuple(names)
+    return np.array(closed_chains.velocity_indices(robot.model, listed, role), dtype=int)

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from qddot.algorithms.catalogue import function
 from qddot.analysis.constraints.arguments import (
     Constraints,
     Names,
+    hashable,
     list_constraints,
     require_finite,
     row_names,
@@ -28,7 +30,9 @@ from qddot.analysis.constraints.linear_algebra import (
 )
 from qddot.analysis.constraints.rank import analyse
 from qddot.errors import ActuatorsTooFew, InvalidArgument, RedundantConstraints
-from qddot.robot.robot import Robot
+from qddot.robot.robot import Robot, with_marked_rows
+
+_ROW = function("constrained_inverse_dynamics")
 
 __all__ = ["Actuation", "forward_dynamics", "impact", "inverse_dynamics"]
 
@@ -107,8 +111,43 @@ def inverse_dynamics(
 
     Nakamura & Ghodoussi 1989: the motions that the constraints leave decide the torques, of which
     the least are taken where actuators are more than freedoms; what is left is carried by the
-    constraints, by least multipliers where these are redundant. Options: f_ext, friction.
+    constraints, by least multipliers where these are redundant. Options: f_ext, friction. It is
+    `robot.constrained_inverse_dynamics`, and singular values where rows or motors depend on each
+    other.
     """
+    names = (actuated,) if isinstance(actuated, str) else tuple(actuated)
+    if constraints is None and not robot.model.loops:
+        list_constraints(robot, constraints)
+    given = hashable(constraints)
+    try:
+        tau, multipliers, rest = robot.constrained_inverse_dynamics(
+            q, v, a, actuated=names, constraints=given, **options
+        )
+    except InvalidArgument:
+        velocity_indices(robot, names, "actuated")
+        raise
+    if rest.any():
+        return _least_actuation(robot, q, v, a, names, constraints, options)
+    marked = with_marked_rows(robot, _ROW, {} if given is None else {"constraints": given})
+    if any(c.redundant for c in marked["constraints"]):
+        # redundant rows share what the others carry
+        J = constraint_jacobian(robot, q, constraints)
+        unit, rows = normalise_rows(J)
+        back = np.linalg.pinv(unit.swapaxes(-1, -2), rcond=DEPENDENT)
+        multipliers = rows * apply_matrix(back, apply_matrix(J.swapaxes(-1, -2), multipliers))
+    return Actuation(tau, multipliers)
+
+
+def _least_actuation(
+    robot: Robot,
+    q: ArrayLike,
+    v: ArrayLike,
+    a: ArrayLike,
+    actuated: Names,
+    constraints: Constraints,
+    options: dict[str, Any],
+) -> Actuation:
+    """Least torques and multipliers by singular values, also where rows or motors are dependent."""
     driven = velocity_indices(robot, actuated, "actuated")
     # J and M a + h by velocities of unit energy
     load = robot.inverse_dynamics(q, v, a, **options)

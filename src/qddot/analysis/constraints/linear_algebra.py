@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -25,6 +26,7 @@ __all__ = [
     "largest_entries",
     "largest_magnitude",
     "normalise_rows",
+    "overall_size",
 ]
 
 DEPENDENT = 1e-6
@@ -80,6 +82,12 @@ def apply_matrix(A: np.ndarray, x: np.ndarray) -> np.ndarray:
 def largest_magnitude(x: np.ndarray) -> np.ndarray:
     """Largest magnitude over the last axis, NaN if there is one."""
     return np.abs(x).max(axis=-1, initial=0.0)
+
+
+def overall_size(x: np.ndarray) -> float:
+    """The norm of the numbers of one state, or the largest magnitude of a batch; NaN stays NaN."""
+    # one state in plain Python: a reduction of NumPy takes longer than what it checks
+    return math.hypot(*x.tolist()) if x.ndim == 1 else float(np.abs(x).max(initial=0.0))
 
 
 def largest_entries(names: Sequence[str], values: np.ndarray) -> dict[str, float]:

@@ -7,19 +7,21 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from qddot.algorithms.catalogue import REDUCED_DYNAMICS
 from qddot.analysis.constraints.arguments import (
     Constraints,
     Names,
+    hashable,
     require_finite,
     velocity_indices,
 )
+from qddot.analysis.constraints.compiled import evaluate
 from qddot.analysis.constraints.linear_algebra import (
     DEPENDENT,
-    ROUNDING,
     apply_matrix,
     constraint_jacobian,
-    largest_magnitude,
     normalise_rows,
+    overall_size,
 )
 from qddot.errors import InvalidArgument
 from qddot.robot.robot import Robot
@@ -54,43 +56,45 @@ def reduce(
     `independent` names joints or velocities; without it, those that leave the rest best
     determined. With J_d the columns of the others, T = −J_d⁻¹ J_i there and Ṫ = −J_d⁻¹ J̇ T.
     """
-    q, v = require_finite("q", q), require_finite("v", v)
+    if independent is None:
+        chosen = _choose_independent(robot, constraint_jacobian(robot, q, constraints))
+    else:
+        chosen = (independent,) if isinstance(independent, str) else tuple(independent)
+    names = tuple(name for name in robot.model.velocity_names if name in chosen)
+    if len(names) != len(chosen):
+        own = velocity_indices(robot, chosen, "independent")
+        names = tuple(robot.model.velocity_names[k] for k in own)
+    try:
+        given = hashable(constraints)
+        T, dT, M, C, g = evaluate(
+            robot, REDUCED_DYNAMICS, q, v, independent=names, constraints=given
+        )
+        found = overall_size(M.ravel()) < np.inf and overall_size(C.ravel()) < np.inf
+    except InvalidArgument as error:
+        if error.what != "independent":
+            raise
+        found = False
+    # a choice that leaves others free, or contradicts the constraints, has no T
+    if not found:
+        for name, x in (("q", q), ("v", v)):
+            require_finite(name, x)
+        raise _wrong_choice(robot, q, chosen, constraints)
+    return Reduced(names, T=T, dT=dT, M=M, C=C, g=g)
+
+
+def _wrong_choice(
+    robot: Robot, q: ArrayLike, chosen: Names, constraints: Constraints
+) -> InvalidArgument:
+    """The error of a choice of velocities that the others do not follow."""
     J = constraint_jacobian(robot, q, constraints)
-    chosen = _choose_independent(robot, J) if independent is None else independent
-    # columns of the independent velocities and of the rest
+    better = _choose_independent(robot, J)
     own = velocity_indices(robot, chosen, "independent")
     rest = np.setdiff1d(np.arange(robot.nv), own)
-    unit, rows = normalise_rows(J)
-    back = np.linalg.pinv(unit[..., rest], rcond=DEPENDENT) * rows[..., None, :]
-    # v = T u with T = −J_d⁻¹ J_i at the dependent velocities
-    T = np.zeros((*J.shape[:-2], robot.nv, len(own)))
-    T[..., own, np.arange(len(own))] = 1.0
-    T[..., rest, :] = -(back @ J[..., own])
-    # refuse a choice that leaves others free, or that contradicts the constraints
-    sizes = np.linalg.svd(unit[..., rest], compute_uv=False)
+    sizes = np.linalg.svd(normalise_rows(J)[0][..., rest], compute_uv=False)
     tight = len(rest) <= J.shape[-2] and bool((sizes[..., len(rest) - 1 :] > DEPENDENT).all())
-    loose = len(rest) > 0 and not tight
-    gap = largest_magnitude((J @ T).reshape(*J.shape[:-2], -1))
-    if loose or (gap > ROUNDING * (1.0 + np.abs(T).max(initial=0))).any():
-        reason = "leave other joints free" if loose else "cannot all be independent"
-        better = ", ".join(map(repr, _choose_independent(robot, J)))
-        raise InvalidArgument("independent", chosen, f"they {reason} here; {better} would do")
-    # Ṫ = −J_d⁻¹ J̇ T
-    rates = robot.constraint_jacobian_rate(q, v, constraints=constraints)
-    dT = np.zeros((*rates.shape[:-2], robot.nv, len(own)))
-    dT[..., rest, :] = -(back @ rates @ T)
-    # projection of M, C and g on the independent velocities
-    M, C = robot.mass_matrix(q), robot.coriolis_matrix(q, v)
-    Tt = T.swapaxes(-1, -2)
-    names = tuple(robot.model.velocity_names[k] for k in own)
-    return Reduced(
-        independent=names,
-        T=T,
-        dT=dT,
-        M=Tt @ M @ T,
-        C=Tt @ (C @ T + M @ dT),
-        g=apply_matrix(Tt, robot.gravity(q)),
-    )
+    reason = "cannot all be independent" if tight or not len(rest) else "leave other joints free"
+    listed = ", ".join(map(repr, better))
+    return InvalidArgument("independent", chosen, f"they {reason} here; {listed} would do")
 
 
 def reduced_forward_dynamics(

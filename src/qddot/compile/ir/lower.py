@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from qddot.compile.ir.block import Places
+from qddot.compile.ir.elementary import ELEMENTARY, elementary_ir
 from qddot.compile.ir.schedule import Schedule
 from qddot.compile.ir.stores import RowWriter
 from qddot.compile.ir.transpose import moves_ir
@@ -22,18 +23,23 @@ _POINTERS = "ptr noalias %in, ptr noalias %ws, ptr noalias %rows"
 _KEPT = 16
 """For how many entries a value that is in memory also stays in a register."""
 _NEGATED = {"fma": None, "fms": 2, "fnma": 0}
+_UNARY = ("fabs", "sqrt", "floor")
+_BOUNDS = {"min": "minimum", "max": "maximum"}
+_CHOICES = {"select": "olt", "select_le": "ole", "select_eq": "oeq"}
 _BINARY = {"add": "fadd contract", "sub": "fsub contract", "mul": "fmul contract", "div": "fdiv"}
 
 
 def lower_tape(tape: Tape, plan: Schedule, v: VectorType, loop: str, places: Places) -> str:
     """The IR of a tape, with the loop that runs it; entries with a place go there in the frame."""
     letter = "f" if v.scalar == "float" else ""
-    unary = ("fabs", "sqrt", "floor")
     declarations = [
-        *(f"declare {v.type} @llvm.{f}.{v.intrinsic_suffix}({v.type})" for f in unary),
+        *(f"declare {v.type} @llvm.{f}.{v.intrinsic_suffix}({v.type})" for f in _UNARY),
+        *(
+            f"declare {v.type} @llvm.{f}.{v.intrinsic_suffix}({v.type}, {v.type})"
+            for f in _BOUNDS.values()
+        ),
         f"declare {v.type} @llvm.fma.{v.intrinsic_suffix}({v.type}, {v.type}, {v.type})",
         *(f"declare {v.scalar} @{f}{letter}({v.scalar})" for f in ("sin", "cos")),
-        f"declare {v.scalar} @atan2{letter}({v.scalar}, {v.scalar})",
         "declare i64 @llvm.umin.i64(i64, i64)",
         "declare i64 @llvm.smin.i64(i64, i64)",
         "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)",
@@ -41,8 +47,10 @@ def lower_tape(tape: Tape, plan: Schedule, v: VectorType, loop: str, places: Pla
         "declare ptr @malloc(i64)",
         "declare void @free(ptr)",
     ]
+    used = {entry[0] for entry in tape.code}
+    elementary = elementary_ir(v, [name for name in ELEMENTARY if name in used])
     pieces = [_Piece(tape, plan, v, k, places).write_function() for k in range(len(plan.pieces))]
-    return "\n".join([*declarations, sincos_ir(v), moves_ir(v), *pieces, loop])
+    return "\n".join([*declarations, sincos_ir(v), elementary, moves_ir(v), *pieces, loop])
 
 
 class _Piece:
@@ -126,13 +134,17 @@ class _Piece:
             return self._multiply_add(name, v)
         if name == "neg":
             return self._new_value(f"fneg {t} {v[0]}")
-        if name in ("sqrt", "floor"):
-            return self._new_value(f"call {t} @llvm.{name}.{self.v.intrinsic_suffix}({t} {v[0]})")
-        if name == "select":
-            test = self._new_value(f"fcmp olt {t} {v[0]}, {v[1]}")
+        if name in _UNARY or name in _BOUNDS:
+            given = ", ".join(f"{t} {x}" for x in v)
+            intrinsic = f"{_BOUNDS.get(name, name)}.{self.v.intrinsic_suffix}"
+            return self._new_value(f"call {t} @llvm.{intrinsic}({given})")
+        if name in _CHOICES:
+            test = self._new_value(f"fcmp {_CHOICES[name]} {t} {v[0]}, {v[1]}")
             return self._new_value(f"select <{self.v.lanes} x i1> {test}, {t} {v[2]}, {t} {v[3]}")
-        if name == "atan2":
-            return self._lane_by_lane("atan2", v)
+        if name in ELEMENTARY:
+            given = ", ".join(f"{t} {x}" for x in v)
+            suffix = f"{self.v.lanes}{'f' if self.v.scalar == 'float' else ''}"
+            return self._new_value(f"call {t} @{name}.{suffix}({given})")
         self._sines_and_cosines()
         return self.values[self.now]
 
@@ -167,17 +179,3 @@ class _Piece:
     def _is_known(self, x: int) -> bool:
         """Whether an entry has its value before the one that is written now."""
         return x < self.now or bool(self.tape.code[x][0] == "input")
-
-    def _lane_by_lane(self, name: str, operands: Sequence[str]) -> str:
-        """A function of the C library on each lane."""
-        letter = "f" if self.v.scalar == "float" else ""
-        result = "undef"
-        for k in range(self.v.lanes):
-            parts = [
-                self._new_value(f"extractelement {self.v.type} {x}, i32 {k}") for x in operands
-            ]
-            given = ", ".join(f"{self.v.scalar} {p}" for p in parts)
-            one = self._new_value(f"call {self.v.scalar} @{name}{letter}({given})")
-            text = f"insertelement {self.v.type} {result}, {self.v.scalar} {one}, i32 {k}"
-            result = self._new_value(text)
-        return result

@@ -6,29 +6,44 @@ stay Python floats and fold away, and equal operations are recorded once.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Number, Real
 from typing import Any
 
+from qddot.compile.trace.arrays import NumpyOperand
+from qddot.errors import CannotTrace
+from qddot.spatial import scalar
+from qddot.spatial.scalar import Scalar
+
 __all__ = [
+    "Condition",
     "Recorder",
     "Symbol",
-    "SymbolComparison",
     "Tape",
+    "acos",
+    "asin",
     "atan2",
     "cos",
+    "exp",
+    "fabs",
     "floor",
+    "fmax",
+    "fmin",
     "if_else",
+    "log",
+    "power",
     "record",
     "sign",
     "sin",
     "sqrt",
+    "tanh",
 ]
 
-_PYTHON: dict[str, Callable[..., Any]] = {
+_DEFINITIONS: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
@@ -37,13 +52,25 @@ _PYTHON: dict[str, Callable[..., Any]] = {
     "fms": lambda a, b, c: a * b - c,
     "fnma": lambda a, b, c: c - a * b,
     "neg": lambda a: -a,
-    "sin": math.sin,
-    "cos": math.cos,
-    "sqrt": math.sqrt,
-    "floor": lambda a: float(math.floor(a)) if math.isfinite(a) else a,
-    "atan2": math.atan2,
-    "select": lambda x, y, a, b: a if x < y else b,
+    "sin": scalar.sin,
+    "cos": scalar.cos,
+    "sqrt": scalar.sqrt,
+    "exp": scalar.exp,
+    "log": scalar.log,
+    "tanh": scalar.tanh,
+    "acos": scalar.acos,
+    "asin": scalar.asin,
+    "floor": scalar.floor,
+    "fabs": scalar.absolute,
+    "atan2": scalar.atan2,
+    "pow": scalar.power,
+    "min": scalar.minimum,
+    "max": scalar.maximum,
+    "select": lambda x, y, a, b: scalar.where(scalar.less(x, y), a, b),
+    "select_le": lambda x, y, a, b: scalar.where(scalar.less_equal(x, y), a, b),
+    "select_eq": lambda x, y, a, b: scalar.where(scalar.equal(x, y), a, b),
 }
+"""What each operation of a tape is, on scalars of any type."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +78,8 @@ class Tape:
     """Operations in order; an operand is the index of an earlier one (int) or a constant (float).
 
     An entry is (operation, operands…), for an input ("input", its number). "select" has four
-    operands: x, y, a, b stands for a where x < y, else b.
+    operands: x, y, a, b stands for a where x < y, else b; likewise "select_le" for x ≤ y and
+    "select_eq" for x = y.
     """
 
     code: tuple[tuple[Any, ...], ...]
@@ -78,16 +106,37 @@ class Tape:
         ]
         return "\n".join([*lines, f"return {', '.join(map(operand_text, self.outputs))}"])
 
-    def run(self, values: Sequence[float]) -> list[float]:
-        """The tape in plain Python: the definition that generated code must match."""
+    @property
+    def used_inputs(self) -> set[int]:
+        """The inputs, by number, on which outputs depend."""
+        operands = {x for name, *args in self.code if name != "input" for x in args}
+        operands |= set(self.outputs)
+        entries = enumerate(self.code)
+        used = {x for x in operands if type(x) is int}
+        return {entry[1] for i, entry in entries if entry[0] == "input" and i in used}
+
+    @property
+    def digest(self) -> str:
+        """Digest of the operations, constants to the last bit included."""
+        return hashlib.sha256(repr((self.code, self.inputs, self.outputs)).encode()).hexdigest()
+
+    def run(
+        self, values: Sequence[Scalar], number: Callable[[float], Scalar] = float
+    ) -> list[Scalar]:
+        """The tape on scalars of any type: the definition that generated code must match.
+
+        `number` makes a scalar of a constant.
+        """
         done: list[Any] = []
 
         def value(x: int | float) -> Any:
-            return done[x] if type(x) is int else x
+            return done[x] if type(x) is int else number(x)
 
         for name, *args in self.code:
             done.append(
-                values[args[0]] if name == "input" else _PYTHON[name](*(value(x) for x in args))
+                values[args[0]]
+                if name == "input"
+                else _DEFINITIONS[name](*(value(x) for x in args))
             )
         return [value(x) for x in self.outputs]
 
@@ -154,11 +203,11 @@ def _renumber(x: int | float, place: dict[Any, int]) -> int | float:
     return place[x] if type(x) is int else x
 
 
-class Symbol:
+class Symbol(NumpyOperand):
     """A number of a tape; its operators record."""
 
     __slots__ = ("index", "name", "recorder")
-    __array_ufunc__ = None
+    __hash__ = object.__hash__
 
     def __init__(self, recorder: Recorder, index: int, name: str) -> None:
         self.recorder, self.index, self.name = recorder, index, name
@@ -235,22 +284,114 @@ class Symbol:
     def __rtruediv__(self, other: Any) -> Any:
         return self.recorder.emit("div", 1.0, self.index) * other
 
-    def __lt__(self, other: Any) -> SymbolComparison:
-        return SymbolComparison(self, other)
+    def __pow__(self, other: Any) -> Any:
+        return power(self, other) if isinstance(other, Symbol | Real) else NotImplemented
 
-    def __gt__(self, other: Any) -> SymbolComparison:
-        return SymbolComparison(other, self)
+    def __rpow__(self, other: Any) -> Any:
+        return power(other, self) if isinstance(other, Real) else NotImplemented
 
+    def __mod__(self, other: Any) -> Any:
+        return self - scalar.floor(self / other) * other
 
-@dataclass(frozen=True)
-class SymbolComparison:
-    """The truth of a < b."""
+    def __abs__(self) -> Any:
+        return fabs(self)
 
-    a: Any
-    b: Any
+    def __pos__(self) -> Symbol:
+        return self
+
+    def __lt__(self, other: Any) -> Any:
+        return _compare("select", self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return _compare("select", other, self)
+
+    def __le__(self, other: Any) -> Any:
+        return _compare("select_le", self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return _compare("select_le", other, self)
+
+    def __eq__(self, other: Any) -> Any:
+        return _compare("select_eq", self, other)
+
+    def __ne__(self, other: Any) -> Any:
+        equal = _compare("select_eq", self, other)
+        return equal if equal is NotImplemented else ~equal
 
     def __bool__(self) -> bool:
-        raise TypeError("a comparison of symbols has no truth yet; choose with scalar.where")
+        raise CannotTrace(_NO_TRUTH)
+
+    def __float__(self) -> float:
+        raise CannotTrace(
+            "a symbol has no value while a function is recorded: use NumPy's functions instead of "
+            "float(x) and those of `math`, and make arrays of symbols with np.stack or "
+            "np.concatenate instead of writing into an array of floats"
+        )
+
+    __int__ = __index__ = __complex__ = __float__
+
+
+Number.register(Symbol)
+_NO_TRUTH = (
+    "`if`, `and`, `or`, `not`, min and max ask for the truth of a value that is not known while a "
+    "function is recorded; use np.where(condition, a, b), &, |, ~, np.minimum and np.maximum, on "
+    "arrays made by np.stack or np.concatenate rather than np.array"
+)
+
+
+def _compare(name: str, a: Any, b: Any) -> Any:
+    known = isinstance(a, Symbol | Real) and isinstance(b, Symbol | Real)
+    return Condition(name, a, b) if known else NotImplemented
+
+
+@dataclass(frozen=True, eq=False)
+class Condition(NumpyOperand):
+    """The truth of a comparison, by the name of its choice, or of "and", "or", "not" of others."""
+
+    name: str
+    a: Any
+    b: Any = None
+
+    def __and__(self, other: Any) -> Any:
+        if isinstance(other, bool):
+            return self if other else False
+        return Condition("and", self, other) if isinstance(other, Condition) else NotImplemented
+
+    __rand__ = __and__
+
+    def __or__(self, other: Any) -> Any:
+        if isinstance(other, bool):
+            return True if other else self
+        return Condition("or", self, other) if isinstance(other, Condition) else NotImplemented
+
+    __ror__ = __or__
+
+    def __invert__(self) -> Condition:
+        return self.a if self.name == "not" else Condition("not", self)
+
+    def __bool__(self) -> bool:
+        raise CannotTrace(_NO_TRUTH)
+
+    def __eq__(self, other: Any) -> Any:
+        return if_else(self, 1.0, 0.0) == other
+
+    def __ne__(self, other: Any) -> Any:
+        return if_else(self, 1.0, 0.0) != other
+
+    # as in NumPy, a condition in a sum or product is 0 or 1
+    def __add__(self, other: Any) -> Any:
+        return if_else(self, 1.0, 0.0) + other
+
+    def __sub__(self, other: Any) -> Any:
+        return if_else(self, 1.0, 0.0) - other
+
+    def __rsub__(self, other: Any) -> Any:
+        return other - if_else(self, 1.0, 0.0)
+
+    def __mul__(self, other: Any) -> Any:
+        return if_else(self, 1.0, 0.0) * other
+
+    __radd__, __rmul__ = __add__, __mul__
 
 
 def _unary_operation(name: str) -> Callable[[Symbol], Symbol]:
@@ -262,6 +403,8 @@ def _unary_operation(name: str) -> Callable[[Symbol], Symbol]:
 
 
 sqrt, floor = _unary_operation("sqrt"), _unary_operation("floor")
+exp, log, tanh = map(_unary_operation, ("exp", "log", "tanh"))
+acos, asin, _fabs = map(_unary_operation, ("acos", "asin", "fabs"))
 _sin, _cos = _unary_operation("sin"), _unary_operation("cos")
 
 
@@ -275,17 +418,70 @@ def cos(x: Symbol) -> Any:
     return _cos(x._operand_at(1)) if x.name == "neg" else _cos(x)
 
 
+def fabs(x: Symbol) -> Any:
+    """Record a magnitude; an even function."""
+    return _fabs(x._operand_at(1)) if x.name == "neg" else _fabs(x)
+
+
+def _emit(name: str, *operands: Any) -> Symbol:
+    """Record an operation of numbers, of which some are symbols."""
+    recorder = next(x for x in operands if type(x) is Symbol).recorder
+    return recorder.emit(name, *(_as_operand(x) for x in operands))
+
+
 def atan2(y: Any, x: Any) -> Symbol:
     """Record the angle of the point (x, y)."""
-    recorder = (y if type(y) is Symbol else x).recorder
-    return recorder.emit("atan2", _as_operand(y), _as_operand(x))
+    return _emit("atan2", y, x)
 
 
-def if_else(condition: SymbolComparison, a: Any, b: Any) -> Any:
+def power(a: Any, b: Any) -> Any:
+    """Record a power; whole and half ones of a small constant as products and roots."""
+    if type(b) is Symbol or not abs(b) <= _MOST_PRODUCTS or (2.0 * b) % 1.0:
+        return _emit("pow", a, b)
+    whole = math.floor(abs(b))
+    root = sqrt(a) if whole != abs(b) else 1.0
+    # square and multiply
+    result, square = root, a
+    while whole:
+        result, square, whole = (
+            (square * result if whole % 2 else result),
+            square * square,
+            whole // 2,
+        )
+    return 1.0 / result if b < 0 else result
+
+
+_MOST_PRODUCTS = 8
+"""The largest power that is written as products."""
+
+
+def fmin(a: Any, b: Any) -> Any:
+    """Record the smaller of two numbers."""
+    return _emit_bound("min", a, b, math.inf)
+
+
+def fmax(a: Any, b: Any) -> Any:
+    """Record the larger of two numbers."""
+    return _emit_bound("max", a, b, -math.inf)
+
+
+def _emit_bound(name: str, a: Any, b: Any, none: float) -> Any:
+    """Record a bound; a constant comes second, and one that bounds nothing leaves the number."""
+    if type(a) is not Symbol:
+        a, b = b, a
+    return a if type(b) is not Symbol and b == none else _emit(name, a, b)
+
+
+def if_else(condition: Condition, a: Any, b: Any) -> Any:
     """Record a choice."""
-    parts = (condition.a, condition.b, a, b)
-    recorder = next(x for x in parts if type(x) is Symbol).recorder
-    return recorder.emit("select", *(_as_operand(x) for x in parts))
+    first, second = condition.a, condition.b
+    if condition.name == "and":
+        return if_else(first, if_else(second, a, b), b)
+    if condition.name == "or":
+        return if_else(first, a, if_else(second, a, b))
+    if condition.name == "not":
+        return if_else(first, b, a)
+    return _emit(condition.name, first, second, a, b)
 
 
 def sign(x: Symbol) -> Any:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from qddot.algorithms.constraints import ConstraintMobility
 from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.linear import Factor, dot, factorise, solve, solve_lower
 from qddot.algorithms.recursion import Vector, joint_kinematics, zeros
@@ -29,13 +30,13 @@ from qddot.simulate.contact.cone import (
     make_row,
     sweep,
 )
-from qddot.simulate.contact.gaps import Site, Touch, contact_rows, find_sites
+from qddot.simulate.contact.gaps import Site, Touch, contact_rows, find_sites, push_apart
 from qddot.simulate.contact.penalty import stopped_bodies
 from qddot.simulate.contact.scene import Scene
 from qddot.simulate.implicit_torques import DampingTorque, VelocityConstraint, largest
 from qddot.simulate.motion import advance, align, chart_rate, unalign
-from qddot.simulate.plant import RobotPlant
-from qddot.spatial.algebra import Subspace, Transform, Vec3
+from qddot.simulate.plant import RobotPlant, StepContext
+from qddot.spatial.algebra import Force, Subspace, Transform, Vec3
 from qddot.spatial.scalar import Scalar, less, where
 
 __all__ = ["ComplementarityContact", "Impulses"]
@@ -116,6 +117,17 @@ class ComplementarityContact:
     def initial_state(self, model: Model) -> list[float]:
         """No impulses before the first step."""
         return [0.0] * self.state_size(model)
+
+    def contact_loads(self, context: StepContext, state: Vector) -> list[Force]:
+        """Forces on the bodies in the step before, in body coordinates."""
+        model = context.model
+        poses = world_poses(model, joint_kinematics(model, context.q)[0])
+        touches = [site.find(poses) for site in self.sites(model)]
+        forces = []
+        for k, touch in enumerate(touches):
+            force = Vec3(*(x / context.dt for x in state[3 * k : 3 * k + 3]))
+            forces.append(poses[touch.first].R.apply_transpose(force))
+        return push_apart(model, touches, forces)
 
     def step(
         self, plant: RobotPlant, q: Vector, v: Vector, state: Vector, damped: bool
@@ -233,6 +245,7 @@ class _FreeStep:
     factor: Factor
     a: list[Scalar]
     v: list[Scalar]
+    held: ConstraintMobility | None
 
     @staticmethod
     def of(plant: RobotPlant, q: Vector, v: Vector, damped: bool) -> _FreeStep:
@@ -246,7 +259,10 @@ class _FreeStep:
                 M[k][k] = M[k][k] + law.slope * dt
                 rest[k] = rest[k] - law.offset - law.slope * v[k]
         factor = factorise(M)
-        a = solve(factor, rest)
+        a, held = solve(factor, rest), None
+        if plant.loops:
+            held = ConstraintMobility.of(plant.loops.rows(model, q), factor)
+            a = plant.loops.constrain(model, q, v, held, a)
         rates = zip(align(model, q, v), chart_rate(model, q, v, a), strict=True)
         v_free = unalign(model, q, [w + r * dt for w, r in rates])
         return _FreeStep(
@@ -260,11 +276,14 @@ class _FreeStep:
             factor=factor,
             a=a,
             v=v_free,
+            held=held,
         )
 
     def row(self, J: Vector) -> Row:
         """A row of a Jacobian in this step."""
-        return make_row(self.factor, J, self.v)
+        # loops are bilateral rows, which are eliminated: they take away mobility
+        row = make_row(self.factor, self.held.remove_force(J) if self.held else J, self.v)
+        return replace(row, free=dot(J, self.v)) if self.held else row
 
     def unit(self, dof: int, length: float = 1.0) -> list[Scalar]:
         """A Jacobian with one entry."""

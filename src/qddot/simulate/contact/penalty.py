@@ -126,9 +126,12 @@ class PenaltyContact:
         self, context: StepContext, state: Vector
     ) -> tuple[list[Scalar], Sequence[Force] | None]:
         """The torques, unchanged, and the forces of contact on the bodies."""
+        return context.tau, self.contact_loads(context, state)
+
+    def contact_loads(self, context: StepContext, state: Vector) -> list[Force]:
+        """Forces on the bodies at a state, in body coordinates."""
         found = self.contact_forces(context, state)
-        forces = push_apart(context.model, [x.touch for x in found], [x.force for x in found])
-        return context.tau, forces
+        return push_apart(context.model, [x.touch for x in found], [x.force for x in found])
 
     def contact_forces(self, context: StepContext, state: Vector) -> list[PenaltyForce]:
         """Forces and slips of all contacts at a state."""

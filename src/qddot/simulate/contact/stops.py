@@ -7,13 +7,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
+from qddot.algorithms.configuration import integrate
+from qddot.algorithms.constraints import ConstraintMobility
 from qddot.algorithms.energy import kinetic_energy, potential_energy
-from qddot.algorithms.linear import dot, factorise
+from qddot.algorithms.linear import dot, factorise, solve
 from qddot.algorithms.mass_matrix import mass_matrix
 from qddot.algorithms.recursion import Vector, zeros
 from qddot.model.model import Body, Model
 from qddot.simulate.contact.penalty import stopped_bodies
-from qddot.simulate.implicit_torques import VelocityConstraint, largest, solve_joint_impulses
+from qddot.simulate.implicit_torques import (
+    VelocityConstraint,
+    clip,
+    largest,
+    solve_joint_impulses,
+)
 from qddot.simulate.plant import AfterImpulses, RobotPlant, StepContext
 from qddot.spatial.scalar import Scalar, less, where
 
@@ -21,6 +28,9 @@ __all__ = ["RigidStops"]
 
 _NEAR = 1e-9
 """How near (rad, m) to its stop a joint stands at it."""
+_STRAIGHT = 0.02
+"""How far (rad, m) a joint of a loop is put back to its stop in a step."""
+_TINY = 1e-30
 _MOST = 1e12
 """A torque or impulse (N m, N, N s) that no stop gives direction to."""
 
@@ -87,7 +97,7 @@ class RigidStops:
             overshoot[place] = largest(overshoot.get(place, 0.0), far)
         for (k, dof, direction), far in overshoot.items():
             backward, forward = at_start[dof]
-            q1[k] = q1[k] + far * direction
+            q1 = _move_joint(plant, q_end, q1, dof, k, far * direction)
             q1[k] = where(less(0.0, plant.implicit[dof] * (forward - backward)), q[k], q1[k])
         # impulses: the torque of a stop during the step may be taken back, and no more than that
         bounds: dict[int, tuple[Scalar, Scalar]] = {}
@@ -97,7 +107,9 @@ class RigidStops:
             upper = _MOST * forward + largest(-held, 0.0) * was_backward
             bounds[dof] = lower, upper
         M = mass_matrix(model, q1)
-        found = solve_joint_impulses(M, factorise(M), v_end, bounds)
+        factor = factorise(M)
+        loops = ConstraintMobility.of(plant.loops.rows(model, q1), factor) if plant.loops else None
+        found = solve_joint_impulses(M, factor, v_end, bounds, loops)
         v1 = [x + y for x, y in zip(v_end, found.change, strict=True)]
         # energy: the work of the other torques on the way back to the stop is not dissipated
         tau, _ = plant.loads(q_end, v_end, 1.0)
@@ -108,6 +120,25 @@ class RigidStops:
         before = kinetic_energy(model, q_end, v_end) + potential_energy(model, q_end)
         dissipated = state[0] - (after - before - dot(tau, shift))
         return AfterImpulses(q1, v1, [dissipated], found.residual)
+
+
+def _move_joint(
+    plant: RobotPlant, q: Vector, moved: Vector, dof: int, coordinate: int, way: Scalar
+) -> list[Scalar]:
+    """The configuration with a joint moved by a way: alone, or with all that its loops carry.
+
+    Joints of a loop move in proportion as they would by a force on this one at q, and no farther in
+    a step than they are near to do so.
+    """
+    q1, model = list(moved), plant.model
+    if not plant.loops:
+        q1[coordinate] = q1[coordinate] + way
+        return q1
+    held = ConstraintMobility.of(plant.loops.rows(model, q), factorise(mass_matrix(model, q)))
+    push = held.remove_force([1.0 if i == dof else 0.0 for i in range(model.nv)])
+    motion = solve(held.mass, push)
+    share = clip(way, -_STRAIGHT, _STRAIGHT) / (motion[dof] + _TINY)
+    return integrate(model, q1, [x * share for x in motion])
 
 
 def _stops(model: Model, q: Vector) -> Iterator[tuple[Body, float, Scalar]]:

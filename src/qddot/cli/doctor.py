@@ -1,0 +1,201 @@
+"""`qddot doctor`: what is wrong with a file, a log or a record, with evidence and the fix."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.table import Table
+
+from qddot.cli.terminal import (
+    BaseOption,
+    CouplingsChoice,
+    JsonOption,
+    TrustOption,
+    errors_as_messages,
+    load_robot,
+    out,
+    print_json,
+    progress_bar,
+    style_text,
+    try_source,
+)
+from qddot.errors import InvalidArgument, count_text
+from qddot.evidence.reader import is_record, read_record
+from qddot.evidence.record import Record, Verdict
+from qddot.identify import read
+from qddot.pipeline.diagnosis import Diagnosis, case_of_log, case_of_record
+from qddot.pipeline.doctor import diagnose
+from qddot.robot.robot import Robot
+from qddot.verify import check
+from qddot.verify.audit import Audit, audit
+
+__all__ = ["doctor"]
+
+_LOGS = {".csv", ".npz", ".parquet", ".mat", ".mcap", ".db3", ".txt"}
+
+
+def doctor(
+    subject: Annotated[
+        str, typer.Argument(help="A description file or name, a record, or a log (with --robot).")
+    ],
+    robot: Annotated[str | None, typer.Option(help="The robot of a log: a file or a name.")] = None,
+    base: BaseOption = None,
+    trust: TrustOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Name causes with evidence, confidence and fix; exit code 1 if something is wrong.
+
+    A description file gets one screen: structure, checks, audit, limits, a verdict and the command
+    to run next.
+    """
+    with errors_as_messages():
+        path = Path(subject)
+        if robot is not None:
+            _report_diagnoses(subject, _examine_log(subject, robot, base, trust), as_json)
+        if path.is_file() and is_record(path):
+            record = read_record(path)
+            _report_diagnoses(subject, _examine_record(path, record), as_json, record)
+        if path.suffix in _LOGS and path.is_file():
+            raise InvalidArgument("subject", subject, "a log needs --robot, the robot it is of")
+        _examine_robot(subject, base, trust, as_json)
+
+
+def _examine_log(log: str, robot: str, base: Any, trust: bool) -> list[Diagnosis]:
+    with progress_bar() as on_step:
+        on_step("read", 0, 2)
+        loaded = load_robot(robot, base, CouplingsChoice.exact, False, trust)
+        found = read(log, loaded)
+        on_step("diagnose", 1, 2)
+        return diagnose(case_of_log(loaded, found))
+
+
+def _examine_record(path: Path, record: Record) -> list[Diagnosis]:
+    """Diagnoses of the motion, and the claims that failed as they stand."""
+    case = case_of_record(path, record)
+    found = diagnose(case) if case is not None else []
+    for c in record.claims:
+        if c.verdict is Verdict.FAIL:
+            words = c.detail or c.compared
+            found.append(Diagnosis(f"step {c.step}: {c.name}".strip(), c.label, words, 0.5, c.fix))
+    return found
+
+
+def _report_diagnoses(
+    subject: str, found: list[Diagnosis], as_json: bool, record: Record | None = None
+) -> None:
+    if as_json:
+        damage = list(record.damage) if record is not None else []
+        rows = [dataclasses.asdict(d) for d in found]
+        print_json({"subject": subject, "diagnoses": rows, "damage": damage})
+    else:
+        for words in record.damage if record is not None else ():
+            out.print(style_text(("damage:", "yellow"), f" {words}"), soft_wrap=True)
+        if not found:
+            out.print(
+                style_text(("nothing found", "green"), f": {subject} shows none of the causes")
+            )
+        for k, d in enumerate(found, start=1):
+            head = f" ({100 * d.confidence:.0f} % sure): {d.symptom}"
+            out.print(style_text(f"{k} ", (d.cause, "bold red"), head), soft_wrap=True)
+            out.print(f"    evidence: {d.evidence}", soft_wrap=True)
+            out.print(style_text("    ", ("fix:", "green"), f" {d.fix}"), soft_wrap=True)
+    raise typer.Exit(1 if found else 0)
+
+
+def _examine_robot(source: str, base: Any, trust: bool, as_json: bool) -> None:
+    """The one screen for "is my file right?"."""
+    with progress_bar() as on_step:
+        on_step("load", 0, 3)
+        loaded = load_robot(source, base, CouplingsChoice.exact, False, trust)
+        on_step("check", 1, 3)
+        checks = check(loaded)
+        on_step("audit", 2, 3)
+        try_source(source)
+        result = audit(source, None, None, trust)
+    failed = [c for c in checks if c.passed is False]
+    errors = [f for f in result.findings if f.severity == "error"]
+    missing = _missing_limits(loaded)
+    right = not failed and not errors
+    steps = _next_command(source, result, bool(failed or errors))
+    if as_json:
+        print_json(
+            {
+                "robot": loaded.name,
+                "right": right,
+                "nq": loaded.nq,
+                "nv": loaded.nv,
+                "mass": float(loaded.model.mass),
+                "failed_checks": [c.name for c in failed],
+                "errors": [
+                    {"link": f.subject, "cause": f.hypothesis, "why": f.message} for f in errors
+                ],
+                "warnings": result.count("warning"),
+                "missing_limits": missing,
+                "next": steps,
+            }
+        )
+        raise typer.Exit(0 if right else 1)
+    _print_screen(loaded, checks, result, missing)
+    word = ("RIGHT, as far as a file can say", "green") if right else ("WRONG", "bold red")
+    out.print(style_text("verdict: ", word))
+    out.print(f"next: {steps}", soft_wrap=True)
+    raise typer.Exit(0 if right else 1)
+
+
+def _missing_limits(robot: Robot) -> dict[str, int]:
+    """How many joints lack each kind of limit."""
+    limits = robot.limits
+    kinds = {
+        "position": ~(np.isfinite(limits.lower) & np.isfinite(limits.upper)),
+        "velocity": ~np.isfinite(limits.velocity),
+        "effort": ~np.isfinite(limits.effort),
+    }
+    return {name: int(x.sum()) for name, x in kinds.items() if x.any()}
+
+
+def _next_command(source: str, result: Audit, wrong: bool) -> str:
+    if wrong:
+        return f"qddot audit {source} --fix fixed{result.robot.file.suffix}"
+    return f"qddot pipeline {source} --record run.mcap --report run.html"
+
+
+def _print_screen(robot: Robot, checks: list[Any], result: Audit, missing: dict[str, int]) -> None:
+    model = robot.model
+    base = "free" if any(b.joint.kind.name == "free" for b in model.bodies) else "fixed"
+    facts = (
+        f": {base} base, {count_text(model.nb, 'moving body', 'moving bodies')}, nq {model.nq}, nv "
+        f"{model.nv}, {model.mass:.4g} kg, {count_text(len(model.loops), 'loop')}"
+    )
+    out.print(style_text((model.name, "bold"), facts))
+    table = Table("", "", "what")
+    passed = sum(c.passed is True for c in checks)
+    bad = [c.name for c in checks if c.passed is False]
+    words = f"{passed} of {len(checks)} invariants hold"
+    table.add_row("check", _tick(not bad), words + (f"; not: {', '.join(bad)}" if bad else ""))
+    errors = result.count("error")
+    counts = (
+        ("error", errors),
+        ("warning", result.count("warning")),
+        ("note", result.count("info")),
+    )
+    listed = ", ".join(count_text(n, noun) for noun, n in counts)
+    table.add_row("audit", _tick(not errors), listed)
+    for f in result.findings[:6]:
+        if f.severity != "info":
+            table.add_row("", f.severity, f"{f.subject}: {f.hypothesis}. {f.message}")
+    lack = ", ".join(f"{n} {kind}" for kind, n in missing.items())
+    table.add_row(
+        "limits", _tick(not missing), f"missing: {lack}" if lack else "every joint has its limits"
+    )
+    flagged = [x for x in robot.health if x.severity != "info"]
+    for x in flagged[:4]:
+        table.add_row("health", x.severity, f"{x.subject}: {x.message}")
+    out.print(table)
+
+
+def _tick(good: bool) -> Any:
+    return style_text(("ok", "green") if good else ("look", "yellow"))

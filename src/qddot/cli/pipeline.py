@@ -1,0 +1,229 @@
+"""`qddot pipeline`: twelve steps from a description file to a verified controller."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from qddot.cli.evidence import VERDICT_COLOURS, claim_table
+from qddot.cli.recording import RecordOption, open_recorder
+from qddot.cli.terminal import (
+    BaseOption,
+    ForceOption,
+    JsonOption,
+    RobotArgument,
+    TrustOption,
+    check_outputs,
+    err,
+    errors_as_messages,
+    out,
+    print_json,
+    print_written,
+    progress_bar,
+    style_text,
+)
+from qddot.errors import InvalidArgument, RecordError, count_text
+from qddot.evidence.reader import read_record
+from qddot.evidence.record import Record, Verdict
+from qddot.pipeline import STEPS, Context, Settings, Step, run_pipeline, select_steps
+from qddot.pipeline.context import EXPECTED, parse_expectations
+
+__all__ = ["pipeline"]
+
+_LISTING = "; ".join(f"{s.number} {s.title}" for s in STEPS)
+
+
+StepsOption = Annotated[str, typer.Option(help=f"Such as 1,4-6. {_LISTING}.")]
+OnlyOption = Annotated[list[str] | None, typer.Option(help="Only this step; again for more.")]
+SkipOption = Annotated[list[str] | None, typer.Option(help="Without this step; again for more.")]
+ExpectOption = Annotated[
+    list[str] | None,
+    typer.Option(help=f"What is meant, KEY=VALUE of {', '.join(EXPECTED)}; again for more."),
+]
+LogOption = Annotated[
+    Path | None, typer.Option(help="A log of the real robot; without one, virtual hardware.")
+]
+IntegratorOption = Annotated[
+    str | None, typer.Option(help="That of your simulator, to be judged in steps 9 and 10.")
+]
+StepOption = Annotated[float | None, typer.Option(help="The step of your simulator, s.")]
+SeedOption = Annotated[int, typer.Option(min=0, help="Seed of states and virtual hardware.")]
+DurationOption = Annotated[
+    float, typer.Option(min=2.0, max=600.0, help="Seconds of the log of virtual hardware.")
+]
+NoGapsOption = Annotated[
+    bool, typer.Option("--strict", help="What is not evaluated counts as failed.")
+]
+ResumeOption = Annotated[
+    bool, typer.Option("--resume", help="Go on where the record of a killed run ends.")
+]
+ReportOption = Annotated[Path | None, typer.Option(help="Write the HTML report here.")]
+
+
+def pipeline(
+    context: typer.Context,
+    robot: RobotArgument = "ur5e",
+    steps: StepsOption = "",
+    only: OnlyOption = None,
+    skip: SkipOption = None,
+    expect: ExpectOption = None,
+    log: LogOption = None,
+    integrator: IntegratorOption = None,
+    dt: StepOption = None,
+    seed: SeedOption = 0,
+    duration: DurationOption = 20.0,
+    base: BaseOption = None,
+    trust: TrustOption = False,
+    strict: NoGapsOption = False,
+    record: RecordOption = None,
+    resume: ResumeOption = False,
+    report: ReportOption = None,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Take a robot from its description to a verified controller, step by step, with evidence.
+
+    Exit code 0 without a FAIL, 1 with one (with --strict also where something was not evaluated), 2
+    if the input cannot be used.
+    """
+    with errors_as_messages():
+        chosen = select_steps(steps, only or (), skip or ())
+        if dt is not None and not 0.0 < dt < 1.0:
+            raise InvalidArgument("--dt", dt, "it is a time in seconds, up to one")
+        settings = Settings(
+            base=base.value if base else None,
+            trust=trust,
+            expect=parse_expectations(expect or []),
+            log=log,
+            integrator=integrator,
+            dt=dt,
+            seed=seed,
+            duration=duration,
+        )
+        before = _earlier_record(record, resume)
+        check_outputs(force or before is not None, record)
+        check_outputs(force, report)
+        sources = [robot, *([str(log)] if log else [])]
+        with (
+            _record_target(record, before) as target,
+            progress_bar() as on_step,
+            open_recorder(context, target, sources, True, seed) as recorder,
+        ):
+            _require_same_run(record, before, recorder.run)
+            work = Context(robot, settings, recorder, on_step)
+            run_pipeline(work, chosen, before, None if as_json else _print_step)
+        found = recorder.record
+        if report is not None:
+            from qddot.report import write_report
+
+            write_report(found, report, force)
+    if as_json:
+        print_json(_summary_json(found, chosen))
+    else:
+        _print_summary(found, chosen)
+    print_written(as_json, record, report)
+    raise typer.Exit(_exit_code(found, strict))
+
+
+def _earlier_record(record: Path | None, resume: bool) -> Record | None:
+    """The record of the run to go on with; None where there is none yet."""
+    if not resume:
+        return None
+    if record is None:
+        raise InvalidArgument(
+            "--resume", resume, "it needs --record FILE, the record to go on with"
+        )
+    if not record.is_file():
+        return None
+    try:
+        return read_record(record)
+    except RecordError as error:
+        if "cut before" in error.reason:
+            return None
+        raise
+
+
+def _require_same_run(file: Path | None, before: Record | None, run: Any) -> None:
+    """Refuse to go on with the record of another robot or of other options."""
+    if before is None:
+        return
+    digests = [[x.sha256 for x in r.inputs] for r in (before.run, run)]
+    if digests[0] != digests[1]:
+        raise RecordError(
+            str(file), "it is of another file, or the file has changed; leave --resume"
+        )
+    if before.run.seed != run.seed or before.run.arguments != run.arguments:
+        here, there = (" ".join(r.arguments) for r in (before.run, run))
+        raise RecordError(str(file), f"it is of other options: {here!r}, not {there!r}")
+
+
+@contextlib.contextmanager
+def _record_target(record: Path | None, before: Record | None) -> Iterator[Path | None]:
+    """The file to write: beside the record that is gone on with, which it then replaces."""
+    if record is None or before is None:
+        yield record
+        return
+    draft = record.with_name(f".{record.stem}-{secrets.token_hex(4)}{record.suffix}")
+    try:
+        yield draft
+        os.replace(draft, record)
+    except BaseException:
+        # what is in the draft is more than the record has, unless nothing was copied yet
+        if draft.is_file() and draft.stat().st_size > record.stat().st_size:
+            os.replace(draft, record)
+        raise
+    finally:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+
+
+def _print_step(step: Step, verdict: Verdict) -> None:
+    """A line as soon as a step is judged."""
+    mark = (f"{verdict.value:<13}", VERDICT_COLOURS[verdict])
+    err.print(style_text(mark, f" {step.number:>2} {step.title}"))
+
+
+def _exit_code(found: Record, strict: bool) -> int:
+    verdicts = {c.verdict for c in found.claims}
+    failed = Verdict.FAIL in verdicts or (strict and Verdict.NOT_EVALUATED in verdicts)
+    return 1 if failed else 0
+
+
+def _print_summary(found: Record, chosen: list[Step]) -> None:
+    out.print(claim_table(found.claims))
+    counts = {v: sum(c.verdict is v for c in found.claims) for v in Verdict}
+    listed = ", ".join(f"{n} {v.value}" for v, n in counts.items() if n)
+    worst = next((v for v in (Verdict.FAIL, Verdict.PASS) if counts[v]), Verdict.NOT_EVALUATED)
+    text = f" {count_text(len(chosen), 'step')}, {listed}; digest {found.digest[:16]}…"
+    out.print(style_text((worst.value, f"bold {VERDICT_COLOURS[worst]}"), text))
+    first = next((c for c in found.claims if c.verdict is Verdict.FAIL), None)
+    if first is not None:
+        words = f" step {first.step} {first.name}: {first.detail or first.compared}; {first.fix}"
+        out.print(style_text(("first to mend:", "red"), words), soft_wrap=True)
+
+
+def _summary_json(found: Record, chosen: list[Step]) -> dict[str, Any]:
+    return {
+        "robot": found.run.configuration.get("robot"),
+        "digest": found.digest,
+        "passed": _exit_code(found, strict=False) == 0,
+        "steps": [
+            {
+                "number": step.number,
+                "title": step.title,
+                "claims": [
+                    {**vars(c), "verdict": c.verdict.value, "threshold": c.threshold}
+                    for c in found.claims
+                    if c.step == step.name
+                ],
+            }
+            for step in chosen
+        ],
+        "metrics": {name: m.value for name, m in found.metrics.items()},
+    }

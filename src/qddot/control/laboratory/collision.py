@@ -1,0 +1,102 @@
+"""Collision: a momentum observer on an arm in motion whose model is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from qddot.analysis.trajectory import fourier
+from qddot.control.gains import joint_gains
+from qddot.control.joint_space import ComputedTorque
+from qddot.control.laboratory.result import Measure, Result
+from qddot.control.laboratory.scene import FRAME, Surroundings, laboratory_robot, make_plant
+from qddot.control.observers import CollisionObserver, MomentumObserver, wrench_at_frame
+from qddot.control.run import run
+from qddot.control.trace import Trace
+from qddot.robot.robot import Robot, Wrench
+
+__all__ = ["collision"]
+
+OnStep = Callable[[str, int, int], None] | None
+_MIDDLE = np.array([0.0, -1.8, 2.2, -1.2, -1.2, 0.0])
+_PUSH = 10.0
+_ERROR = 0.05
+
+
+def _motion(t: float, robot: Robot) -> dict[str, np.ndarray]:
+    """A periodic motion of all joints, at rest at its start."""
+    rng = np.random.default_rng(3)
+    a = 0.15 * rng.standard_normal((2, robot.nv))
+    a[1] = -a[0]
+    q, v, acc = fourier(_MIDDLE, a, np.zeros_like(a), 2.0 * np.pi * 0.3, t)
+    return {"q_ref": q, "v_ref": v, "a_ref": acc}
+
+
+def collision(
+    kind: str = "own", quiet: float = 60.0, members: int = 12, seed: int = 0, on_step: OnStep = None
+) -> Result:
+    """Detect a push of 10 N on the moving arm, each link's mass up to 5 % off; and no other.
+
+    Members have their own errors of the model and directions of the push. They run `quiet` seconds
+    without contact in sum, then the push comes at the tool.
+    """
+    robot, rng = laboratory_robot(), np.random.default_rng(seed)
+    gains = joint_gains(robot, 20.0, inertia="unit")
+    observer = MomentumObserver(ComputedTorque(gains.kp, gains.kd), bandwidth=250.0)
+    law = CollisionObserver(observer, uncertainty=_ERROR, floor=0.2)
+    count = members if kind == "own" else 1
+    scale = rng.uniform(1.0 - _ERROR, 1.0 + _ERROR, (count, len(robot.body_names), 1))
+    ways = rng.standard_normal((count, 3))
+    ways /= np.linalg.norm(ways, axis=-1, keepdims=True)
+    batch = (count,) if kind == "own" else ()
+    inertia = np.asarray(robot.inertial_parameters) * scale
+    around = Surroundings(table=False, inertia=inertia if batch else inertia[0])
+    plant = make_plant(kind, robot, around)
+    start = np.broadcast_to(_motion(0.0, robot)["q_ref"], (*batch, robot.nq))
+
+    def go(duration: float, push_at: float) -> Trace:
+        value = np.concatenate([_PUSH * ways, np.zeros((count, 3))], axis=-1)
+        push = Wrench(FRAME, "local_world_aligned", value if batch else value[0])
+        plant.reset(start)
+        return run(
+            plant,
+            law,
+            lambda t: _motion(t, robot),
+            duration=duration,
+            pushes=lambda t: [push] if t >= push_at else [],
+            compiled=True,
+            on_step=on_step,
+        )
+
+    alone = go(max(quiet / count, 0.1), np.inf)
+    alarms = float(np.sum(np.max(alone.memory["collision"], axis=-1)))
+    at = 1.0
+    touched = go(at + 0.3, at)
+    # when the alarm came after the push
+    seen = np.atleast_2d(touched.memory["collision"]) > 0.5
+    first = np.where(seen.any(-1), touched.time[np.argmax(seen, axis=-1)] - at, np.inf)
+    # the push as the residual tells it, with and without the residual before it
+    parts = (touched.memory["residual"], touched.memory["threshold"], touched.q)
+    r, spread, q = (x.reshape(count, *x.shape[-2:]) for x in parts)
+    k = round(at / plant.dt)
+    later = k + 100
+    before = r[:, k - 50 : k].mean(axis=1)
+    raw, tared = (
+        wrench_at_frame(robot, q[:, later], x, FRAME, True, spread[:, later])[:, :3]
+        for x in (r[:, later], r[:, later] - before)
+    )
+    truth = _PUSH * ways
+    off = [100.0 * np.linalg.norm(x - truth, axis=-1) / _PUSH for x in (raw, tared)]
+    measures = (
+        Measure(f"false alarms in {len(alone.time) * plant.dt * count:g} s", alarms, "", 0.0),
+        Measure("detection of a 10 N step, slowest", 1e3 * float(first.max()), "ms", 10.0),
+        Measure("detection, median", 1e3 * float(np.median(first)), "ms"),
+        Measure("force, untared: largest error", float(off[0].max()), "%", 15.0),
+        Measure("force, untared: median error", float(np.median(off[0])), "%"),
+        Measure("force, tared: largest error", float(off[1].max()), "%", 5.0),
+        Measure("force, tared: median error", float(np.median(off[1])), "%"),
+    )
+    label = "ok" if all(m.passed for m in measures) else "control"
+    traces = {} if batch else {"push": touched}
+    return Result("collision", kind, measures, label, (), traces)

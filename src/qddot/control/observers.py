@@ -1,0 +1,350 @@
+"""Observers: external torques, collisions, payloads, velocities and smooth signals.
+
+An observer is a law around a law: it commands what that one commands, and keeps its estimate in
+memory, where traces have it and laws further out may read it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import signal
+
+from qddot.control.law import Law, Memory, Reference, State, gain
+from qddot.control.wrappers import Wrapper
+from qddot.errors import InvalidArgument, ShapeMismatch
+from qddot.robot.robot import Robot
+
+__all__ = [
+    "ButterworthForce",
+    "CollisionObserver",
+    "DisturbanceCompensation",
+    "MomentumObserver",
+    "Payload",
+    "TareForce",
+    "VelocityFromPositions",
+    "estimate_payload",
+    "tare_residual",
+    "torque_uncertainty",
+    "wrench_at_frame",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class MomentumObserver(Wrapper):
+    """External joint torques from generalised momentum (De Luca & Mattone 2003).
+
+    r = K (p − ∫ (τ + Cᵀ v − g + r) dt), p = M v: it follows the external torque as a low-pass
+    filter of bandwidth K (1/s), needs no acceleration, and is kept as "residual" (nv). `coulomb`
+    and `viscous` are the friction that is known, taken from the commanded torque.
+    """
+
+    law: Law
+    bandwidth: ArrayLike = gain("nv", default=100.0)
+    coulomb: ArrayLike = gain("nv", default=0.0)
+    viscous: ArrayLike = gain("nv", default=0.0)
+
+    def memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
+        """That of the law inside, the residual, the predicted momentum, the last command."""
+        n = robot.nv
+        own = {"residual": np.zeros(n), "predicted": np.zeros(n), "begun": 0.0}
+        return {**self.law.memory(robot), **own, "sent": np.zeros(n)}
+
+    def observe(self, robot: Robot, state: State, memory: Memory) -> dict[str, Any]:
+        """The residual at a sample, from the torques that were sent at the one before."""
+        q, v, dt = state.q, state.v, state.dt
+        p = robot.momentum(q, v)
+        loss = self.coulomb * np.tanh(v / 0.01) + self.viscous * v
+        # momentum that the model predicts from the sample before, and its miss
+        begun = memory["begun"] > 0.5
+        flow = memory["sent"] - loss + robot.coriolis_transpose_product(q, v) - robot.gravity(q)
+        ahead = memory["predicted"] + (flow + memory["residual"]) * dt
+        predicted = np.where(begun, ahead, p)
+        # the gain of the filter of the same bandwidth in discrete time
+        residual = self.bandwidth * (p - predicted)
+        return {"residual": residual, "predicted": predicted, "begun": memory["begun"] * 0.0 + 1.0}
+
+    def command(
+        self, robot: Robot, state: State, reference: Reference, memory: Memory
+    ) -> tuple[Any, Memory]:
+        """The torques of the law inside; the estimate is in memory."""
+        tau, kept = self.command_inside(robot, state, reference, memory)
+        return tau, {**kept, **self.observe(robot, state, memory), "sent": tau}
+
+
+@dataclass(frozen=True, eq=False)
+class DisturbanceCompensation(MomentumObserver):
+    """A law whose joints answer to its torques as those of the model do (disturbance observer).
+
+    External torques that the measured wrenches do not explain are friction of the joints and errors
+    of the model: the residual of a momentum observer less Jᵀ F is taken away from the command, up
+    to ± `limit` (N m). Memory has it as "disturbance".
+    """
+
+    bandwidth: ArrayLike = gain("nv", default=60.0)
+    limit: ArrayLike = gain("nv", default=5.0)
+
+    def memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
+        """That of the observer, and the disturbance."""
+        return {**MomentumObserver.memory(self, robot), "disturbance": np.zeros(robot.nv)}
+
+    def command(
+        self, robot: Robot, state: State, reference: Reference, memory: Memory
+    ) -> tuple[Any, Memory]:
+        """The torques of the law inside less the disturbance."""
+        tau, kept = self.command_inside(robot, state, reference, memory)
+        found = self.observe(robot, state, memory)
+        rest = found["residual"]
+        for frame in self.senses(robot):
+            J = robot.frame_jacobian(state.q, frame, "local_world_aligned")
+            rest = rest - J.T @ state.wrenches[frame]
+        rest = np.clip(rest, -self.limit, self.limit)
+        tau = tau - rest
+        return tau, {**kept, **found, "sent": tau, "disturbance": rest}
+
+
+def torque_uncertainty(robot: Robot, q: ArrayLike, v: ArrayLike, a: ArrayLike, share: Any) -> Any:
+    """Largest error (nv) of the model torques when each body's parameters are off by a share.
+
+    The sum over bodies of |Yᵢ πᵢ| · share: all parameters of a body scale together, with its mass.
+    `share` is one number, or one a body (nb).
+    """
+    Y = robot.torque_regressor(q, v, a)
+    parameters = np.asarray(robot.inertial_parameters).reshape(-1)
+    total = 0.0 * Y[:, 0]
+    for k in range(len(parameters) // 10):
+        body = Y[:, 10 * k : 10 * k + 10] @ parameters[10 * k : 10 * k + 10]
+        each = share if np.ndim(share) == 0 else share[k]
+        total = total + np.abs(body) * each
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class CollisionObserver(Wrapper):
+    """A momentum observer that says when its residual is more than the model's uncertainty.
+
+    The threshold of a joint is `torque_uncertainty` at the state and the commanded acceleration
+    (`a_ref`, if the law has it), with `uncertainty` as the share of error of each body, plus a
+    `floor` (N m). Memory: "residual", "threshold", "collision" (1 from the first alarm on).
+    """
+
+    law: MomentumObserver
+    uncertainty: ArrayLike = gain(default=0.05)
+    floor: ArrayLike = gain("nv", default=0.3)
+    labels: ClassVar[Mapping[str, Mapping[int, str]]] = {
+        "collision": {0: "no contact", 1: "collision"}
+    }
+
+    def memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
+        """That of the observer, the threshold and the alarm."""
+        own = {"threshold": np.zeros(robot.nv), "collision": 0.0}
+        return {**self.law.memory(robot), **own}
+
+    def command(
+        self, robot: Robot, state: State, reference: Reference, memory: Memory
+    ) -> tuple[Any, Memory]:
+        """The torques of the law inside; the alarm is in memory."""
+        tau, kept = self.command_inside(robot, state, reference, memory)
+        a = reference["a_ref"] if "a_ref" in self.references(robot) else 0.0 * state.v
+        bound = torque_uncertainty(robot, state.q, state.v, a, self.uncertainty) + self.floor
+        beyond = np.abs(kept["residual"]) > bound
+        alarm = memory["collision"]
+        for k in range(robot.nv):
+            alarm = np.where(beyond[k], 1.0, alarm)
+        return tau, {**kept, "threshold": bound, "collision": alarm}
+
+
+def wrench_at_frame(
+    robot: Robot,
+    q: ArrayLike,
+    residual: ArrayLike,
+    frame: str,
+    forces_only: bool = False,
+    uncertainty: ArrayLike | None = None,
+) -> np.ndarray:
+    """Wrench (6) on the robot at a frame that explains external torques best (least squares).
+
+    For single states or batches; [f; n], "local_world_aligned". With `forces_only` the moment is
+    taken as zero: a push at the frame. `uncertainty` (N m) of each joint's residual makes those of
+    heavy links count less, as the `threshold` of a CollisionObserver.
+    """
+    J = robot.frame_jacobian(q, frame, "local_world_aligned")
+    rows = np.swapaxes(J[..., :3, :] if forces_only else J, -1, -2)
+    torque = np.asarray(residual, float)[..., None]
+    if uncertainty is not None:
+        spread = np.asarray(uncertainty, float)[..., None]
+        rows, torque = rows / spread, torque / spread
+    found = (np.linalg.pinv(rows) @ torque)[..., 0]
+    return np.concatenate([found, np.zeros((*found.shape[:-1], 6 - found.shape[-1]))], axis=-1)
+
+
+def tare_residual(residual: ArrayLike, before: int) -> np.ndarray:
+    """Residuals (time, nv) less their mean over the first `before` samples, without contact."""
+    values = np.asarray(residual, float)
+    if values.ndim != 2 or not 0 < before <= len(values):
+        raise InvalidArgument("before", before, f"it is a number of samples, 1 to {len(values)}")
+    return values - values[:before].mean(axis=0)
+
+
+@dataclass(frozen=True, eq=False)
+class TareForce(Wrapper):
+    """A law that is told measured wrenches less their mean of the first `time` seconds.
+
+    The tool must be free then: what the sensor shows is its bias and the error of the load's model.
+    """
+
+    law: Law
+    time: ArrayLike = gain(default=0.2)
+
+    def memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
+        """That of the law inside, the mean of each wrench, and the time it was taken for."""
+        own: dict[str, Any] = {f"tare {frame}": np.zeros(6) for frame in self.senses(robot)}
+        return {**self.law.memory(robot), **own, "tared": 0.0}
+
+    def command(
+        self, robot: Robot, state: State, reference: Reference, memory: Memory
+    ) -> tuple[Any, Memory]:
+        """The torques of the law inside at the tared wrenches."""
+        time = memory["tared"] + state.dt
+        takes = time <= self.time + 0.5 * state.dt
+        wrenches, means = {}, {}
+        for frame in self.senses(robot):
+            mean, x = memory[f"tare {frame}"], state.wrenches[frame]
+            mean = np.where(takes, mean + (x - mean) * (state.dt / time), mean)
+            wrenches[frame], means[f"tare {frame}"] = x - mean, mean
+        seen = State(state.q, state.v, state.dt, state.time, wrenches)
+        tau, kept = self.command_inside(robot, seen, reference, memory)
+        return tau, {**kept, **means, "tared": time}
+
+
+@dataclass(frozen=True)
+class Payload:
+    """A load at a frame: mass (kg), centre of mass (m, in the frame), and how well it explains."""
+
+    mass: float
+    com: np.ndarray
+    residual: float
+
+
+def estimate_payload(robot: Robot, q: ArrayLike, torque: ArrayLike, frame: str) -> Payload:
+    """Load at a frame from torques (n, nv) that hold the robot still at poses q (n, nq).
+
+    What the torques are more than gravity is linear in mass and first moment (least squares).
+    Poses must differ in orientation, or the centre of mass is not determined.
+    """
+    q, torque = np.atleast_2d(np.asarray(q, float)), np.atleast_2d(np.asarray(torque, float))
+    if torque.shape != (len(q), robot.nv):
+        raise ShapeMismatch("estimate_payload", "torque", f"({len(q)}, {robot.nv})", torque.shape)
+    excess = torque - robot.gravity(q)
+    X, J = robot.frame_pose(q, frame), robot.frame_jacobian(q, frame, "local_world_aligned")
+    pull = np.array([*robot.model.gravity], float)
+    # wrench of the load at the frame: [m g; R c m × g]
+    columns = [np.concatenate([np.broadcast_to(pull, (len(q), 3)), np.zeros((len(q), 3))], axis=1)]
+    for k in range(3):
+        moment = np.cross(X[:, :3, k], pull)
+        columns.append(np.concatenate([np.zeros((len(q), 3)), moment], axis=1))
+    A = np.stack([-np.einsum("nij,ni->nj", J, w).ravel() for w in columns], axis=1)
+    found, _, rank, _ = np.linalg.lstsq(A, excess.ravel(), rcond=1e-9)
+    if rank < 4:
+        accepted = "poses that turn the load in different ways determine its centre of mass"
+        raise InvalidArgument("q", q.shape, accepted)
+    left = excess.ravel() - A @ found
+    com = found[1:] / found[0] if abs(found[0]) > 1e-9 else np.zeros(3)
+    return Payload(float(found[0]), com, float(np.sqrt(np.mean(left**2))))
+
+
+@dataclass(frozen=True, eq=False)
+class VelocityFromPositions(Wrapper):
+    """A law that is told the velocity of the measured positions, smoothed below `cutoff` (rad/s).
+
+    v̂ ← v̂ + (Δq/Δt − v̂) Δt/(Δt + 1/cutoff); the first sample takes the measured velocity.
+    """
+
+    law: Law
+    cutoff: ArrayLike = gain(default=500.0)
+
+    def memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
+        """That of the law inside, the last configuration and the velocity."""
+        own = {"before": robot.neutral(), "speed": np.zeros(robot.nv), "started": 0.0}
+        return {**self.law.memory(robot), **own}
+
+    def command(
+        self, robot: Robot, state: State, reference: Reference, memory: Memory
+    ) -> tuple[Any, Memory]:
+        """The torques of the law inside at the estimated velocity."""
+        started = memory["started"] > 0.5
+        change = robot.difference(memory["before"], state.q) / state.dt
+        share = state.dt / (state.dt + 1.0 / self.cutoff)
+        moved = memory["speed"] + (change - memory["speed"]) * share
+        v = np.where(started, moved, state.v)
+        seen = State(state.q, v, state.dt, state.time, state.wrenches)
+        tau, kept = self.command_inside(robot, seen, reference, memory)
+        on = memory["started"] * 0.0 + 1.0
+        return tau, {**kept, "before": state.q, "speed": v, "started": on}
+
+
+@dataclass(frozen=True, eq=False)
+class ButterworthForce(Wrapper):
+    """A law that is told measured wrenches through a Butterworth low-pass filter.
+
+    `cutoff` is in rad/s, `order` 1 or more; the filter is made for samples of `period` seconds
+    (bilinear transform), as second-order sections in transposed direct form II. It starts at the
+    first measurement, as if that had always been there.
+    """
+
+    law: Law
+    cutoff: float = 600.0
+    period: float = 1e-3
+    order: int = 2
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.period < math.inf or self.order < 1:
+            found = (self.period, self.order)
+            raise InvalidArgument("period, order", found, "a time above 0, a whole number from 1")
+        if not 0.0 < self.cutoff < math.pi / self.period:
+            most = math.pi / self.period
+            raise InvalidArgument(
+                "cutoff", self.cutoff, f"it is above 0 and below {most:.4g} rad/s"
+            )
+
+    def memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
+        """That of the law inside, and two numbers a section, frame and component."""
+        sections = len(self._sections())
+        own = {f"filter {f}": np.zeros((sections, 2, 6)) for f in self.senses(robot)}
+        return {**self.law.memory(robot), **own, "filtering": 0.0}
+
+    def command(
+        self, robot: Robot, state: State, reference: Reference, memory: Memory
+    ) -> tuple[Any, Memory]:
+        """The torques of the law inside at the filtered wrenches."""
+        wrenches, kept = {}, {}
+        begun = memory["filtering"] > 0.5
+        for frame in self.senses(robot):
+            x, rows = state.wrenches[frame], []
+            for k, (b, a) in enumerate(self._sections()):
+                z = memory[f"filter {frame}"][k]
+                # at rest under x the output is x (gain 1): z₂ = (b₂ − a₂) x, z₁ = z₂ + (b₁ − a₁) x
+                rest2 = (b[2] - a[2]) * x
+                z1 = np.where(begun, z[0], rest2 + (b[1] - a[1]) * x)
+                z2 = np.where(begun, z[1], rest2)
+                y = b[0] * x + z1
+                rows.append(np.stack([b[1] * x - a[1] * y + z2, b[2] * x - a[2] * y]))
+                x = y
+            wrenches[frame], kept[f"filter {frame}"] = x, np.stack(rows)
+        seen = State(state.q, state.v, state.dt, state.time, wrenches)
+        tau, inner = self.command_inside(robot, seen, reference, memory)
+        return tau, {**inner, **kept, "filtering": memory["filtering"] * 0.0 + 1.0}
+
+    def _sections(self) -> Sequence[tuple[list[float], list[float]]]:
+        """Second-order sections (b, a), each of gain 1 at rest."""
+        rows = signal.butter(self.order, self.cutoff, fs=2.0 * math.pi / self.period, output="sos")
+        found = []
+        for row in rows:
+            size = row[3:].sum() / row[:3].sum()
+            found.append(((row[:3] * size).tolist(), row[3:].tolist()))
+        return found

@@ -1,0 +1,130 @@
+"""The safety shell: guards around any law, and what it falls back to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from qddot.control.gains import gravity_damping
+from qddot.control.law import Law, Memory, Reference, State, gain
+from qddot.control.wrappers import Wrapper
+from qddot.robot.robot import Robot
+
+__all__ = ["TRIPS", "SafetyShell"]
+
+TRIPS = (
+    "running",
+    "state is not a number",
+    "stale state",
+    "joint limit",
+    "velocity limit",
+    "workspace limit",
+    "contact force limit",
+    "torque is not a number",
+    "torque limit",
+)
+"""What a shell can trip on, by the number that its memory has; the first is no trip."""
+_HUGE = 1e12
+
+
+@dataclass(frozen=True, eq=False)
+class SafetyShell(Wrapper):
+    """Runs a law as long as its guards hold; then gravity compensation with damping, for good.
+
+    A state that is not a number, or that does not change its time for longer than `stale` seconds,
+    joints within `margin` of their limits, velocities, the `frame` out of the box from `lowest` to
+    `highest`, a measured force above `most_force` and torques above `effort` or not numbers trip
+    it. Memory has the number of the first trip ("trip", see TRIPS), which traces show as an event.
+    """
+
+    law: Law
+    damping: ArrayLike = gain("nv")
+    lower: ArrayLike = gain("nq", default=-_HUGE)
+    upper: ArrayLike = gain("nq", default=_HUGE)
+    velocity: ArrayLike = gain("nv", default=_HUGE)
+    effort: ArrayLike = gain("nv", default=_HUGE)
+    stale: ArrayLike = gain(default=0.02)
+    frame: str | None = None
+    lowest: ArrayLike = gain(3, default=-_HUGE)
+    highest: ArrayLike = gain(3, default=_HUGE)
+    most_force: ArrayLike = gain(default=_HUGE)
+    labels: ClassVar[Mapping[str, Mapping[int, str]]] = {"trip": dict(enumerate(TRIPS))}
+
+    @staticmethod
+    def from_limits(
+        robot: Robot, law: Law, q: ArrayLike, *, margin: float = 0.05, **guards: Any
+    ) -> SafetyShell:
+        """A shell with the limits of a robot, `margin` (rad, m) inside those of its joints.
+
+        In the fallback each joint's speed falls by e in 0.1 s, by its inertia at q.
+        """
+        limits = robot.limits
+        bounded = {
+            "lower": np.maximum(limits.lower + margin, -_HUGE),
+            "upper": np.minimum(limits.upper - margin, _HUGE),
+            "velocity": np.minimum(limits.velocity, _HUGE),
+            "effort": np.minimum(limits.effort, _HUGE),
+            "damping": gravity_damping(robot, q, 0.1),
+        }
+        return SafetyShell(law, **{**bounded, **guards})
+
+    def memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
+        """That of the law inside, the trip, and the last state that was sound."""
+        own = {"trip": 0.0, "last_time": -1.0, "age": 0.0, "last_q": robot.neutral()}
+        return {**self.law.memory(robot), **own}
+
+    def command(
+        self, robot: Robot, state: State, reference: Reference, memory: Memory
+    ) -> tuple[Any, Memory]:
+        """The torques of the law inside, or of the fallback after a trip."""
+        # what is not a number compares as false
+        sound = _all(np.abs(state.q) < _HUGE) & _all(np.abs(state.v) < _HUGE)
+        q = np.where(sound, state.q, memory["last_q"])
+        v = np.where(sound, state.v, 0.0)
+        age = np.where(state.time > memory["last_time"], 0.0, memory["age"] + state.dt)
+        seen = State(q, v, state.dt, state.time, state.wrenches)
+        tau, kept = self.command_inside(robot, seen, reference, memory)
+        checks = [sound, age <= self.stale]
+        checks += [_all(q >= self.lower) & _all(q <= self.upper), _all(np.abs(v) <= self.velocity)]
+        checks += [self._inside(robot, q), self._gentle(robot, state)]
+        checks += [_all(np.abs(tau) < _HUGE), _all(np.abs(tau) <= self.effort)]
+        # the first guard that fails, unless it has tripped before
+        trip = memory["trip"]
+        for code, holds in reversed(list(enumerate(checks, start=1))):
+            trip = np.where((memory["trip"] < 0.5) & ~holds, 1.0 * code, trip)
+        tripped = trip > 0.5
+        safe = robot.gravity(q) - self.damping * v
+        kept = {name: np.where(tripped, memory[name], kept[name]) for name in kept}
+        own = {"trip": trip, "last_time": 1.0 * state.time, "age": age, "last_q": q}
+        return np.where(tripped, safe, tau), {**kept, **own}
+
+    def _inside(self, robot: Robot, q: Any) -> Any:
+        """Whether the frame is within the box."""
+        if self.frame is None:
+            return q[0] == q[0]
+        p = robot.frame_pose(q, self.frame)[:3, 3]
+        return _all(p >= self.lowest) & _all(p <= self.highest)
+
+    def _gentle(self, robot: Robot, state: State) -> Any:
+        """Whether all measured forces are small."""
+        checks = [
+            np.sqrt(_square(state.wrenches[f])) <= self.most_force for f in self.senses(robot)
+        ]
+        return _all(checks) if checks else state.q[0] == state.q[0]
+
+
+def _square(wrench: Any) -> Any:
+    """Squared length of the force of a wrench."""
+    return wrench[0] * wrench[0] + wrench[1] * wrench[1] + wrench[2] * wrench[2]
+
+
+def _all(conditions: Sequence[Any]) -> Any:
+    """Whether every one of some conditions holds, on floats and on symbols."""
+    result = conditions[0]
+    for k in range(1, len(conditions)):
+        result = result & conditions[k]
+    return result

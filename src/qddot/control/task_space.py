@@ -1,0 +1,240 @@
+"""Laws at a frame of the robot: operational space, impedance, admittance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from qddot.control.law import Memory, Reference, State, gain
+from qddot.errors import UnknownName
+from qddot.robot.robot import Robot
+from qddot.spatial import so3
+
+__all__ = [
+    "STIFFNESS",
+    "Admittance",
+    "CartesianImpedance",
+    "OperationalSpace",
+    "TaskInertia",
+    "damped_task_inertia",
+    "pose_error",
+]
+
+Shapes = Mapping[str, tuple[int, ...]]
+ALIGNED = "local_world_aligned"
+STIFFNESS = {"soft": 100.0, "medium": 500.0, "stiff": 2000.0}
+"""Translational stiffness of the presets (N/m); rotational stiffness is a twentieth (N m/rad)."""
+_ROTATION = 0.05
+
+
+def pose_error(X_ref: Any, X: Any) -> Any:
+    """Way (6) from a pose to its reference: [p_ref − p; log(R_ref Rᵀ)], in world axes."""
+    return np.concatenate([X_ref[:3, 3] - X[:3, 3], so3.log(X_ref[:3, :3] @ X[:3, :3].T)])
+
+
+@dataclass(frozen=True)
+class TaskInertia:
+    """Dynamics of a robot at a frame.
+
+    J (6 × nv) and its rate times v, Λ = (J M⁻¹ Jᵀ + λ 1)⁻¹, J̄ = M⁻¹ Jᵀ Λ, the bias C v + g, and the
+    damping λ that keeps Λ finite near a singularity.
+    """
+
+    J: Any
+    drift: Any
+    Lambda: Any
+    Jbar: Any
+    bias: Any
+    damping: Any
+
+
+def damped_task_inertia(
+    robot: Robot, q: Any, v: Any, frame: str, onset: Any = None, most: Any = 1.0
+) -> TaskInertia:
+    """Dynamics at a frame, with damping where the mobility A = J M⁻¹ Jᵀ comes close to singular.
+
+    √det A measures how far it is; below `onset` the damping rises to `most` (1/kg) as
+    (1 − √det A / onset)² (Nakamura & Hanafusa 1986). Without an onset nothing is damped.
+    """
+    J = robot.frame_jacobian(q, frame, ALIGNED)
+    Minv_Jt = np.linalg.solve(robot.mass_matrix(q), J.T)
+    A = J @ Minv_Jt
+    damping = 0.0 * q[0]
+    if onset is not None:
+        # the floor keeps the factor real where A is singular to rounding
+        floor = 1e-12 * sum(A[k, k] for k in range(6))
+        factor = np.linalg.cholesky(A + floor * np.eye(6))
+        measure = factor[0, 0]
+        for k in range(1, 6):
+            measure = measure * factor[k, k]
+        near = np.maximum(1.0 - measure / onset, 0.0)
+        damping = most * near * near
+        A = A + (damping + floor) * np.eye(6)
+    Lambda = np.linalg.inv(A)
+    drift = robot.frame_jacobian_rate(q, v, frame, ALIGNED) @ v
+    return TaskInertia(J, drift, Lambda, Minv_Jt @ Lambda, robot.bias(q, v), damping)
+
+
+class _AtFrame:
+    """Laws that follow the pose of a frame."""
+
+    frame: str
+
+    def references(self, robot: Robot) -> Shapes:
+        """Pose, twist and acceleration of the frame to follow, "local_world_aligned"."""
+        return {"X_ref": (4, 4), "V_ref": (6,), "A_ref": (6,)}
+
+    def senses(self, robot: Robot) -> tuple[str, ...]:
+        """No wrench."""
+        return ()
+
+    def memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
+        """Nothing."""
+        return {}
+
+
+@dataclass(frozen=True, eq=False)
+class OperationalSpace(_AtFrame):
+    """τ = Jᵀ Λ (A_ref + kp e + kd ė − J̇ v) + h + Nᵀ τ₀ (Khatib 1987).
+
+    N = 1 − J̄ J is the dynamically consistent null space: the posture torque
+    τ₀ = M (kp_posture (q_ref ⊖ q) − kd_posture v) accelerates nothing at the frame. Near a
+    singularity Λ is damped, and memory says by how much ("damping", 1/kg).
+    """
+
+    frame: str
+    kp: ArrayLike = gain(6)
+    kd: ArrayLike = gain(6)
+    kp_posture: ArrayLike = gain("nv", default=0.0)
+    kd_posture: ArrayLike = gain("nv", default=0.0)
+    onset: ArrayLike | None = gain(default=None)
+    most_damping: ArrayLike = gain(default=1.0)
+
+    def references(self, robot: Robot) -> Shapes:
+        """Pose, twist and acceleration of the frame, and the posture to prefer."""
+        return {**_AtFrame.references(self, robot), "q_ref": (robot.nq,)}
+
+    def memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
+        """The damping in use."""
+        return {"damping": 0.0}
+
+    def command(
+        self, robot: Robot, state: State, reference: Reference, memory: Memory
+    ) -> tuple[Any, Memory]:
+        """The torques of the law."""
+        q, v = state.q, state.v
+        at = damped_task_inertia(robot, q, v, self.frame, self.onset, self.most_damping)
+        # acceleration of the frame that makes its error decay
+        e = pose_error(reference["X_ref"], robot.frame_pose(q, self.frame))
+        a = reference["A_ref"] + self.kp * e + self.kd * (reference["V_ref"] - at.J @ v)
+        force = at.Lambda @ (a - at.drift)
+        # posture, in what the task leaves free
+        pull = self.kp_posture * robot.difference(q, reference["q_ref"]) - self.kd_posture * v
+        posture = robot.mass_matrix(q) @ pull
+        free = posture - at.J.T @ (at.Jbar.T @ posture)
+        return at.J.T @ force + at.bias + free, {"damping": at.damping}
+
+
+@dataclass(frozen=True, eq=False)
+class CartesianImpedance(_AtFrame):
+    """τ = Jᵀ (K e + D ė) + h: the frame is held by a spring and a damper (Hogan 1985).
+
+    e = [p_ref − p; log(R_ref Rᵀ)]. With `ki` (1/s) the wrench that is measured at the frame must
+    balance the spring: ki ∫ (K e + F) takes out the friction of the joints, which no model knows.
+    With `inertia` (6, kg and kg m²) the felt inertia is that one too, by the measured wrench.
+    """
+
+    frame: str
+    stiffness: ArrayLike = gain(6)
+    damping: ArrayLike = gain(6)
+    ki: ArrayLike | None = gain(default=None)
+    inertia: ArrayLike | None = gain(6, default=None)
+
+    @staticmethod
+    def preset(robot: Robot, name: str, frame: str, q: ArrayLike, ratio: float = 1.0) -> Any:
+        """Soft, medium or stiff, damped by `ratio` of critical for the inertia at a pose."""
+        if name not in STIFFNESS:
+            raise UnknownName("preset", name, tuple(STIFFNESS))
+        k = STIFFNESS[name] * np.repeat([1.0, _ROTATION], 3)
+        felt = np.diag(robot.task_inertia(q, frame, ALIGNED))
+        return CartesianImpedance(frame, k, 2.0 * ratio * np.sqrt(k * felt))
+
+    def senses(self, robot: Robot) -> tuple[str, ...]:
+        """The wrench at the frame, where it is needed."""
+        return () if self.ki is None and self.inertia is None else (self.frame,)
+
+    def memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
+        """The integral of the imbalance."""
+        return {} if self.ki is None else {"imbalance": np.zeros(6)}
+
+    def command(
+        self, robot: Robot, state: State, reference: Reference, memory: Memory
+    ) -> tuple[Any, Memory]:
+        """The torques of the law."""
+        q, v = state.q, state.v
+        J = robot.frame_jacobian(q, self.frame, ALIGNED)
+        e = pose_error(reference["X_ref"], robot.frame_pose(q, self.frame))
+        spring = self.stiffness * e
+        force = spring + self.damping * (reference["V_ref"] - J @ v)
+        kept: dict[str, Any] = {}
+        if self.ki is not None:
+            imbalance = (
+                memory["imbalance"] + self.ki * (spring + state.wrenches[self.frame]) * state.dt
+            )
+            force, kept = force + imbalance, {"imbalance": imbalance}
+        if self.inertia is not None:
+            # the frame accelerates as the wanted inertia would under all forces on it
+            at = damped_task_inertia(robot, q, v, self.frame)
+            wrench = state.wrenches[self.frame]
+            a = reference["A_ref"] + (force + wrench) / self.inertia - at.drift
+            force = at.Lambda @ a - wrench
+        return J.T @ force + robot.bias(q, v), kept
+
+
+@dataclass(frozen=True, eq=False)
+class Admittance(_AtFrame):
+    """The measured wrench moves a virtual mass on a spring, and the frame follows it stiffly.
+
+    inertia δ̈ + damping δ̇ + stiffness δ = F at the frame; the pose followed is that of the reference
+    moved by δ. Its own loop is operational space with kp, kd. For joints with much friction.
+    """
+
+    frame: str
+    inertia: ArrayLike = gain(6)
+    damping: ArrayLike = gain(6)
+    stiffness: ArrayLike = gain(6)
+    kp: ArrayLike = gain(6)
+    kd: ArrayLike = gain(6)
+
+    def senses(self, robot: Robot) -> tuple[str, ...]:
+        """The wrench at the frame."""
+        return (self.frame,)
+
+    def memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
+        """The virtual mass: displacement and its rate."""
+        return {"offset": np.zeros(6), "rate": np.zeros(6)}
+
+    def command(
+        self, robot: Robot, state: State, reference: Reference, memory: Memory
+    ) -> tuple[Any, Memory]:
+        """The torques of the law."""
+        q, v, dt = state.q, state.v, state.dt
+        # the virtual mass, stepped with damping and spring at the end of the step
+        push = state.wrenches[self.frame] - self.stiffness * memory["offset"]
+        gathered = self.inertia * memory["rate"] + push * dt
+        rate = gathered / (self.inertia + self.damping * dt + self.stiffness * dt * dt)
+        offset = memory["offset"] + rate * dt
+        # the frame follows it
+        X_ref, X = reference["X_ref"], robot.frame_pose(q, self.frame)
+        shift = X_ref[:3, 3] + offset[:3] - X[:3, 3]
+        R = so3.exp(offset[3:]) @ X_ref[:3, :3]
+        turned = pose_error(np.concatenate([R, X[:3, 3:]], axis=1), X)
+        e = np.concatenate([shift, turned[3:]])
+        at = damped_task_inertia(robot, q, v, self.frame)
+        speed = reference["V_ref"] + rate - at.J @ v
+        a = reference["A_ref"] + self.kp * e + self.kd * speed - at.drift
+        return at.J.T @ (at.Lambda @ a) + at.bias, {"offset": offset, "rate": rate}

@@ -1,0 +1,23 @@
+"""Evidence: one MCAP file a run, with inputs, traces, metrics and verdicts to be checked."""
+
+from qddot.evidence.metrics import DEFINITIONS, Definition, define_metric
+from qddot.evidence.reader import read_record
+from qddot.evidence.record import Claim, Metric, Record, Run, Trace, Verdict
+from qddot.evidence.recorder import Recorder
+from qddot.evidence.review import compare_records, verify_record
+
+__all__ = [
+    "DEFINITIONS",
+    "Claim",
+    "Definition",
+    "Metric",
+    "Record",
+    "Recorder",
+    "Run",
+    "Trace",
+    "Verdict",
+    "compare_records",
+    "define_metric",
+    "read_record",
+    "verify_record",
+]

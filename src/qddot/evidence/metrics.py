@@ -1,0 +1,95 @@
+"""Definitions of metrics: named pure functions of the arrays of a record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from qddot.errors import InvalidArgument, UnknownName
+
+__all__ = ["DEFINITIONS", "Definition", "define_metric", "evaluate_metric"]
+
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A metric by name: its formula in words, how many arrays it takes, and the function."""
+
+    name: str
+    formula: str
+    operands: int
+    function: Function
+
+
+DEFINITIONS: dict[str, Definition] = {}
+"""The definitions that a record may name; a row says how a number follows from traces."""
+
+
+def define_metric(name: str, formula: str, operands: int, function: Function) -> Definition:
+    """Add a definition; a name has one meaning for ever, so it cannot be given twice."""
+    if name in DEFINITIONS:
+        raise InvalidArgument("metric", name, "it is defined already; take another name")
+    DEFINITIONS[name] = Definition(name, formula, operands, function)
+    return DEFINITIONS[name]
+
+
+def evaluate_metric(name: str, operands: list[np.ndarray], parameters: dict[str, float]) -> float:
+    """The value of a metric of arrays; NaN where there is nothing to compute it from."""
+    if name not in DEFINITIONS:
+        raise UnknownName("metric", name, DEFINITIONS)
+    definition = DEFINITIONS[name]
+    if len(operands) != definition.operands:
+        accepted = f"{name} takes {definition.operands} arrays"
+        raise InvalidArgument("operands", len(operands), accepted)
+    if any(x.size == 0 for x in operands):
+        return 0.0 if name == "count" else float("nan")
+    with np.errstate(all="ignore"):
+        return float(definition.function(*operands, **parameters))
+
+
+def _relative_rms(measured: np.ndarray, predicted: np.ndarray) -> Any:
+    return np.sqrt(np.mean((measured - predicted) ** 2)) / np.sqrt(np.mean(measured**2))
+
+
+def _late_rms(x: np.ndarray, share: float) -> Any:
+    return np.sqrt(np.mean(x[int(len(x) * (1.0 - share)) :] ** 2))
+
+
+def _largest_condition(M: np.ndarray) -> Any:
+    values = np.linalg.eigvalsh(M)
+    return np.max(values[..., -1] / values[..., 0])
+
+
+for _row in (
+    ("count", "number of rows", 1, len),
+    ("entry", "the only entry", 1, lambda x: x.item() if x.size == 1 else np.nan),
+    ("final", "last entry", 1, lambda x: np.ravel(x)[-1]),
+    ("sum", "Σ x", 1, np.sum),
+    ("mean", "mean x", 1, np.mean),
+    ("smallest", "min x", 1, np.min),
+    ("largest", "max x", 1, np.max),
+    ("largest_magnitude", "max |x|", 1, lambda x: np.max(np.abs(x))),
+    ("rms", "√ mean x²", 1, lambda x: np.sqrt(np.mean(x**2))),
+    ("late_rms", "√ mean x² over the last `share` of the rows", 1, _late_rms),
+    ("largest_difference", "max |x − y|", 2, lambda x, y: np.max(np.abs(x - y))),
+    (
+        "relative_difference",
+        "max |x − y| / max |y|",
+        2,
+        lambda x, y: np.max(np.abs(x - y)) / np.max(np.abs(y)),
+    ),
+    ("relative_rms", "√ mean (x − y)² / √ mean x²", 2, _relative_rms),
+    (
+        "ratio_of_rms",
+        "√ mean x² / √ mean y²",
+        2,
+        lambda x, y: np.sqrt(np.mean(x**2) / np.mean(y**2)),
+    ),
+    ("share_above", "share of x above `bound`", 1, lambda x, bound: np.mean(x > bound)),
+    ("largest_condition", "max over rows of λ_max(M) / λ_min(M)", 1, _largest_condition),
+):
+    define_metric(*_row)

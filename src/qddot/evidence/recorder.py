@@ -1,0 +1,370 @@
+"""Writing a record: every message is in the file as soon as it is complete.
+
+The file is MCAP with JSON messages and their schemas. Messages lie in compressed chunks with check
+sums; a chunk ends after each trace, metric, claim and mark, so that a process that is killed loses
+at most the trace that it was writing. The end of a chunk is forced with blanks, which JSON ignores
+and compression removes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import platform
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import metadata
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from qddot.errors import CannotWrite, InvalidArgument, MissingPackage, UnknownName
+from qddot.evidence.metrics import evaluate_metric
+from qddot.evidence.record import (
+    LABELS,
+    Claim,
+    Metric,
+    Record,
+    Run,
+    StepMark,
+    Trace,
+    Verdict,
+    canonical_json,
+    judge_value,
+)
+from qddot.files import check_target
+
+__all__ = ["PROFILE", "Recorder", "describe_machine", "describe_versions"]
+
+PROFILE = "qddot-evidence-1"
+"""The MCAP profile of records: layout 1."""
+_CHUNK = 16 * 1024
+_PACKAGES = ("qddot", "numpy", "scipy", "mujoco", "llvmlite", "casadi", "mcap")
+_LOG_LEVEL = {"info": 2, "warning": 3, "error": 4}
+_TEXT, _NUMBER = {"type": "string"}, {"type": "number"}
+_STAMP = {
+    "type": "object",
+    "title": "time",
+    "properties": {"sec": {"type": "integer"}, "nsec": {"type": "integer"}},
+}
+_LOG = {
+    "timestamp": _STAMP,
+    "level": {"type": "integer"},
+    "message": _TEXT,
+    "name": _TEXT,
+    "file": _TEXT,
+    "line": {"type": "integer"},
+}
+
+
+def describe_versions() -> dict[str, str]:
+    """Versions of Python and of the packages that numbers depend on."""
+    found = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def describe_machine() -> dict[str, Any]:
+    """The kind of machine: system, processor, cores, forced vector width. No names of hosts."""
+    found = {"system": platform.system(), "machine": platform.machine(), "cores": os.cpu_count()}
+    width = os.environ.get("QDDOT_VECTOR_BYTES")
+    return {**found, "vector_bytes": width} if width else found
+
+
+class Recorder:
+    """Takes what a run finds, in memory, and into a file where one is named.
+
+    Use it as a context manager: the end writes the digest. After an error the file holds what was
+    found until then, and no digest.
+    """
+
+    def __init__(self, file: str | Path | None, run: Run, force: bool = False) -> None:
+        self.run = dataclasses.replace(
+            run,
+            versions=run.versions or describe_versions(),
+            machine=run.machine or describe_machine(),
+            started=run.started or time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        )
+        self.traces: dict[str, Trace] = {}
+        self.metrics: dict[str, Metric] = {}
+        self.claims: list[Claim] = []
+        self.marks: list[StepMark] = []
+        self.lines: list[str] = []
+        self.step = ""
+        self._channels: dict[str, int] = {}
+        self._origin = time.time_ns()
+        self._stream: Any = None
+        if file is not None:
+            self._open(Path(file), force)
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close(finished=kind is None)
+
+    @property
+    def record(self) -> Record:
+        """What was taken so far."""
+        return Record(
+            run=self.run,
+            traces=dict(self.traces),
+            metrics=dict(self.metrics),
+            claims=tuple(self.claims),
+            marks=tuple(self.marks),
+            log=tuple(self.lines),
+            digests={name: trace.digest for name, trace in self.traces.items()},
+        )
+
+    def _open(self, file: Path, force: bool) -> None:
+        """Begin the file: header, inputs as attachments, the run."""
+        try:
+            from mcap.writer import Writer
+        except ImportError as error:
+            raise MissingPackage("mcap", "writing records", "'qddot[log]'") from error
+        target = check_target(file, force)
+        try:
+            self._stream = open(target, "wb")  # noqa: SIM115
+        except OSError as error:
+            raise CannotWrite(file, error.strerror or str(error)) from error
+        self._writer = Writer(self._stream, chunk_size=_CHUNK, enable_data_crcs=True)
+        self._writer.start(profile=PROFILE, library="qddot")
+        for given in self.run.inputs:
+            if given.content is not None:
+                self._writer.add_attachment(
+                    create_time=0,
+                    log_time=self._origin,
+                    name=given.place,
+                    media_type="application/octet-stream",
+                    data=given.content,
+                )
+        inputs = [{k: v for k, v in vars(x).items() if k != "content"} for x in self.run.inputs]
+        self._send("/run", "qddot.Run", {**vars(self.run), "inputs": inputs})
+
+    def _channel(self, topic: str, schema: str, properties: Mapping[str, Any], facts: Any) -> int:
+        if topic not in self._channels:
+            text = {"type": "object", "title": schema, "properties": properties}
+            number = self._writer.register_schema(schema, "jsonschema", json.dumps(text).encode())
+            self._channels[topic] = self._writer.register_channel(
+                topic, "json", number, facts or {}
+            )
+        return self._channels[topic]
+
+    def _send(self, topic: str, schema: str, message: Mapping[str, Any], end: bool = True) -> None:
+        """Write a message of text and numbers; `end` closes its chunk."""
+        if self._stream is None:
+            return
+        kinds = {
+            name: _NUMBER if isinstance(x, float | int) and not isinstance(x, bool) else {}
+            for name, x in message.items()
+        }
+        properties = _LOG if schema == "foxglove.Log" else kinds
+        channel = self._channel(topic, schema, properties, None)
+        data = canonical_json(message).encode()
+        self._write(channel, data.ljust(_CHUNK) if end else data, time.time_ns())
+
+    def _write(self, channel: int, data: bytes, stamp: int) -> None:
+        try:
+            self._writer.add_message(channel, log_time=stamp, publish_time=stamp, data=data)
+            # what is flushed is the system's, whatever becomes of this process
+            self._stream.flush()
+        except OSError as error:
+            raise CannotWrite(self._stream.name, error.strerror or str(error)) from error
+
+    def trace(
+        self,
+        name: str,
+        columns: Mapping[str, Any],
+        units: Mapping[str, str] | None = None,
+        labels: Sequence[str] = (),
+        frame: str = "",
+    ) -> Trace:
+        """Keep numbers over time (a column `time`) or over rows with labels."""
+        if name in self.traces:
+            raise InvalidArgument("trace", name, "a record has it already; take another name")
+        kept = Trace(name, columns, units or {}, tuple(labels), frame, self.step)
+        self.traces[name] = kept
+        if self._stream is not None:
+            self._write_trace(kept)
+        return kept
+
+    def _write_trace(self, kept: Trace) -> None:
+        """A message a row on a topic of its own, then its digest."""
+        properties = {
+            column: {**_schema(x.shape[1:]), "description": kept.units.get(column, "")}
+            for column, x in kept.columns.items()
+        }
+        if kept.labels:
+            properties["label"] = _TEXT
+        shapes = {column: x.shape[1:] for column, x in kept.columns.items()}
+        facts = {
+            "units": canonical_json(kept.units),
+            "shapes": canonical_json(shapes),
+            "frame": kept.frame,
+            "step": kept.step,
+        }
+        topic = f"/trace/{kept.name}"
+        channel = self._channel(topic, f"qddot.trace.{kept.name}", properties, facts)
+        clock = kept.columns.get("time")
+        for k in range(len(kept)):
+            row: dict[str, Any] = {c: _plain(x[k].tolist()) for c, x in kept.columns.items()}
+            if kept.labels:
+                row["label"] = kept.labels[k]
+            at = float(clock[k]) if clock is not None and np.isfinite(clock[k]).all() else 1e-3 * k
+            data = json.dumps(row, separators=(",", ":")).encode()
+            self._write(channel, data, self._origin + max(0, round(at * 1e9)))
+        done = {"trace": kept.name, "rows": len(kept), "digest": kept.digest, "step": kept.step}
+        self._send("/traces", "qddot.TraceEnd", done)
+
+    def metric(
+        self, name: str, definition: str, *operands: str, unit: str = "", **parameters: float
+    ) -> float:
+        """Compute a metric from traces of this record, and keep it."""
+        arrays = [self.record.operand(x) for x in operands]
+        value = evaluate_metric(definition, arrays, parameters)
+        value = value if math.isfinite(value) else math.nan
+        made = Metric(name, value, unit, definition, operands, parameters, self.step)
+        if name in self.metrics:
+            raise InvalidArgument("metric", name, "a record has it already; take another name")
+        self.metrics[name] = made
+        self._send("/metric", "qddot.Metric", vars(made))
+        return value
+
+    def claim(
+        self,
+        name: str,
+        compared: str,
+        *,
+        metric: str = "",
+        relation: str = "",
+        bound: float | None = None,
+        value: float | None = None,
+        verdict: Verdict | None = None,
+        detail: str = "",
+        fix: str = "",
+        label: str = "",
+        unit: str = "",
+    ) -> Claim:
+        """Judge a claim and keep it: a metric or value against a bound, or a verdict in words."""
+        if metric:
+            if metric not in self.metrics:
+                raise UnknownName("metric", metric, self.metrics)
+            value, unit = self.metrics[metric].value, unit or self.metrics[metric].unit
+        if verdict is None:
+            if bound is None:
+                raise InvalidArgument("claim", name, "needs a relation and a bound, or a verdict")
+            verdict = judge_value(value, relation, bound)
+        if label and label not in LABELS:
+            raise UnknownName("failure label", label, LABELS)
+        made = Claim(
+            step=self.step,
+            name=name,
+            verdict=verdict,
+            compared=compared,
+            value=value,
+            unit=unit,
+            relation=relation,
+            bound=bound,
+            detail=detail,
+            fix=fix,
+            metric=metric,
+            label=label if verdict is Verdict.FAIL else "",
+        )
+        self.claims.append(made)
+        self._send("/claim", "qddot.Claim", {**vars(made), "verdict": verdict.value})
+        level = "error" if verdict is Verdict.FAIL else "info"
+        self.note(f"{verdict.value} {made.step} {name}: {detail or compared}", level)
+        return made
+
+    def note(self, text: str, level: str = "info") -> None:
+        """Keep a line of the log, in Foxglove's own schema."""
+        self.lines.append(text)
+        now = time.time_ns()
+        message = {
+            "timestamp": {"sec": now // 10**9, "nsec": now % 10**9},
+            "level": _LOG_LEVEL[level],
+            "message": text,
+            "name": self.step,
+            "file": "",
+            "line": 0,
+        }
+        self._send("/log", "foxglove.Log", message, end=False)
+
+    @contextmanager
+    def mark(self, step: str, title: str = "") -> Iterator[None]:
+        """Mark a step; its end is written only where it came to it without an error."""
+        before, self.step = self.step, step
+        self._mark(StepMark(step, "begin", title))
+        begun = time.perf_counter()
+        try:
+            yield
+            self._mark(StepMark(step, "end", title, time.perf_counter() - begun))
+        finally:
+            self.step = before
+
+    def _mark(self, mark: StepMark) -> None:
+        self.marks.append(mark)
+        self._send("/step", "qddot.Step", vars(mark))
+
+    def take_step(self, other: Record, step: str) -> None:
+        """Copy a finished step of another record into this one."""
+        ends = {m.event: m for m in other.marks if m.step == step}
+        before, self.step = self.step, step
+        self._mark(ends["begin"])
+        for trace in other.traces.values():
+            if trace.step == step:
+                self.trace(trace.name, trace.columns, trace.units, trace.labels, trace.frame)
+        for metric in other.metrics.values():
+            if metric.step == step:
+                self.metrics[metric.name] = metric
+                self._send("/metric", "qddot.Metric", vars(metric))
+        for claim in other.claims:
+            if claim.step == step:
+                self.claims.append(claim)
+                self._send("/claim", "qddot.Claim", {**vars(claim), "verdict": claim.verdict.value})
+        self._mark(ends["end"])
+        self.step = before
+
+    def close(self, finished: bool = True) -> None:
+        """End the record: the digest where the run came to its end, and the index of the file."""
+        if self._stream is None:
+            return
+        if finished:
+            found = self.record
+            end = {"digest": found.digest, "claims": len(found.claims)}
+            self._send("/end", "qddot.End", end)
+        try:
+            self._writer.finish()
+            self._stream.flush()
+            os.fsync(self._stream.fileno())
+        except OSError as error:
+            raise CannotWrite(self._stream.name, error.strerror or str(error)) from error
+        finally:
+            self._stream.close()
+            self._stream = None
+
+
+def _schema(shape: tuple[int, ...]) -> dict[str, Any]:
+    """JSON schema of an array of numbers."""
+    return {"type": "array", "items": _schema(shape[1:])} if shape else dict(_NUMBER)
+
+
+def _plain(x: Any) -> Any:
+    """Numbers for JSON, which has no word for those that are not finite."""
+    if isinstance(x, list):
+        return [_plain(y) for y in x]
+    return x if math.isfinite(x) else None

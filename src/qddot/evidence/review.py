@@ -1,0 +1,142 @@
+"""Records checked and compared: what another person can find out without running anything."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from qddot.errors import QddotError
+from qddot.evidence.record import Record, Verdict, judge_value
+
+__all__ = ["Difference", "Problem", "compare_records", "verify_record"]
+
+_SAME = 1e-12
+"""Relative difference below which a metric is the recorded one: another order of summation."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something in a record that does not hold: its subject and the reason."""
+
+    subject: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something that differs between two records: its kind, name, and both sides in words."""
+
+    kind: str
+    name: str
+    a: str
+    b: str
+
+
+def verify_record(record: Record) -> list[Problem]:
+    """All that does not hold: damage, digests, metrics against traces, verdicts against bounds."""
+    found = [Problem("file", words) for words in record.damage]
+    # traces are those that were written
+    for name, trace in record.traces.items():
+        if trace.digest != record.digests.get(name):
+            found.append(Problem(f"trace {name}", "its numbers are not those that were written"))
+    # metrics follow from the traces
+    for name, metric in record.metrics.items():
+        try:
+            value = record.recompute(metric)
+        except QddotError as error:
+            found.append(Problem(f"metric {name}", str(error)))
+            continue
+        if not _equal(value, metric.value):
+            words = f"it is {value:.6g} by its definition, {metric.value:.6g} is written"
+            found.append(Problem(f"metric {name}", words))
+    # verdicts follow from values and bounds
+    for claim in record.claims:
+        subject = f"claim {claim.step} {claim.name}".replace("  ", " ")
+        if claim.metric:
+            behind = record.metrics.get(claim.metric)
+            if behind is None or claim.value is None or not _equal(behind.value, claim.value):
+                found.append(Problem(subject, f"its value is not that of metric {claim.metric!r}"))
+        if claim.relation and claim.bound is not None:
+            judged = judge_value(claim.value, claim.relation, claim.bound)
+            if judged is not claim.verdict and claim.verdict is not Verdict.NOT_EVALUATED:
+                words = f"{claim.verdict.value} is written, by value and bound it is {judged.value}"
+                found.append(Problem(subject, words))
+    if record.stated and record.digest != record.stated:
+        found.append(Problem("record", "its content is not that whose digest was written"))
+    if not record.stated and not record.damage:
+        found.append(Problem("record", "the run did not come to its end"))
+    return found
+
+
+def _equal(a: float, b: float) -> bool:
+    return a == b or (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=_SAME)
+
+
+def compare_records(a: Record, b: Record) -> list[Difference]:
+    """All that differs: run, inputs, machine, claims, metrics, traces; times are left out."""
+    found = [*_run_differences(a, b), *_claim_differences(a, b)]
+    for name in dict.fromkeys([*a.metrics, *b.metrics]):
+        x, y = a.metrics.get(name), b.metrics.get(name)
+        if x is None or y is None:
+            found.append(Difference("metric", name, _there(x), _there(y)))
+        elif not (x.value == y.value or (math.isnan(x.value) and math.isnan(y.value))):
+            found.append(Difference("metric", name, f"{x.value:.6g}", f"{y.value:.6g}"))
+    for name in dict.fromkeys([*a.traces, *b.traces]):
+        here, there = a.traces.get(name), b.traces.get(name)
+        if here is None or there is None:
+            found.append(Difference("trace", name, _there(here), _there(there)))
+        elif here.digest != there.digest:
+            if len(here) != len(there):
+                rows = f"{len(here)} rows", f"{len(there)} rows"
+                found.append(Difference("trace", name, *rows))
+                continue
+            for column in dict.fromkeys([*here.columns, *there.columns]):
+                found += _column_difference(name, column, here.columns, there.columns)
+    return found
+
+
+def _there(x: object) -> str:
+    return "none" if x is None else "there"
+
+
+def _run_differences(a: Record, b: Record) -> Iterator[Difference]:
+    """Command, arguments, seed, versions, machine, inputs."""
+    for name in ("command", "seed"):
+        x, y = getattr(a.run, name), getattr(b.run, name)
+        if x != y:
+            yield Difference("run", name, str(x), str(y))
+    for kind in ("configuration", "versions", "machine", "latency"):
+        x, y = getattr(a.run, kind), getattr(b.run, kind)
+        for key in dict.fromkeys([*x, *y]):
+            if x.get(key) != y.get(key):
+                yield Difference(kind, key, str(x.get(key)), str(y.get(key)))
+    x, y = ({i.name: i.sha256[:12] for i in r.run.inputs} for r in (a, b))
+    for key in dict.fromkeys([*x, *y]):
+        if x.get(key) != y.get(key):
+            yield Difference("input", key, x.get(key, "none"), y.get(key, "none"))
+
+
+def _claim_differences(a: Record, b: Record) -> Iterator[Difference]:
+    """Claims whose verdict changed, or that one side lacks."""
+    x, y = ({(c.step, c.name): c.verdict.value for c in r.claims} for r in (a, b))
+    for key in dict.fromkeys([*x, *y]):
+        if x.get(key) != y.get(key):
+            name = " ".join(filter(None, key))
+            yield Difference("claim", name, x.get(key, "none"), y.get(key, "none"))
+
+
+def _column_difference(
+    trace: str, column: str, a: Mapping[str, np.ndarray], b: Mapping[str, np.ndarray]
+) -> list[Difference]:
+    """The largest difference of a column that both sides have."""
+    name = f"{trace}.{column}"
+    if column not in a or column not in b or a[column].shape != b[column].shape:
+        return [Difference("trace", name, _there(a.get(column)), _there(b.get(column)))]
+    if np.array_equal(a[column], b[column], equal_nan=True):
+        return []
+    with np.errstate(invalid="ignore"):
+        worst = float(np.nanmax(np.abs(a[column] - b[column]), initial=0.0))
+    return [Difference("trace", name, "", f"by up to {worst:.3g}")]

@@ -1,0 +1,196 @@
+"""What the steps of a pipeline share: the robot, settings, the record, and the virtual hardware."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from qddot.control.gains import joint_gains
+from qddot.errors import InvalidArgument, Unsupported
+from qddot.evidence.record import Verdict
+from qddot.evidence.recorder import Recorder
+from qddot.identify import Fit, Log, fit, make_log, read
+from qddot.loaders.description import Base
+from qddot.pipeline.virtual import VirtualHardware, build_hardware, fourier_motion, rest_pose
+from qddot.robot.robot import Robot, load
+from qddot.verify.invariants import Sample, sample
+
+__all__ = ["BANDWIDTH", "EXPECTED", "Context", "NotApplicable", "Settings", "parse_expectations"]
+
+EXPECTED = ("nq", "nv", "base", "joints", "mass")
+"""What a user may say about the robot that is meant."""
+
+
+BANDWIDTH = 20.0
+"""Bandwidth of the laws on the virtual hardware, rad/s."""
+
+
+class NotApplicable(Exception):
+    """A step, or the rest of it, that does not apply to a robot or lacks something; says why."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is asked of a pipeline: how the robot stands, intent, data, simulator, seed.
+
+    `integrator` and `dt` are those of the user's simulator, judged in steps 9 and 10; without them
+    the pipeline chooses.
+    """
+
+    base: Base = None
+    trust: bool = False
+    expect: Mapping[str, str] = field(default_factory=dict)
+    log: Path | None = None
+    integrator: str | None = None
+    dt: float | None = None
+    seed: int = 0
+    states: int = 100
+    samples: int = 400
+    duration: float = 20.0
+
+
+def parse_expectations(given: list[str]) -> dict[str, str]:
+    """Intent from words such as "nv=6", "base=fixed", "joints=a,b", "mass=20.6"."""
+    found = {}
+    for word in given:
+        key, separator, value = word.partition("=")
+        if not separator or key.strip() not in EXPECTED or not value.strip():
+            accepted = f"it is KEY=VALUE with one of {', '.join(EXPECTED)}"
+            raise InvalidArgument("--expect", word, accepted)
+        found[key.strip()] = value.strip()
+    for key in ("nq", "nv", "mass"):
+        try:
+            float(found.get(key, 0))
+        except ValueError:
+            raise InvalidArgument("--expect", f"{key}={found[key]}", "it is a number") from None
+    if found.get("base", "fixed") not in ("fixed", "free"):
+        raise InvalidArgument("--expect", f"base={found['base']}", "it is fixed or free")
+    return found
+
+
+@dataclass
+class Context:
+    """A pipeline at work. Everything costly is made once, when a step first needs it."""
+
+    source: str
+    settings: Settings
+    recorder: Recorder
+    on_step: Callable[[str, int, int], None] = lambda name, done, of: None
+
+    @cached_property
+    def robot(self) -> Robot:
+        """The robot of the description."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return load(
+                self.source, self.settings.base, "exact", trust=self.settings.trust, isolate=True
+            )
+
+    @cached_property
+    def states(self) -> Sample:
+        """Random states within the limits."""
+        return sample(self.robot, max(100, self.settings.states), self.settings.seed)
+
+    @property
+    def floats(self) -> bool:
+        """Whether the robot has a floating base."""
+        return any(b.joint.kind.name == "free" for b in self.robot.model.bodies)
+
+    @cached_property
+    def hardware(self) -> VirtualHardware:
+        """The virtual hardware; refused where a robot has none that makes sense."""
+        model = self.robot.model
+        if self.floats:
+            raise NotApplicable("a floating base needs a log of contact forces; give --log")
+        if model.loops:
+            raise NotApplicable("its loops are not part of the model that would be identified")
+        if model.has_couplings or model.polynomial_couplings:
+            raise NotApplicable("its joints are coupled: one motor moves several of them")
+        if any(b.joint.kind.nv != 1 for b in model.bodies):
+            raise NotApplicable("a joint of it has several freedoms, so no motor drives it")
+        if self.robot.singular_joints:
+            joints = ", ".join(self.robot.singular_joints)
+            raise NotApplicable(f"no inertia moves with {joints}: it cannot be simulated")
+        try:
+            return build_hardware(self.robot, self.settings.seed)
+        except Unsupported as error:
+            raise NotApplicable(str(error)) from error
+
+    @property
+    def tag(self) -> str:
+        """The mark of claims that rest on virtual hardware."""
+        return "" if self.settings.log is not None else " (virtual)"
+
+    @cached_property
+    def log(self) -> Log:
+        """The user's log, or that of an exciting motion of the virtual hardware."""
+        if self.settings.log is not None:
+            return read(self.settings.log, self.robot)
+        seconds = self.settings.duration
+        return self._virtual_log("virtual hardware, exciting motion", 0, seconds, seconds / 2, 1.5)
+
+    @cached_property
+    def verification_log(self) -> Log:
+        """The last third of the user's log, or a slow motion of the virtual hardware."""
+        if self.settings.log is not None:
+            return self.log.split(2 / 3)[1]
+        return self._virtual_log("virtual hardware, slow motion", 2, 8.0, 8.0, 0.4)
+
+    def _virtual_log(
+        self, source: str, stream: int, seconds: float, period: float, speed: float
+    ) -> Log:
+        """A periodic motion of the virtual hardware under PD and gravity compensation."""
+        robot, hardware = self.robot, self.hardware
+        motion = fourier_motion(robot, self.settings.seed + stream, period, speed=speed)
+        gains = joint_gains(robot, BANDWIDTH, q=rest_pose(robot), inertia="free")
+
+        def law(t: float, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+            q_ref, v_ref, _ = motion(t)
+            return robot.gravity(q) + gains.kp * (q_ref - q) + gains.kd * (v_ref - v)
+
+        self.on_step(source, 0, 1)
+        q0, v0, _ = motion(0.0)
+        found = hardware.run(law, q0, v0, seconds, every=2, stream=stream)
+        if not np.isfinite(found.q).all() or np.abs(found.v).max() > 100.0 * (1.0 + speed):
+            raise NotApplicable("PD with gravity compensation does not hold the virtual hardware")
+        return make_log(robot, found.time, found.q, found.tau, found.v, source)
+
+    @cached_property
+    def fit(self) -> Fit:
+        """Possible bodies and friction from the first two thirds of the log."""
+        train, _ = self.log.split(2 / 3)
+        terms = ("viscous", "coulomb")
+        return fit(self.robot, train, terms, "feasible", on_step=self.on_step)
+
+    @cached_property
+    def identified(self) -> Robot:
+        """The identified robot, with the friction of its drives."""
+        return self.fit.robot
+
+    def skip(self, claim: str, compared: str, reason: str, fix: str = "") -> None:
+        """A claim that is not evaluated, and why."""
+        self.recorder.claim(claim, compared, verdict=Verdict.NOT_EVALUATED, detail=reason, fix=fix)
+
+    def measure(
+        self,
+        name: str,
+        definition: str,
+        columns: Mapping[str, Any],
+        operands: tuple[str, ...],
+        unit: str = "",
+        **more: Any,
+    ) -> float:
+        """Keep a trace and a metric of the same name, of columns of that trace."""
+        self.recorder.trace(name, columns, **more)
+        return self.recorder.metric(name, definition, *(f"{name}.{x}" for x in operands), unit=unit)
+
+    @cached_property
+    def rng(self) -> np.random.Generator:
+        """Random numbers of the run."""
+        return np.random.default_rng(self.settings.seed)

@@ -1,0 +1,351 @@
+"""Steps 7, 8, 11, 12, 14 and 15: what needs hardware, real by its log or virtual."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from qddot.control import PD, ComputedTorque, State
+from qddot.control.gains import joint_gains
+from qddot.control.law import Law, evaluate_law
+from qddot.control.wrappers import FrictionCompensation
+from qddot.evidence.record import Verdict
+from qddot.identify import Log, Validation, validate
+from qddot.pipeline.context import BANDWIDTH, Context
+from qddot.pipeline.diagnosis import case_of_log
+from qddot.pipeline.doctor import diagnose
+from qddot.pipeline.virtual import RATE, VirtualHardware, fourier_motion, rest_pose
+from qddot.robot.robot import Robot
+
+__all__ = [
+    "build_controllers",
+    "calibrate_friction",
+    "identify_parameters",
+    "perturb_plant",
+    "vary_latency",
+    "verify_on_log",
+]
+
+Motion = Callable[[Any], tuple[np.ndarray, np.ndarray, np.ndarray]]
+_BASELINE = 0.05
+"""RMS error (rad or m) up to which the baseline tracks."""
+_SLOW, _SECONDS = 0.4, 5.0
+_LATENCY = 0.003
+_RESIDUAL = 0.05
+_SURE = 0.6
+"""Confidence from which a mistake in a log is a failure."""
+
+
+def identify_parameters(context: Context) -> None:
+    """Step 7: excitation, log, base parameters, validation on a part that was held out."""
+    if context.settings.log is not None:
+        _question_log(context)
+    recorder, fit = context.recorder, context.fit
+    _, held_out = context.log.split(2 / 3)
+    found = validate(fit, held_out, context.on_step)
+    joints = [j.name for j in found.joints]
+    tag = context.tag
+    recorder.trace(
+        "identification/residuals",
+        {
+            "factory": [j.before for j in found.joints],
+            "identified": [j.relative for j in found.joints],
+        },
+        labels=joints,
+    )
+    _record_torques(context, "identification", held_out, found)
+    bodies = context.identified.model.parameters
+    recorder.trace(
+        "identification/parameters",
+        {"parameters": np.array(bodies, float)},
+        {"parameters": "kg, kg m, kg m²"},
+        context.robot.body_names,
+    )
+    determined, rank = len(fit.base), fit.design.base.rank
+    recorder.claim(
+        f"excitation{tag}",
+        "base parameters whose 95 % interval is smaller than they are, share of all",
+        value=determined / max(rank, 1),
+        relation="≥",
+        bound=0.5,
+        detail=f"{determined} of {rank} base parameters from {context.log.duration:.3g} s",
+        fix="a longer motion with more joints moving at once (`qddot identify plan`)",
+        label="planning",
+    )
+    recorder.claim(
+        f"held-out validation{tag}",
+        f"measured less predicted torque of the last third of {context.log.source}, relative",
+        metric="identification/residual",
+        relation="<",
+        bound=_RESIDUAL,
+        detail=f"{100 * found.before:.3g} % with the file as it is",
+        fix="another robot's log, a sign or swapped joints: `qddot identify inspect`",
+        label="model",
+    )
+    recorder.claim(
+        f"no over-fit{tag}",
+        "held-out error against that of training",
+        verdict=Verdict.FAIL if found.overfit else Verdict.PASS,
+        detail=f"{100 * found.trained:.3g} % in training",
+        fix="a longer log, or fewer friction terms",
+        label="model",
+    )
+
+
+def _record_torques(context: Context, name: str, log: Log, found: Validation) -> None:
+    """Keep measured and predicted torques of a log, and the share that remains."""
+    joints = ",".join(j.name for j in found.joints)
+    context.recorder.trace(
+        f"{name}/torques",
+        {
+            "time": log.time[found.residuals.index],
+            "measured": found.residuals.tau,
+            "predicted": found.residuals.predicted,
+        },
+        {"time": "s", "measured": "N m, N", "predicted": "N m, N", "joints": joints},
+        frame=f"joints, filtered at {found.bandwidth:.3g} Hz",
+    )
+    operands = f"{name}/torques.measured", f"{name}/torques.predicted"
+    context.recorder.metric(f"{name}/residual", "relative_rms", *operands)
+
+
+def _question_log(context: Context) -> None:
+    """Ask the doctor about the log of a user before a model is fitted to its mistakes."""
+    found = [
+        d
+        for d in diagnose(case_of_log(context.robot, context.log))
+        if d.confidence >= _SURE and not d.cause.startswith(("friction", "inertias", "limits"))
+    ]
+    context.recorder.claim(
+        "the log is of this robot",
+        "signs, order, delay, gravity, payload of the log against the file",
+        verdict=Verdict.FAIL if found else Verdict.PASS,
+        detail="; ".join(f"{d.cause}: {d.evidence}" for d in found[:2]),
+        fix=found[0].fix if found else "",
+        label="evaluation",
+    )
+
+
+def calibrate_friction(context: Context) -> None:
+    """Step 8: viscous and Coulomb friction by joint, and what they explain."""
+    recorder, fit, tag = context.recorder, context.fit, context.tag
+    drives = [fit.drive(j) for j in range(context.robot.nv)]
+    recorder.trace(
+        "friction",
+        {name: [d[name] for d in drives] for name in ("friction", "damping", "armature")},
+        {"friction": "N m, N", "damping": "N m s/rad", "armature": "kg m²"},
+        context.robot.joint_names,
+    )
+    # torques of the whole log by the identified bodies, with and without friction
+    log, robot = context.log, context.identified
+    rows = np.arange(0, len(log), max(1, len(log) // 2000))
+    q, v = log.q[rows], (log.v if log.v is not None else np.gradient(log.q, log.time, axis=0))[rows]
+    a = np.gradient(_smooth(log.v if log.v is not None else v), log.time, axis=0)[rows]
+    bare = robot.inverse_dynamics(q, v, a)
+    full = robot.inverse_dynamics(q, v, a, friction=True)
+    measured = log.tau[rows]
+    recorder.trace(
+        "friction/torques",
+        {"time": log.time[rows], "rest": measured - full, "rest_without": measured - bare},
+        {"time": "s", "rest": "N m, N", "rest_without": "N m, N"},
+    )
+    recorder.metric(
+        "friction/share", "ratio_of_rms", "friction/torques.rest", "friction/torques.rest_without"
+    )
+    worst = max(range(len(drives)), key=lambda j: drives[j]["friction"])
+    recorder.claim(
+        f"friction{tag}",
+        "torque that remains with friction over that without, same bodies",
+        metric="friction/share",
+        relation="≤",
+        bound=1.0,
+        detail=f"largest Coulomb friction {drives[worst]['friction']:.3g} N m at "
+        f"{context.robot.joint_names[worst]}",
+        fix="slow sweeps at constant speed in both directions (`qddot identify friction`)",
+        label="model",
+    )
+
+
+def _smooth(x: np.ndarray, width: int = 21) -> np.ndarray:
+    """A running mean over rows."""
+    kernel = np.ones(width) / width
+    return np.apply_along_axis(lambda y: np.convolve(y, kernel, mode="same"), 0, x)
+
+
+def _laws(robot: Robot, compensated: bool) -> dict[str, Law]:
+    """Gravity compensation with PD, and computed torque, with the friction of the robot."""
+    gains = joint_gains(robot, BANDWIDTH, q=rest_pose(robot), inertia="free")
+    laws: dict[str, Law] = {
+        "baseline": PD(kp=gains.kp, kd=gains.kd, gravity=True),
+        "computed": ComputedTorque(kp=BANDWIDTH**2, kd=2.0 * BANDWIDTH),
+    }
+    if compensated:
+        drives = [b.joint.drivetrain for b in robot.model.independent]
+        laws["computed"] = FrictionCompensation(
+            laws["computed"],
+            coulomb=np.array([d.friction for d in drives], float),
+            viscous=np.array([d.damping for d in drives], float),
+            smoothing=0.02,
+        )
+    return laws
+
+
+def _track(
+    context: Context,
+    name: str,
+    law: Law,
+    motion: Motion,
+    seconds: float = _SECONDS,
+    hardware: VirtualHardware | None = None,
+    delay: int | None = None,
+) -> float:
+    """A motion of the virtual hardware under a law; the RMS tracking error."""
+    hardware, robot = hardware or context.hardware, context.identified
+    q0, v0, _ = motion(0.0)
+    memory: dict[str, Any] = dict(law.memory(robot))
+
+    def command(t: float, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+        nonlocal memory
+        names = law.references(robot)
+        reference = dict(zip(("q_ref", "v_ref", "a_ref"), motion(t), strict=True))
+        state = State(q, v, 1.0 / RATE, t)
+        asked = {key: reference[key] for key in names}
+        tau, memory = evaluate_law(robot, law, state, asked, memory)
+        return tau
+
+    log = hardware.run(command, q0, v0, seconds, delay=delay, every=5, stream=len(name))
+    reference, _, _ = motion(log.time)
+    # a plant that has blown up ends early: what is missing counts as no number
+    missing = round(seconds * RATE / 5) - len(log.time)
+    error = np.pad(log.q - reference, ((0, max(missing, 0)), (0, 0)), constant_values=np.nan)
+    time = np.arange(len(error)) * 5 / RATE
+    grown = [
+        np.pad(x, ((0, max(missing, 0)), (0, 0)), constant_values=np.nan) for x in (log.q, log.tau)
+    ]
+    context.recorder.trace(
+        name,
+        {
+            "time": time,
+            "q": grown[0],
+            "reference": motion(time)[0],
+            "tau": grown[1],
+            "error": error,
+        },
+        {"time": "s", "q": "rad, m", "error": "rad, m", "tau": "N m, N"},
+        frame="joints of the virtual hardware",
+    )
+    return context.recorder.metric(name, "rms", f"{name}.error", unit="rad, m")
+
+
+def build_controllers(context: Context) -> None:
+    """Step 11: gravity compensation with PD first; computed torque once the baseline tracks."""
+    recorder, robot, _ = context.recorder, context.identified, context.hardware
+    pose = rest_pose(robot)
+
+    def still(t: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        q = np.broadcast_to(pose, (*np.shape(t), robot.nv))
+        return q, np.zeros_like(q), np.zeros_like(q)
+
+    laws, motion = _laws(robot, compensated=True), _slow_motion(context)
+    context.on_step("hold", 0, 3)
+    _track(context, "control/hold", laws["baseline"], still, 1.5)
+    recorder.claim(
+        "hold (virtual)",
+        "gravity compensation + PD on virtual hardware, RMS error at rest",
+        metric="control/hold",
+        relation="<",
+        bound=_BASELINE,
+        fix="gravity in another frame or sign, or masses far off: steps 2 and 4",
+        label="control",
+    )
+    context.on_step("baseline", 1, 3)
+    _track(context, "control/baseline", laws["baseline"], motion)
+    baseline = recorder.claim(
+        "baseline tracks (virtual)",
+        "gravity compensation + PD on virtual hardware, RMS error of a slow motion",
+        metric="control/baseline",
+        relation="<",
+        bound=_BASELINE,
+        fix="stiffer gains, friction compensation (step 8), or identification (step 7)",
+        label="control",
+    )
+    if baseline.verdict is not Verdict.PASS:
+        context.skip(
+            "computed torque (virtual)", "after the baseline", "the baseline does not track yet"
+        )
+        return
+    context.on_step("computed torque", 2, 3)
+    _track(context, "control/computed", laws["computed"], motion)
+    recorder.metric(
+        "control/gain", "ratio_of_rms", "control/computed.error", "control/baseline.error"
+    )
+    recorder.claim(
+        "computed torque (virtual)",
+        "RMS error of computed torque over that of the baseline, same motion and hardware",
+        metric="control/gain",
+        relation="≤",
+        bound=1.0,
+        fix="a model that is worse than none: identification (step 7)",
+        label="control",
+    )
+
+
+def _slow_motion(context: Context) -> Motion:
+    """A slow periodic motion, another than that of identification."""
+    return fourier_motion(context.robot, context.settings.seed + 1, _SECONDS, speed=_SLOW)
+
+
+def verify_on_log(context: Context) -> None:
+    """Step 12: torques of a low-speed motion of the hardware against those of the model."""
+    recorder, tag = context.recorder, context.tag
+    log = context.verification_log
+    found = validate(context.fit, log, context.on_step)
+    _record_torques(context, "hardware", log, found)
+    recorder.claim(
+        f"τ against τ_model{tag}",
+        f"torques of {log.source} against the identified model, relative",
+        metric="hardware/residual",
+        relation="<",
+        bound=_RESIDUAL,
+        detail=f"{100 * found.before:.3g} % with the file as it is",
+        fix="identify again with this payload and temperature; `qddot doctor RECORD`",
+        label="model",
+    )
+
+
+def perturb_plant(context: Context) -> None:
+    """Step 14: the same law where links are 10 % heavier than on the virtual hardware."""
+    hardware = context.hardware
+    heavier = hardware.truth.with_parameters(1.1 * hardware.truth.inertial_parameters)
+    changed = dataclasses.replace(hardware, truth=heavier)
+    law = _laws(context.identified, compensated=True)["computed"]
+    _track(context, "perturbation", law, _slow_motion(context), hardware=changed)
+    context.recorder.claim(
+        "perturbation (virtual)",
+        "computed torque with every link 10 % heavier, RMS error",
+        metric="perturbation",
+        relation="<",
+        bound=2.0 * _BASELINE,
+        fix="an integral or adaptive term, or identification with the payload",
+        label="control",
+    )
+
+
+def vary_latency(context: Context) -> None:
+    """Step 15: the same law with 3 ms between measurement and torque."""
+    law, _ = _laws(context.identified, compensated=True)["computed"], context.hardware
+    delay = round(_LATENCY * RATE)
+    _track(context, "latency", law, _slow_motion(context), delay=delay)
+    context.recorder.claim(
+        "latency (virtual)",
+        f"computed torque with {1e3 * _LATENCY:g} ms of delay, RMS error",
+        metric="latency",
+        relation="<",
+        bound=2.0 * _BASELINE,
+        detail=f"bandwidth {BANDWIDTH:g} rad/s, product with the delay {BANDWIDTH * _LATENCY:.2g}",
+        fix="a lower bandwidth: ω T < 0.3, or less delay",
+        label="control",
+    )

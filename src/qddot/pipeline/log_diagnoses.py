@@ -1,0 +1,334 @@
+"""Diagnoses of measured torques: each hypothesis on what is wrong is fitted, the best one wins.
+
+A hypothesis changes the torques or the model and leaves a residual. Friction of every joint
+(viscous, Coulomb, constant) is free in all of them, so that none is blamed for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+
+from qddot.pipeline.diagnosis import Case, Diagnosis
+
+__all__ = ["diagnose_log"]
+
+_MOST_ROWS = 1500
+_SMOOTH = 0.02
+"""Speed (rad/s or m/s) below which Coulomb friction is a ramp."""
+_NOISE = 0.02
+"""Share of the torque that may remain without anything being wrong."""
+_BETTER = 0.6
+"""A hypothesis counts where it leaves less than this share of what the model leaves."""
+_DELAYS = range(2, 41)
+_PENALTY = 0.03
+"""What a parameter of a hypothesis has to improve, so that simple ones win."""
+
+
+@dataclass(frozen=True)
+class _Hypothesis:
+    """A hypothesis, the share of the torque that it leaves, and how many numbers it fits."""
+
+    diagnosis: Diagnosis
+    left: float
+    parameters: int
+
+    @property
+    def score(self) -> float:
+        """What is left, worse for every parameter."""
+        return self.left * (1.0 + _PENALTY * self.parameters)
+
+
+class _Torques:
+    """Torques of a case and of its model at thinned rows, with friction projected out by joint."""
+
+    def __init__(self, case: Case) -> None:
+        assert case.tau is not None
+        rows = np.flatnonzero(case.sound)
+        edge = max(_DELAYS) + 5
+        rows = rows[(rows >= edge) & (rows < len(case.tau) - edge)]
+        self.case, self.robot = case, case.robot
+        self.rows = rows[:: max(1, len(rows) // _MOST_ROWS)]
+        self.q, self.v = case.q[self.rows], case.v[self.rows]
+        self.a = case.acceleration[self.rows]
+        self.tau = case.tau[self.rows]
+        self.size = np.sqrt(np.mean(self.tau**2, axis=0)) + 1e-9
+        bases = []
+        for j in range(case.robot.nv):
+            v = self.v[:, j]
+            A = np.column_stack([np.ones_like(v), v, np.tanh(v / _SMOOTH)])
+            scale = np.linalg.norm(A, axis=0) + 1e-12
+            bases.append(np.linalg.qr(A / scale)[0])
+        self.bases = bases
+
+    @cached_property
+    def gravity(self) -> np.ndarray:
+        """g(q) of the model."""
+        return self.robot.gravity(self.q)
+
+    @cached_property
+    def inertial(self) -> np.ndarray:
+        """M q̈ of the model."""
+        return np.einsum("sij,sj->si", self.robot.mass_matrix(self.q), self.a)
+
+    @cached_property
+    def coriolis(self) -> np.ndarray:
+        """C q̇ of the model."""
+        return self.robot.bias(self.q, self.v) - self.gravity
+
+    @property
+    def rigid(self) -> np.ndarray:
+        """All of the model."""
+        return self.gravity + self.inertial + self.coriolis
+
+    def project(self, x: np.ndarray) -> np.ndarray:
+        """Torques over their sizes, without what friction could be."""
+        y = x / self.size
+        parts = [y[:, j] - Q @ (Q.T @ y[:, j]) for j, Q in enumerate(self.bases)]
+        return np.concatenate(parts)
+
+    def leave(
+        self, rest: np.ndarray, columns: Sequence[np.ndarray] = ()
+    ) -> tuple[float, np.ndarray]:
+        """Share of the torque that is left of a residual after columns are fitted; coefficients."""
+        y = self.project(rest)
+        x = np.zeros(0)
+        if len(columns):
+            A = np.column_stack([self.project(c) for c in columns])
+            scale = np.linalg.norm(A, axis=0) + 1e-12
+            x = np.linalg.lstsq(A / scale, y, rcond=1e-8)[0] / scale
+            y = y - A @ x
+        total = np.concatenate(list((self.tau / self.size).T))
+        return float(np.sqrt(np.mean(y**2) / np.mean(total**2))), x
+
+
+def diagnose_log(case: Case) -> list[Diagnosis]:
+    """The hypotheses that explain the torques of a log, the best first; empty without any."""
+    at = _Torques(case)
+    if len(at.rows) < 50:
+        return []
+    plain, _ = at.leave(at.tau - at.rigid)
+    found = []
+    if plain > _NOISE:
+        for make in (_swaps, _signs, _gravity, _coriolis, _delays, _payload, _inertia):
+            for hypothesis in make(at, plain):
+                if hypothesis.left < _BETTER * plain:
+                    found.append(hypothesis)
+    found.sort(key=lambda h: h.score)
+    best = found[0].left if found else plain
+    diagnoses = []
+    # what leaves several times more than the best hypothesis does is its shadow
+    for k, h in enumerate(h for h in found if h.left < 2.0 * best + _NOISE):
+        sure = min(0.97, 1.0 - h.left / plain)
+        diagnoses.append(_replace_confidence(h.diagnosis, sure if k == 0 else 0.7 * sure))
+    if plain > 0.3 and best > 0.15:
+        return [_other_robot(at, plain, best), *diagnoses]
+    # what a mistake leaves may look like friction too
+    doubt = 0.6 if diagnoses else 1.0
+    friction = [_replace_confidence(d, doubt * d.confidence) for d in _friction(at)]
+    return [*diagnoses, *friction]
+
+
+def _replace_confidence(d: Diagnosis, confidence: float) -> Diagnosis:
+    return Diagnosis(d.cause, d.symptom, d.evidence, confidence, d.fix)
+
+
+def _swaps(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
+    """Columns of two joints exchanged, as they are or with a sign."""
+    names, order = at.robot.joint_names, np.arange(at.robot.nv)
+    best = (plain, 0, 0)
+    for i, j in combinations(range(at.robot.nv), 2):
+        moved = order.copy()
+        moved[[i, j]] = j, i
+        left, _ = at.leave(at.tau[:, moved] - at.rigid)
+        best = min(best, (left, i, j))
+    left, i, j = best
+    yield _Hypothesis(
+        Diagnosis(
+            cause="joints swapped in the log",
+            symptom="torques follow the model of another joint",
+            evidence=f"with {names[i]} and {names[j]} exchanged {100 * left:.2g} % of the torque "
+            f"remains, {100 * plain:.2g} % as it is",
+            confidence=0.0,
+            fix="the order of columns: map them by joint name",
+        ),
+        left,
+        1,
+    )
+
+
+def _signs(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
+    """Torques of one or more joints with the other sign, found one after the other."""
+    signs, left = np.ones(at.robot.nv), plain
+    for _ in range(at.robot.nv):
+        trials = []
+        for j in range(at.robot.nv):
+            turned = signs.copy()
+            turned[j] *= -1.0
+            trials.append((at.leave(at.tau * turned - at.rigid)[0], j))
+        best, j = min(trials)
+        if best > 0.9 * left:
+            break
+        left, signs[j] = best, -signs[j]
+    wrong = [n for n, s in zip(at.robot.joint_names, signs, strict=True) if s < 0.0]
+    yield _Hypothesis(
+        Diagnosis(
+            cause="sign of a torque",
+            symptom="the torque of a joint is that of the model with the other sign",
+            evidence=f"with the other sign at {', '.join(wrong)} {100 * left:.2g} % of the torque "
+            f"remains, {100 * plain:.2g} % as it is",
+            confidence=0.0,
+            fix="the sign of that motor or of its encoder",
+        ),
+        left if 2 * len(wrong) <= at.robot.nv else plain,
+        len(wrong),
+    )
+
+
+def _gravity(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
+    """Another direction of gravity."""
+    model = np.array(tuple(at.robot.model.gravity), float)
+    length = float(np.linalg.norm(model))
+    if length == 0.0:
+        return
+    basis = [at.robot.with_gravity(tuple(e)).gravity(at.q) for e in np.eye(3).tolist()]
+    left, x = at.leave(at.tau - at.inertial - at.coriolis, basis)
+    size = float(np.linalg.norm(x))
+    angle = float(np.degrees(np.arccos(np.clip(x @ model / (size * length + 1e-12), -1.0, 1.0))))
+    if angle < 5.0 or not 0.5 < size / length < 1.6:
+        return
+    fitted = ", ".join(f"{g:.2f}" for g in x)
+    yield _Hypothesis(
+        Diagnosis(
+            cause="gravity sign" if angle > 170.0 else "gravity in another frame",
+            symptom="position drifts while holding; torques at rest are off",
+            evidence=f"the log fits gravity ({fitted}) m/s², {angle:.0f}° from that of the model",
+            confidence=0.0,
+            fix="the sign of world gravity, or the mounting of the base (tilt, ceiling)",
+        ),
+        left,
+        2,
+    )
+
+
+def _coriolis(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
+    """Another coefficient of C q̇."""
+    left, (gain,) = at.leave(at.tau - at.gravity - at.inertial, [at.coriolis])
+    if abs(gain - 1.0) < 0.5:
+        return
+    yield _Hypothesis(
+        Diagnosis(
+            cause="Coriolis sign" if gain < -0.5 else "Coriolis term missing",
+            symptom="tracking error grows with speed",
+            evidence=f"the coefficient of C q̇ is {gain:.2f}, 1 by the model",
+            confidence=0.0,
+            fix="verify Ṁ − 2C skew-symmetric: `qddot check`; mend the sign in your torque",
+        ),
+        left,
+        1,
+    )
+
+
+def _delays(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
+    """Torques that belong to a motion some samples before."""
+    assert at.case.tau is not None
+    dt = float(np.median(np.diff(at.case.time)))
+    trials = [(at.leave(at.case.tau[at.rows + k] - at.rigid)[0], k) for k in _DELAYS]
+    left, shift = min(trials)
+    yield _Hypothesis(
+        Diagnosis(
+            cause="delay between motion and torque",
+            symptom="torques come later than the motion that they belong to",
+            evidence=f"{1e3 * shift * dt:.3g} ms ({shift} samples) earlier {100 * left:.2g} % of "
+            f"the torque remains, {100 * plain:.2g} % as it is",
+            confidence=0.0,
+            fix="stamp both at the source, or shift the log before it is used",
+        ),
+        left,
+        1,
+    )
+
+
+def _payload(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
+    """A load on the last body."""
+    robot, last = at.robot, at.robot.model.nb - 1
+    Y = robot.torque_regressor(at.q, at.v, at.a)[..., 10 * last : 10 * last + 4]
+    left, x = at.leave(at.tau - at.rigid, [Y[..., k] for k in range(4)])
+    mass = float(x[0])
+    if abs(mass) < max(0.05, 0.1 * float(robot.model.bodies[last].inertia.mass)):
+        return
+    word = "missing" if mass > 0 else "in the model but not on the robot"
+    yield _Hypothesis(
+        Diagnosis(
+            cause=f"payload {word}",
+            symptom="torques of the wrist and of all joints before it are off by a weight",
+            evidence=f"{mass:+.3g} kg at {robot.model.bodies[last].name} leave {100 * left:.2g} % "
+            f"of the torque, none leaves {100 * plain:.2g} %",
+            confidence=0.0,
+            fix="robot.with_payload(frame, mass, com)",
+        ),
+        left,
+        4,
+    )
+
+
+def _inertia(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
+    """All inertias larger or smaller by a share."""
+    left, (weight, inertia) = at.leave(at.tau, [at.gravity, at.inertial + at.coriolis])
+    if inertia < 0.3 or weight < 0.3 or max(abs(inertia - 1.0), abs(weight - 1.0)) < 0.03:
+        return
+    word = "under" if inertia > 1.0 else "over"
+    yield _Hypothesis(
+        Diagnosis(
+            cause=f"inertias {word}-estimated",
+            symptom=f"inverse-dynamics torque too {'small' if inertia > 1 else 'large'} at high q̈",
+            evidence=f"coefficients of M q̈ + C q̇ and of g are {inertia:.2f} and {weight:.2f}, 1 by "
+            "the model",
+            confidence=0.0,
+            fix="dynamic identification: `qddot identify fit`; `qddot audit` for the file",
+        ),
+        left,
+        2,
+    )
+
+
+def _other_robot(at: _Torques, plain: float, best: float) -> Diagnosis:
+    return Diagnosis(
+        cause="log of another robot",
+        symptom="no single mistake makes the torques those of the model",
+        evidence=f"{100 * plain:.0f} % of the torque remains, {100 * best:.0f} % after the best of "
+        "all hypotheses",
+        confidence=float(np.clip(0.5 + best, 0.0, 0.95)),
+        fix="the robot that was recorded, with the tool it carried",
+    )
+
+
+def _friction(at: _Torques) -> Iterator[Diagnosis]:
+    """Coulomb friction that the model does not have."""
+    rest = at.tau - at.rigid
+    moving = np.abs(at.v).max(axis=0) > 5.0 * _SMOOTH
+    jumps = np.zeros(at.robot.nv)
+    left = np.zeros(at.robot.nv)
+    for j in range(at.robot.nv):
+        v = at.v[:, j]
+        A = np.column_stack([np.ones_like(v), v, np.tanh(v / _SMOOTH)])
+        x, *_ = np.linalg.lstsq(A, rest[:, j], rcond=None)
+        jumps[j] = x[2] - float(at.robot.model.independent[j].joint.drivetrain.friction)
+        left[j] = float(np.sqrt(np.mean((rest[:, j] - A @ x) ** 2)))
+    share = np.where(moving & (jumps > 0.5 * left), jumps / at.size, 0.0)
+    heavy = np.flatnonzero(share > 0.03)
+    if len(heavy):
+        j = int(heavy[np.argmax(share[heavy])])
+        name = at.robot.joint_names[j]
+        yield Diagnosis(
+            cause="friction not modelled",
+            symptom="inverse-dynamics torque too small at low q̇",
+            evidence=f"the torque jumps by 2 × {jumps[j]:.3g} N m with the direction at {name}, "
+            f"{100 * share[j]:.0f} % of its torque; {len(heavy)} of {at.robot.nv} joints",
+            confidence=float(np.clip(0.5 + 2.0 * share[j], 0.0, 0.9)),
+            fix="add F_v q̇ + F_c sgn(q̇): `qddot identify friction`",
+        )

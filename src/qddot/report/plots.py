@@ -1,0 +1,251 @@
+"""Plots of a report, as data for plotly: each is made where the record has its traces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from qddot.evidence.record import Record, Trace
+from qddot.plotting import PALETTE
+
+__all__ = ["PLOTS", "Plot", "make_plots"]
+
+_MOST_POINTS = 1200
+_MOST_LINES = 8
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A plot: title, a sentence that says how to read it, the traces behind it, plotly's data."""
+
+    title: str
+    caption: str
+    traces: tuple[str, ...]
+    data: list[dict[str, Any]]
+    layout: dict[str, Any]
+
+
+def make_plots(record: Record) -> list[Plot]:
+    """The plots that a record has traces for."""
+    return [plot for make in PLOTS for plot in make(record)]
+
+
+def _numbers(x: np.ndarray, digits: int = 6) -> list[float | None]:
+    """Numbers for JSON, rounded; those that are not finite are gaps."""
+    return [float(f"{y:.{digits}g}") if np.isfinite(y) else None for y in np.asarray(x, float)]
+
+
+def _thin(trace: Trace) -> np.ndarray:
+    """Rows that are drawn: all, or evenly spaced ones."""
+    return np.unique(np.linspace(0, len(trace) - 1, min(len(trace), _MOST_POINTS)).astype(int))
+
+
+def _line(name: str, x: np.ndarray, y: np.ndarray, colour: int, **more: Any) -> dict[str, Any]:
+    line = {"color": PALETTE[colour % len(PALETTE)], "width": 1.5, **more.pop("line", {})}
+    drawn = {"type": "scatter", "mode": "lines", "name": name, "line": line}
+    return {**drawn, "x": _numbers(x), "y": _numbers(y), **more}
+
+
+def _axes(x: str, y: str, **more: Any) -> dict[str, Any]:
+    return {"xaxis": {"title": {"text": x}}, "yaxis": {"title": {"text": y}, **more}}
+
+
+def _plot_condition_map(record: Record) -> Iterator[Plot]:
+    """cond(M) over two joints, with the line of 1000."""
+    trace = record.traces.get("condition_map")
+    if trace is None:
+        return
+    values = np.log10(trace.columns["condition"])
+    data = [
+        {
+            "type": "contour",
+            "x": _numbers(trace.columns["x"]),
+            "y": _numbers(trace.columns["y"]),
+            "z": [_numbers(row, 4) for row in values],
+            "colorscale": "Viridis",
+            "colorbar": {"title": {"text": "log₁₀ cond(M)"}, "thickness": 12},
+            "contours": {"coloring": "heatmap", "start": 3, "end": 3, "size": 1},
+            "line": {"color": "white", "width": 2},
+        }
+    ]
+    layout = _axes(f"{trace.units['x']}, rad or m", f"{trace.units['y']}, rad or m")
+    words = "Other joints at zero. The white line is cond(M) = 1000: above it inverses are damped."
+    yield Plot("Condition number of the mass matrix", words, ("condition_map",), data, layout)
+
+
+def _plot_residuals(record: Record) -> Iterator[Plot]:
+    """Residuals of the invariants, worst state each."""
+    names = [n for n in record.traces if n.startswith("check/") and not n.endswith("definite")]
+    if not names:
+        return
+    worst = np.array([np.abs(record.traces[n].columns["residual"]).max() for n in names])
+    data = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "y": [n.removeprefix("check/").replace("_", " ") for n in names],
+            "x": _numbers(np.maximum(worst, 1e-18), 3),
+            "marker": {"color": PALETTE[0]},
+        }
+    ]
+    layout = _axes("largest residual", "")
+    layout["xaxis"] |= {"type": "log", "exponentformat": "power"}
+    layout["shapes"] = [
+        {"type": "line", "x0": 1e-9, "x1": 1e-9, "y0": 0, "y1": 1, "yref": "paper",
+         "line": {"color": PALETTE[4], "dash": "dash"}}
+    ]  # fmt: skip
+    words = "Each invariant at 100 random states and more; the dashed line is the bound 10⁻⁹."
+    yield Plot("Invariants", words, tuple(names), data, layout)
+
+
+def _plot_energy(record: Record) -> Iterator[Plot]:
+    """Energy errors of free swings by integrator."""
+    names = [n for n in record.traces if n.startswith("integrator/") and n.endswith("/energy")]
+    data = []
+    for k, name in enumerate(names):
+        trace = record.traces[name]
+        rows = _thin(trace)
+        error = np.maximum(np.abs(trace.columns["error"][rows]), 1e-17)
+        label = name.split("/")[1]
+        data.append(_line(label, trace.columns["time"][rows], error, k))
+    if data:
+        layout = _axes("time, s", "|energy error| / peak kinetic energy", type="log")
+        layout["yaxis"]["exponentformat"] = "power"
+        words = (
+            "A free swing without losses. A line that climbs without end is an integrator to avoid."
+        )
+        yield Plot("Energy of a free swing", words, tuple(names), data, layout)
+
+
+def _plot_contact(record: Record) -> Iterator[Plot]:
+    """Normal force and gap of the contact test."""
+    trace = record.traces.get("contact")
+    if trace is None:
+        return
+    time = trace.columns["time"]
+    data = [
+        _line("normal force, N", time, trace.columns["normal_force"], 0),
+        _line("gap, mm", time, 1e3 * trace.columns["gap"], 1, yaxis="y2"),
+    ]
+    layout = _axes("time, s", "normal force, N")
+    layout["yaxis2"] = {"title": {"text": "gap, mm"}, "overlaying": "y", "side": "right"}
+    words = "The contact test: the force that the surface gives, and how far bodies are apart."
+    yield Plot("Contact", words, ("contact",), data, layout)
+
+
+def _plot_tracking(record: Record) -> Iterator[Plot]:
+    """RMS tracking errors over time by law."""
+    names = [
+        n
+        for n, trace in record.traces.items()
+        if {"time", "error", "reference"} <= set(trace.columns)
+    ]
+    data = []
+    for k, name in enumerate(names):
+        trace = record.traces[name]
+        rows = _thin(trace)
+        error = np.sqrt(np.mean(trace.columns["error"][rows] ** 2, axis=1))
+        label = name.removeprefix("control/").replace("_", " ")
+        data.append(_line(label, trace.columns["time"][rows], 1e3 * error, k))
+    if data:
+        layout = _axes("time, s", "RMS error over joints, mrad or mm")
+        words = "Reference against encoders of the virtual hardware, all joints."
+        yield Plot("Tracking (virtual hardware)", words, tuple(names), data, layout)
+
+
+def _plot_torques(record: Record) -> Iterator[Plot]:
+    """Measured against predicted torques, joint by joint."""
+    trace = record.traces.get("hardware/torques") or record.traces.get("identification/torques")
+    if trace is None:
+        return
+    rows = _thin(trace)
+    time = trace.columns["time"][rows]
+    measured, model = trace.columns["measured"][rows], trace.columns["predicted"][rows]
+    joints = trace.units.get("joints", "").split(",")
+    for j in range(min(measured.shape[1], _MOST_LINES)):
+        name = joints[j] if j < len(joints) and joints[j] else f"joint {j + 1}"
+        data = [
+            _line("measured", time, measured[:, j], 5),
+            _line("model", time, model[:, j], 4),
+            _line("rest", time, measured[:, j] - model[:, j], 0, line={"width": 1}),
+        ]
+        words = "The log against the model; the rest is what the model does not explain."
+        yield Plot(
+            f"Torque of {name}", words, (trace.name,), data, _axes("time, s", "torque, N m or N")
+        )
+
+
+def _plot_identification(record: Record) -> Iterator[Plot]:
+    """Residual by joint before and after identification."""
+    trace = record.traces.get("identification/residuals")
+    if trace is None:
+        return
+    names = {"factory": "file as it is", "identified": "identified"}
+    data = [
+        {
+            "type": "bar",
+            "name": names.get(c, c),
+            "x": list(trace.labels),
+            "y": _numbers(100.0 * trace.columns[c], 3),
+            "marker": {"color": PALETTE[k]},
+        }
+        for k, c in enumerate(("factory", "identified"))
+        if c in trace.columns
+    ]
+    layout = {**_axes("", "residual of the torque, %"), "barmode": "group"}
+    words = "RMS of measured less predicted torque over RMS of the measured one, held-out part."
+    yield Plot("Identification", words, (trace.name,), data, layout)
+
+
+def _plot_motion(record: Record) -> Iterator[Plot]:
+    """Coordinates and energies of a simulated motion."""
+    for name in ("motion", "free_motion"):
+        trace = record.traces.get(name)
+        if trace is None:
+            continue
+        rows = _thin(trace)
+        time, v = trace.columns["time"][rows], trace.columns["v"][rows]
+        fastest = np.argsort(-np.nan_to_num(np.abs(v)).max(axis=0))[:_MOST_LINES]
+        data = [_line(f"velocity {j + 1}", time, v[:, j], k) for k, j in enumerate(sorted(fastest))]
+        layout = _axes("time, s", "velocity, rad/s or m/s")
+        words = "The fastest velocities of the motion."
+        yield Plot(name.replace("_", " ").capitalize(), words, (name,), data, layout)
+        energy = record.traces.get(f"{name}/energy")
+        if energy is not None:
+            parts = [p for p in ("kinetic", "potential", "residual") if p in energy.columns]
+            clock = energy.columns["time"][rows]
+            data = [_line(p, clock, energy.columns[p][rows], k) for k, p in enumerate(parts)]
+            words = "Where the energy is; the residual is what nothing accounts for."
+            yield Plot("Energy ledger", words, (energy.name,), data, _axes("time, s", "energy, J"))
+
+
+def _plot_sizing(record: Record) -> Iterator[Plot]:
+    """Largest torques against ratings."""
+    trace = record.traces.get("torques")
+    if trace is None or "dynamic" not in trace.columns:
+        return
+    data = [
+        {"type": "bar", "name": c, "x": list(trace.labels), "y": _numbers(trace.columns[c], 4),
+         "marker": {"color": PALETTE[k]}}
+        for k, c in enumerate(("static", "dynamic", "rating"))
+    ]  # fmt: skip
+    layout = {**_axes("", "torque, N m or N"), "barmode": "group"}
+    words = "The largest torque at rest and moving, beside the rating of the joint."
+    yield Plot("Torque budget", words, ("torques",), data, layout)
+
+
+PLOTS: tuple[Callable[[Record], Iterator[Plot]], ...] = (
+    _plot_identification,
+    _plot_torques,
+    _plot_tracking,
+    _plot_condition_map,
+    _plot_residuals,
+    _plot_energy,
+    _plot_contact,
+    _plot_motion,
+    _plot_sizing,
+)
+"""Makers of plots, in the order of the page."""

@@ -1,0 +1,285 @@
+"""Runs: plants, rates, latency, sensing, traces, the safety shell, observers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from scipy import signal
+
+import qddot
+from qddot import control
+from qddot.control import State
+from qddot.errors import DescriptionError, InvalidArgument, ShapeMismatch, UnknownName
+from qddot.robot.robot import Robot, Wrench
+
+PENDULUM = Robot(qddot.load("double_pendulum").model, native=True)
+ARM = Robot(qddot.load("ur5e").model, native=True)
+ZERO = np.zeros(2)
+
+
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """A law that keeps what it is told of the state."""
+
+    def references(self, robot):
+        return {}
+
+    def senses(self, robot):
+        return ()
+
+    def memory(self, robot):
+        return {"q": np.zeros(robot.nq), "time": 0.0, "dt": 0.0}
+
+    def command(self, robot, state, reference, memory):
+        kept = {"q": 1.0 * state.q, "time": 1.0 * state.time, "dt": 1.0 * state.dt}
+        return robot.gravity(state.q) * 0.9, kept
+
+
+def plant_at(q=(0.3, -0.4), **choices):
+    plant = control.RolloutPlant(PENDULUM, **choices)
+    plant.reset(np.array(q))
+    return plant
+
+
+def test_a_run_is_the_rollout_of_its_torques():
+    plant = plant_at()
+    trace = control.run(plant, Probe(), duration=0.05)
+    found = PENDULUM.rollout(trace.q[0], trace.v[0], trace.tau, dt=1e-3, steps=50)
+    np.testing.assert_allclose(found.q[:-1], trace.q, atol=1e-13)
+    np.testing.assert_allclose(found.q[-1], plant.q, atol=1e-13)
+    np.testing.assert_array_equal(trace.memory["q"], trace.q)
+
+
+def test_latency_and_rate_are_as_asked():
+    sensing = control.Sensing(latency=0.003)
+    trace = control.run(plant_at(), Probe(), duration=0.04, rate=500.0, sensing=sensing)
+    assert len(trace.time) == 20
+    np.testing.assert_allclose(trace.memory["dt"], 2e-3)
+    np.testing.assert_allclose(trace.memory["time"][2:], trace.time[2:] - 0.003, atol=1e-12)
+
+
+def test_a_batch_with_rates_and_latencies_of_its_own_is_its_members():
+    rates, late = np.array([1000.0, 500.0, 250.0]), np.array([0.0, 2e-3, 1e-3])
+    start = np.array([[0.3, -0.4], [0.1, 0.2], [-0.5, 0.1]])
+    plant = plant_at()
+    plant.reset(start)
+    sensing = control.Sensing(latency=late)
+    control.run(plant, Probe(), duration=0.04, rate=rates, sensing=sensing)
+    for k in range(3):
+        one = plant_at(start[k])
+        sensing = control.Sensing(latency=late[k])
+        control.run(one, Probe(), duration=0.04, rate=rates[k], sensing=sensing)
+        np.testing.assert_allclose(plant.q[k], one.q, atol=1e-12)
+
+
+def test_a_batch_of_text_is_that_of_code():
+    start = np.array([[0.3, -0.4], [0.1, 0.2]])
+    law = control.PD(20.0, 3.0, ki=2.0, gravity=True)
+    ends = []
+    for compiled in (True, False):
+        plant = plant_at()
+        plant.reset(start)
+        ref = {"q_ref": ZERO, "v_ref": ZERO}
+        ends.append(control.run(plant, law, ref, duration=0.02, compiled=compiled).q)
+    np.testing.assert_allclose(ends[0], ends[1], atol=1e-12)
+
+
+def test_traces_are_kept_loaded_and_drawn(tmp_path):
+    shell = control.SafetyShell(Probe(), damping=1.0, velocity=0.2)
+    trace = control.run(plant_at(), shell, duration=0.3)
+    file = tmp_path / "run.npz"
+    trace.save(file)
+    again = control.load_trace(file)
+    for name in ("time", "q", "v", "tau"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(trace, name))
+    assert again.events == trace.events
+    assert again.joints == PENDULUM.joint_names
+    assert set(again.memory) == set(trace.memory)
+    trace.plot(tmp_path / "run.png")
+    assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(InvalidArgument, match="npz"):
+        trace.save(tmp_path / "run.txt")
+    (tmp_path / "bad.npz").write_bytes(b"no archive")
+    with pytest.raises(DescriptionError, match="no trace"):
+        control.load_trace(tmp_path / "bad.npz")
+
+
+def test_record_keeps_what_it_names():
+    trace = control.run(plant_at(), Probe(), duration=0.005, record=("time",))
+    assert set(trace.memory) == {"time"}
+    with pytest.raises(UnknownName, match="speed"):
+        control.run(plant_at(), Probe(), duration=0.005, record=("speed",))
+
+
+def guarded(**guards):
+    law = control.GravityCompensation()
+    return control.SafetyShell(law, damping=2.0, **guards)
+
+
+@pytest.mark.parametrize(
+    ("label", "guards", "change"),
+    [
+        ("state is not a number", {}, {"q": np.array([np.nan, 0.0])}),
+        ("joint limit", {"upper": 0.5}, {"q": np.array([0.6, 0.0])}),
+        ("velocity limit", {"velocity": 1.0}, {"v": np.array([0.0, -1.5])}),
+        ("torque limit", {"effort": 1e-3}, {}),
+        ("workspace limit", {"frame": "tip", "highest": -5.0}, {}),
+    ],
+)
+def test_each_guard_trips_with_its_label_and_falls_back(label, guards, change):
+    if "frame" in guards:
+        guards = {**guards, "frame": PENDULUM.frame_names[-1]}
+    shell, memory = guarded(**guards), None
+    memory = {n: np.asarray(x, float) for n, x in shell.memory(PENDULUM).items()}
+    at = State(np.array([0.2, 0.3]), np.array([0.1, 0.2]), 1e-3, 0.5)
+    if label not in ("torque limit", "workspace limit"):
+        tau, memory = shell.command(PENDULUM, at, {}, memory)
+        assert memory["trip"] == 0.0
+        np.testing.assert_allclose(tau, PENDULUM.gravity(at.q))
+    bad = replace(at, time=0.501, **change)
+    tau, memory = shell.command(PENDULUM, bad, {}, memory)
+    assert control.TRIPS[int(memory["trip"])] == label
+    assert np.isfinite(tau).all()
+    # for good, with damping
+    tau, memory = shell.command(PENDULUM, replace(at, time=0.502), {}, memory)
+    assert control.TRIPS[int(memory["trip"])] == label
+    np.testing.assert_allclose(tau, PENDULUM.gravity(at.q) - 2.0 * at.v)
+
+
+def test_a_stale_state_and_a_law_without_numbers_trip():
+    shell = guarded(stale=0.0025)
+    memory = {n: np.asarray(x, float) for n, x in shell.memory(PENDULUM).items()}
+    at = State(np.array([0.2, 0.3]), ZERO, 1e-3, 0.5)
+    trips = []
+    for _ in range(5):
+        _, memory = shell.command(PENDULUM, at, {}, memory)
+        trips.append(control.TRIPS[int(memory["trip"])])
+    assert trips == ["running"] * 3 + ["stale state"] * 2
+    nan = control.SafetyShell(control.GravityCompensation(np.nan), damping=1.0)
+    memory = {n: np.asarray(x, float) for n, x in nan.memory(PENDULUM).items()}
+    tau, memory = nan.command(PENDULUM, at, {}, memory)
+    assert control.TRIPS[int(memory["trip"])] == "torque is not a number"
+    assert np.isfinite(tau).all()
+
+
+def test_a_trip_is_an_event_of_the_trace():
+    plant = plant_at()
+    trace = control.run(plant, guarded(velocity=0.05), duration=0.2, pushes=())
+    assert trace.events == ()
+    plant.reset(np.array([0.3, -0.4]), np.array([0.1, 0.0]))
+    trace = control.run(plant, guarded(velocity=0.05), duration=0.01)
+    assert trace.memory["trip"][0] == control.TRIPS.index("velocity limit")
+
+
+def test_the_observer_follows_an_external_torque():
+    plant = control.RolloutPlant(ARM)
+    q = np.array([0.0, -1.2, 1.6, -2.0, -1.5, 0.0])
+    plant.reset(q)
+    kd = control.gravity_damping(ARM, q, 0.02, "free")
+    law = control.MomentumObserver(control.GravityCompensation(kd), bandwidth=200.0)
+    push = Wrench("tool0", "local_world_aligned", [4.0, -3.0, 5.0, 0.0, 0.0, 0.0])
+    trace = control.run(plant, law, duration=0.06, pushes=[push], compiled=True)
+    J = ARM.frame_jacobian(trace.q[-1], "tool0", "local_world_aligned")
+    r = trace.memory["residual"][-1]
+    np.testing.assert_allclose(r, J.T @ push.value, atol=0.02)
+    found = control.wrench_at_frame(ARM, trace.q[-1], r, "tool0")
+    np.testing.assert_allclose(found, push.value, atol=0.1)
+
+
+def test_disturbances_are_taken_out():
+    plant = control.RolloutPlant(ARM)
+    q = np.array([0.0, -1.2, 1.6, -2.0, -1.5, 0.0])
+    heavy = ARM.with_parameters(ARM.inertial_parameters * 1.03)
+    gains = control.joint_gains(ARM, 20.0, inertia="unit")
+    inner = control.ComputedTorque(gains.kp, gains.kd)
+    ref = {"q_ref": q, "v_ref": np.zeros(6), "a_ref": np.zeros(6)}
+    errors = []
+    for law in (inner, control.DisturbanceCompensation(inner)):
+        plant = control.RolloutPlant(heavy)
+        plant.reset(q)
+        control.run(plant, law, ref, duration=0.6, robot=ARM, compiled=True)
+        errors.append(np.abs(plant.q - q).max())
+    assert errors[0] > 1e-3
+    assert errors[1] < 1e-4 * errors[0] + 1e-6
+
+
+def test_uncertainty_bounds_the_error_of_every_model_within_it():
+    rng, arm = np.random.default_rng(0), Robot(ARM.model, native=False)
+    for _ in range(10):
+        q, v, a = arm.random(rng), rng.normal(size=6), rng.normal(size=6)
+        # each body by its own share, and every body by the largest, one way or the other
+        for scale in (rng.uniform(0.95, 1.05, (6, 1)), rng.choice([0.95, 1.05], (6, 1))):
+            other = arm.with_parameters(arm.inertial_parameters * scale)
+            off = other.inverse_dynamics(q, v, a) - arm.inverse_dynamics(q, v, a)
+            bound = control.torque_uncertainty(arm, q, v, a, 0.05)
+            assert (np.abs(off) <= bound + 1e-12).all()
+    # the last joint carries one body, whose error reaches the bound
+    assert abs(off[-1]) == pytest.approx(bound[-1], rel=1e-9)
+
+
+def test_a_payload_is_found_from_static_torques():
+    rng = np.random.default_rng(1)
+    loaded = ARM.with_payload("tool0", 1.7, (0.02, -0.03, 0.08))
+    q = np.array([ARM.random(rng) for _ in range(6)])
+    found = control.estimate_payload(ARM, q, loaded.gravity(q), "tool0")
+    assert found.mass == pytest.approx(1.7, rel=1e-9)
+    np.testing.assert_allclose(found.com, [0.02, -0.03, 0.08], atol=1e-9)
+    with pytest.raises(InvalidArgument, match="centre of mass"):
+        control.estimate_payload(ARM, q[:1], loaded.gravity(q[:1]), "tool0")
+    with pytest.raises(ShapeMismatch):
+        control.estimate_payload(ARM, q, np.zeros((2, 6)), "tool0")
+
+
+@dataclass(frozen=True, eq=False)
+class Listener(Probe):
+    """A law that keeps the wrench it is told."""
+
+    def senses(self, robot):
+        return (robot.frame_names[-1],)
+
+    def memory(self, robot):
+        return {"heard": np.zeros(6), "v": np.zeros(robot.nv)}
+
+    def command(self, robot, state, reference, memory):
+        heard = 1.0 * state.wrenches[robot.frame_names[-1]]
+        return robot.gravity(state.q), {"heard": heard, "v": 1.0 * state.v}
+
+
+def feed(law, rows, frame):
+    memory = {n: np.asarray(x, float) for n, x in law.memory(PENDULUM).items()}
+    heard = []
+    for k, row in enumerate(rows):
+        at = State(np.array([0.1 * k, 0.0]), ZERO, 1e-3, k * 1e-3, {frame: row})
+        _, memory = law.command(PENDULUM, at, {}, memory)
+        heard.append(memory["heard"] if "heard" in memory else memory["v"])
+    return np.array(heard), memory
+
+
+def test_filters_are_those_of_scipy_and_taring_takes_a_mean():
+    rng, frame = np.random.default_rng(0), PENDULUM.frame_names[-1]
+    rows = rng.normal(size=(60, 6)) + 3.0
+    for order in (1, 2, 3):
+        law = control.ButterworthForce(Listener(), cutoff=300.0, period=1e-3, order=order)
+        found, _ = feed(law, rows, frame)
+        sos = signal.butter(order, 300.0, fs=2 * np.pi / 1e-3, output="sos")
+        expected = np.empty_like(rows)
+        for k in range(6):
+            zi = signal.sosfilt_zi(sos) * rows[0, k]
+            expected[:, k] = signal.sosfilt(sos, rows[:, k], zi=zi)[0]
+        np.testing.assert_allclose(found, expected, atol=1e-10)
+    found, _ = feed(control.TareForce(Listener(), 0.02), rows, frame)
+    np.testing.assert_allclose(found[20:], rows[20:] - rows[:20].mean(axis=0), atol=1e-12)
+    with pytest.raises(InvalidArgument, match="cutoff"):
+        control.ButterworthForce(Listener(), cutoff=4000.0, period=1e-3)
+
+
+def test_velocity_comes_from_positions():
+    frame = PENDULUM.frame_names[-1]
+    law = control.VelocityFromPositions(Listener(), cutoff=200.0)
+    memory = {n: np.asarray(x, float) for n, x in law.memory(PENDULUM).items()}
+    for k in range(100):
+        at = State(np.array([2e-3 * k, 0.0]), ZERO, 1e-3, 0.0, {frame: np.zeros(6)})
+        _, memory = law.command(PENDULUM, at, {}, memory)
+    np.testing.assert_allclose(memory["v"], [2.0, 0.0], atol=1e-6)

@@ -1,0 +1,199 @@
+"""The doctor: faults put into clean logs and motions are named first; clean ones have none."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import qddot
+from qddot.cli import app
+from qddot.evidence import Recorder, Run
+from qddot.evidence.inputs import gather_inputs
+from qddot.pipeline.diagnosis import Case, case_of_record
+from qddot.pipeline.doctor import diagnose
+from qddot.pipeline.virtual import fourier_motion
+
+
+@pytest.fixture(scope="module")
+def arm():
+    return qddot.load("ur5e")
+
+
+def make_log(robot, truth=None, change=None, seed=0):
+    """A log of a periodic motion: torques of the truth with a little noise."""
+    rng, time = np.random.default_rng(seed), np.arange(0.0, 8.0, 0.002)
+    q, v, a = fourier_motion(robot, seed, 4.0, speed=1.5)(time)
+    tau = (truth or robot).inverse_dynamics(q, v, a)
+    if change is not None:
+        tau = change(q, v, tau)
+    tau = tau + 0.003 * np.abs(tau).max(axis=0) * rng.normal(size=tau.shape)
+    noise = 1e-3 * rng.normal(size=v.shape)
+    return Case(robot, time, q, v + noise, tau, measured=True)
+
+
+def flip(j):
+    return lambda q, v, tau: tau * np.where(np.arange(tau.shape[1]) == j, -1.0, 1.0)
+
+
+def swap(i, j):
+    def change(q, v, tau):
+        order = np.arange(tau.shape[1])
+        order[[i, j]] = j, i
+        return tau[:, order]
+
+    return change
+
+
+def test_a_clean_log_has_nothing(arm):
+    for seed in (0, 1):
+        assert diagnose(make_log(arm, seed=seed)) == []
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "payload missing",
+        "gravity sign",
+        "gravity in another frame",
+        "joints swapped",
+        "sign of a torque",
+        "Coriolis sign",
+        "delay",
+        "friction not modelled",
+        "inertias under-estimated",
+        "log of another robot",
+    ],
+)
+def test_a_fault_of_a_log_is_named_first(arm, cause, seed):
+    def coriolis(q, v, tau):
+        return tau - 2.0 * (arm.bias(q, v) - arm.gravity(q))
+
+    def friction(q, v, tau):
+        return tau + 0.08 * np.abs(tau).max(axis=0) * np.tanh(v / 0.01)
+
+    g = 9.81
+    other = arm.with_parameters(arm.inertial_parameters[::-1])
+    truths = {
+        "payload missing": arm.with_payload("tool0", 2.0, (0.0, 0.0, 0.1)),
+        "gravity sign": arm.with_gravity((0.0, 0.0, g)),
+        "gravity in another frame": arm.with_gravity((0.5 * g, 0.0, -0.87 * g)),
+        "inertias under-estimated": arm.with_parameters(1.2 * arm.inertial_parameters),
+        "log of another robot": other,
+    }
+    changes = {
+        "joints swapped": swap(1, 2),
+        "sign of a torque": flip(1 + seed),
+        "Coriolis sign": coriolis,
+        "delay": lambda q, v, tau: np.roll(tau, 6 + 4 * seed, axis=0),
+        "friction not modelled": friction,
+    }
+    found = diagnose(make_log(arm, truths.get(cause), changes.get(cause), seed))
+    assert found, cause
+    assert found[0].cause.startswith(cause), [(d.cause, d.confidence) for d in found]
+    assert found[0].confidence > 0.5
+    assert found[0].evidence
+    assert found[0].fix
+
+
+def still(robot, n=200):
+    time = np.arange(n) * 0.01
+    pose = robot.configurations.get("home", robot.neutral())
+    return time, np.tile(pose, (n, 1)), np.zeros((n, robot.nv))
+
+
+def test_quaternions_that_drift():
+    robot = qddot.load("quadruped")
+    time, q, v = still(robot)
+    q[:, 2] -= 4.9 * time**2
+    assert diagnose(Case(robot, time, q, v)) == []
+    q[:, 6] *= 1.0 + 1e-3 * time
+    assert diagnose(Case(robot, time, q, v))[0].cause == "quaternion not renormalised"
+
+
+def test_a_base_that_rises_and_one_that_hangs():
+    robot = qddot.load("quadruped")
+    time, q, v = still(robot)
+    assert diagnose(Case(robot, time, q, v))[0].cause == "wrong base type"
+    q[:, 2] += 4.9 * time**2
+    assert diagnose(Case(robot, time, q, v))[0].cause == "gravity sign"
+
+
+def test_numbers_that_are_none_come_from_upstream(arm):
+    time, q, v = still(arm)
+    v[50:, 2] = np.nan
+    tau = np.zeros_like(v)
+    tau[51:] = np.nan
+    first = diagnose(Case(arm, time, q, v, tau))[0]
+    assert first.cause == "NaN upstream"
+    assert "v is no number from t = 0.5 s" in first.evidence
+
+
+def test_limits_and_cones(arm):
+    time, q, v = still(arm)
+    q[:, 2] = arm.limits.upper[2] + 0.1
+    assert "limits too soft" in [d.cause for d in diagnose(Case(arm, time, q, v))]
+    time, q, v = still(arm)
+    case = Case(arm, time, q, v, raw={"cone_ratio": np.full(200, 1.4)})
+    assert [d.cause for d in diagnose(case)] == ["friction cone violated"]
+
+
+def test_energy_from_nowhere():
+    from qddot.simulate import rollout
+
+    robot = qddot.load("double_pendulum")
+    start = np.array([0.5, 0.3])
+    for integrator, cause in (("euler", ["integrator gains energy"]), ("rk4", [])):
+        motion = rollout(robot, start, np.zeros(2), dt=0.02, steps=400, integrator=integrator)
+        tau = np.zeros_like(motion.v)
+        case = Case(robot, motion.time, motion.q, motion.v, tau)
+        assert [d.cause for d in diagnose(case)] == cause
+
+
+def test_torques_at_a_singularity(arm):
+    robot = arm
+    for joint in ("wrist_1_joint", "wrist_2_joint", "wrist_3_joint"):
+        robot = robot.without_joint(joint)
+    time = np.arange(400) * 0.01
+    q = np.column_stack([0.1 * time, -1.0 + 0.0 * time, 1.5 - 0.75 * time])
+    J = robot.frame_jacobian(q, robot.frame_names[-1], "local_world_aligned")[:, :3]
+    tau = np.ones((400, 3))
+    assert diagnose(Case(robot, time, q, np.gradient(q, time, axis=0), tau)) == []
+    tau[int(np.argmin(np.linalg.svd(J, compute_uv=False)[:, -1]))] = 300.0
+    found = diagnose(Case(robot, time, q, np.gradient(q, time, axis=0), tau))
+    assert "singular operational-space control" in [d.cause for d in found]
+
+
+def test_records_are_examined_with_the_robot_they_keep(tmp_path):
+    file = tmp_path / "run.mcap"
+    robot = qddot.load("quadruped")
+    time, q, v = still(robot)
+    q[:, 2] -= 4.9 * time**2
+    q[:, 3:7] *= 1.01
+    with Recorder(file, Run("simulate", inputs=gather_inputs(["quadruped"]))) as r:
+        r.trace("motion", {"time": time, "q": q, "v": v, "tau": v})
+    found = CliRunner().invoke(app, ["doctor", str(file), "--json"])
+    assert found.exit_code == 1
+    assert json.loads(found.stdout)["diagnoses"][0]["cause"] == "quaternion not renormalised"
+    from qddot.evidence import read_record
+
+    assert case_of_record(file, read_record(file)).robot.nv == 18
+
+
+def test_one_screen_for_a_file():
+    good = CliRunner().invoke(app, ["doctor", "ur5e"])
+    assert good.exit_code == 0
+    assert "verdict: RIGHT" in good.output
+    assert "next: qddot pipeline ur5e" in good.output
+    assert len(good.output.splitlines()) < 30
+
+
+def test_a_log_needs_its_robot(tmp_path):
+    log = tmp_path / "log.csv"
+    log.write_text("t,q1\n0,1\n")
+    refused = CliRunner().invoke(app, ["doctor", str(log)])
+    assert refused.exit_code == 2
+    assert "--robot" in refused.output

@@ -1,0 +1,266 @@
+"""The pipeline: verdicts of every step, faults at the step that should see them, resume."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from qddot.cli import app
+from qddot.errors import InvalidArgument
+from qddot.evidence import Recorder, Run, Verdict, read_record, verify_record
+from qddot.pipeline import STEPS, Context, Settings, run_pipeline, select_steps
+from qddot.pipeline.context import parse_expectations
+from qddot.pipeline.model_steps import equivalent_box, static_torques
+from qddot.pipeline.virtual import build_hardware, fourier_motion
+
+PENDULUM = """<robot name="p"><link name="base"/>
+  <link name="rod"><inertial><origin xyz="0 0 -0.5"/><mass value="{mass}"/>
+    <inertia ixx="0.09" iyy="0.09" izz="{izz}" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <joint name="hinge" type="revolute"><parent link="base"/><child link="rod"/><axis xyz="0 1 0"/>
+    <limit lower="-2" upper="2" effort="50" velocity="5"/></joint></robot>"""
+UPSIDE_DOWN = """<mujoco><option gravity="0 0 9.81"/><worldbody><body name="rod">
+  <joint name="hinge" axis="0 1 0"/><inertial pos="0 0 -0.5" mass="1" diaginertia="0.1 0.1 0.01"/>
+  </body></worldbody></mujoco>"""
+
+
+WHOLE = ("planar_2r", "--duration", "4", "--skip", "engines")
+
+
+def run(*words: str):
+    return CliRunner().invoke(app, ["pipeline", *words])
+
+
+def verdicts(output: str) -> dict[int, set[str]]:
+    """Verdicts by step, of the output of --json."""
+    steps = json.loads(output)["steps"]
+    return {s["number"]: {c["verdict"] for c in s["claims"]} for s in steps}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run of all steps on a small robot: the file, the output."""
+    file = tmp_path_factory.mktemp("pipeline") / "run.mcap"
+    result = run(*WHOLE, "--record", str(file), "--json")
+    assert result.exit_code in (0, 1), result.output
+    return file, result
+
+
+def test_every_step_ends_with_a_verdict(whole):
+    _, result = whole
+    found = verdicts(result.stdout)
+    assert set(found) == {s.number for s in STEPS} - {13}
+    assert all(found.values())
+    failed = [n for n, v in found.items() if "FAIL" in v]
+    assert not failed
+    assert found[3] == {"NOT EVALUATED"}
+    assert all("PASS" in found[n] for n in found if n != 3)
+
+
+def test_virtual_is_said_wherever_it_matters(whole):
+    record = read_record(whole[0])
+    for c in record.claims:
+        if c.step in ("07", "08", "11", "12", "14", "15"):
+            assert "(virtual)" in c.name
+
+
+def test_identification_makes_the_model_better(whole):
+    metrics = read_record(whole[0]).metrics
+    assert metrics["hardware/residual"].value < 0.03
+    residuals = read_record(whole[0]).traces["identification/residuals"].columns
+    assert residuals["factory"].max() > 0.08
+    assert residuals["identified"].max() < 0.03
+
+
+def test_the_record_holds_and_says_all(whole):
+    record = read_record(whole[0])
+    assert verify_record(record) == []
+    assert {"picture", "condition_map", "contact", "control/computed"} <= set(record.traces)
+    for claim in record.claims:
+        assert claim.compared
+        assert claim.verdict is not Verdict.FAIL or claim.fix
+
+
+def test_a_run_that_was_cut_goes_on_and_comes_to_the_same_end(whole, tmp_path):
+    record, file = read_record(whole[0]), tmp_path / "run.mcap"
+    # cut before the end: the costly part is taken from the record
+    data = whole[0].read_bytes()
+    low, high = 0, len(data)
+    while high - low > 500:
+        middle = (low + high) // 2
+        file.write_bytes(data[:middle])
+        try:
+            done = "14" in read_record(file).finished_steps
+        except Exception:
+            done = False
+        low, high = (low, middle) if done else (middle, high)
+    file.write_bytes(data[:high])
+    cut = read_record(file)
+    assert not cut.complete
+    assert 10 <= len(cut.finished_steps) < len(STEPS)
+    result = run(*WHOLE, "--record", str(file), "--resume")
+    assert result.exit_code == 0, result.output
+    again = read_record(file)
+    assert again.complete
+    assert again.digest == record.digest
+    # a record of something else is not gone on with
+    other = run("planar_3r", *WHOLE[1:], "--record", str(file), "--resume")
+    assert other.exit_code == 2
+    assert "another file" in other.output
+    other = run(*WHOLE, "--seed", "1", "--record", str(file), "--resume")
+    assert other.exit_code == 2
+
+
+def test_steps_are_chosen_by_number_range_and_title():
+    assert [s.number for s in select_steps("1,4-6")] == [1, 4, 5, 6]
+    assert [s.number for s in select_steps("4-6", only=["gravity"])] == [4]
+    assert 13 not in [s.number for s in select_steps(skip=["engines"])]
+    for bad in ("0", "99", "6-4", "soup", "4-"):
+        with pytest.raises(InvalidArgument, match="steps are 1 description"):
+            select_steps(bad if bad != "4-" else "4-x")
+
+
+@pytest.mark.parametrize(
+    ("text", "suffix", "step", "words"),
+    [
+        (PENDULUM.format(mass="-1", izz="0.01"), ".urdf", 1, "rod"),
+        (PENDULUM.format(mass="1", izz="5"), ".urdf", 2, "rod"),
+        (UPSIDE_DOWN, ".xml", 4, "gravity"),
+        ("<robot name='x'><link/></robot>", ".urdf", 1, "link"),
+        ("<robot", ".urdf", 1, "robot"),
+    ],
+    ids=["negative mass", "impossible tensor", "gravity up", "no name", "not XML"],
+)
+def test_a_wrong_file_fails_at_the_step_that_should_see_it(tmp_path, text, suffix, step, words):
+    file = tmp_path / f"robot{suffix}"
+    file.write_text(text)
+    result = run(str(file), "--steps", "1-6", "--json")
+    assert result.exit_code == 1, result.output
+    claims = [c for s in json.loads(result.stdout)["steps"] for c in s["claims"]]
+    failed = [c for c in claims if c["verdict"] == "FAIL"]
+    assert int(failed[0]["step"]) == step
+    assert any(words in c["name"] + c["detail"] for c in failed)
+    assert all(c["fix"] and c["label"] == "model" for c in failed)
+
+
+@pytest.mark.parametrize(
+    ("expected", "code"),
+    [
+        (["nv=2", "base=fixed"], 0),
+        (["nv=3"], 1),
+        (["base=free"], 1),
+        (["joints=joint2,joint1"], 1),
+        (["mass=100"], 1),
+        (["colour=red"], 2),
+        (["nv=many"], 2),
+        (["base=soft"], 2),
+    ],
+)
+def test_intent(expected, code):
+    words = [x for e in expected for x in ("--expect", e)]
+    result = run("planar_2r", "--steps", "3", *words)
+    assert result.exit_code == code, result.output
+
+
+def test_strict_counts_what_was_not_evaluated():
+    assert run("planar_2r", "--steps", "3").exit_code == 0
+    assert run("planar_2r", "--steps", "3", "--strict").exit_code == 1
+
+
+def test_an_explicit_integrator_fails():
+    result = run("planar_2r", "--steps", "9-10", "--integrator", "euler", "--json")
+    found = verdicts(result.stdout)
+    assert "FAIL" in found[9]
+    assert "FAIL" in found[10]
+
+
+@pytest.mark.parametrize(
+    ("robot", "step", "words"),
+    [
+        ("delta", 9, "loops"),
+        ("quadrotor", 7, "floating base"),
+    ],
+)
+def test_what_does_not_apply_says_why(robot, step, words):
+    result = run(robot, "--steps", str(step), "--json")
+    claims = json.loads(result.stdout)["steps"][0]["claims"]
+    told = [c["detail"] for c in claims if c["verdict"] == "NOT EVALUATED"]
+    assert any(words in text for text in told), told
+
+
+def test_static_torques_are_those_of_a_book():
+    import qddot
+
+    robot = qddot.load("planar_2r")
+    q = np.array([0.3, -0.8])
+    assert static_torques(robot, q) == pytest.approx(robot.gravity(q), abs=1e-12)
+
+
+def test_the_box_of_an_inertia_is_that_box():
+    m, size = 2.0, np.array([0.1, 0.2, 0.4])
+    moments = m / 12.0 * np.array([0.2**2 + 0.4**2, 0.1**2 + 0.4**2, 0.1**2 + 0.2**2])
+    c = np.array([0.3, 0.0, 0.0])
+    tensor = np.diag(moments) + m * (c @ c * np.eye(3) - np.outer(c, c))
+    row = [m, *(m * c), *tensor[[0, 0, 1, 0, 1, 2], [0, 1, 1, 2, 2, 2]]]
+    edges, axes = equivalent_box(np.array(row))
+    assert sorted(edges) == pytest.approx(sorted(size))
+    assert axes.T @ axes == pytest.approx(np.eye(3), abs=1e-12)
+    assert np.isnan(equivalent_box(np.array([1.0, 0, 0, 0, 1.0, 0, 0.1, 0, 0, 0.1]))[0]).any()
+
+
+def test_virtual_motion_keeps_limits_and_derivatives():
+    import qddot
+
+    robot = qddot.load("panda")
+    motion = fourier_motion(robot, 3, 5.0)
+    t = np.linspace(0.0, 5.0, 2001)
+    q, v, a = motion(t)
+    assert (q > robot.limits.lower).all()
+    assert (q < robot.limits.upper).all()
+    assert np.abs(v[0]).max() < 1e-12
+    assert np.gradient(q, t, axis=0)[5:-5] == pytest.approx(v[5:-5], abs=1e-3)
+    assert np.gradient(v, t, axis=0)[5:-5] == pytest.approx(a[5:-5], abs=5e-3)
+
+
+def test_virtual_hardware_is_the_same_for_one_seed():
+    import qddot
+
+    robot = qddot.load("planar_2r")
+    one, same, other = (build_hardware(robot, seed) for seed in (0, 0, 1))
+
+    def still(t, q, v):
+        return robot.gravity(q) - 0.5 * v
+
+    logs = [h.run(still, robot.neutral(), np.zeros(2), 0.05) for h in (one, same, other)]
+    assert np.array_equal(logs[0].q, logs[1].q)
+    assert not np.array_equal(logs[0].tau, logs[2].tau)
+    ratio = one.truth.inertial_parameters[:, 0] / robot.inertial_parameters[:, 0]
+    assert (ratio != 1.0).all()
+    assert (np.abs(ratio - 1.0) <= 0.25).all()
+
+
+def test_no_error_of_a_step_is_a_traceback():
+    def broken(context):
+        raise np.linalg.LinAlgError("Singular matrix")
+
+    step = type(STEPS[0])(1, "broken", broken)
+    recorder = Recorder(None, Run("test"))
+    run_pipeline(Context("planar_2r", Settings(), recorder), [step])
+    (claim,) = recorder.claims
+    assert claim.verdict is Verdict.NOT_EVALUATED
+    assert "Singular matrix" in claim.detail
+
+
+def test_expectations_are_parsed():
+    assert parse_expectations(["nv = 6", "joints=a, b"]) == {"nv": "6", "joints": "a, b"}
+
+
+def test_the_page_of_the_docs_lists_the_steps():
+    from pathlib import Path
+
+    page = (Path(__file__).resolve().parents[2] / "docs" / "pipeline.md").read_text("utf-8")
+    rows = re.findall(r"^\| (\d+) \| ([^|]+?) \|", page, flags=re.MULTILINE)
+    assert [(int(n), title) for n, title in rows] == [(s.number, s.title) for s in STEPS]

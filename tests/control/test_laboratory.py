@@ -36,18 +36,18 @@ def require_mujoco(kind):
 
 
 def assert_holds(result):
-    missed = [(m.name, m.value, m.bound) for m in result.measures if not m.passed]
+    missed = [(m.name, m.value, m.bound) for m in result.measures if not m.holds]
     assert not missed
     assert result.label == "ok"
     assert any(m.bound is not None for m in result.measures)
 
 
 def test_a_measure_can_fail():
-    assert Measure("x", 1.0, "", 1.0).passed
-    assert not Measure("x", 1.1, "", 1.0).passed
-    assert not Measure("x", 0.9, "", 1.0, "≥").passed
-    assert not Measure("x", float("nan"), "", 1.0).passed
-    assert not Measure("x", float("nan"), "", 1.0, "≥").passed
+    assert Measure("x", 1.0, "", 1.0).holds
+    assert not Measure("x", 1.1, "", 1.0).holds
+    assert not Measure("x", 0.9, "", 1.0, "≥").holds
+    assert not Measure("x", float("nan"), "", 1.0).holds
+    assert not Measure("x", float("nan"), "", 1.0, "≥").holds
 
 
 def test_gravity():

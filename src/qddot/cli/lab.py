@@ -90,13 +90,13 @@ def lab(
         written = _write_files(results, save, plot, force)
     if as_json:
         rows = [r.to_json() for r in results]
-        print_json({"passed": all(r.passed for r in results), "results": rows})
+        print_json({"passed": all(r.holds for r in results), "results": rows})
     else:
         for result in results:
             _print_result(result)
         _print_verdict(results)
     print_written(as_json, *written)
-    raise typer.Exit(0 if all(r.passed for r in results) else 1)
+    raise typer.Exit(0 if all(r.holds for r in results) else 1)
 
 
 def _run_experiment(name: str, kind: str, mjcf: Path | None, on_step: OnStep) -> Result:
@@ -139,14 +139,14 @@ def _file_stem(name: str) -> str:
 
 def _print_result(result: Result) -> None:
     """The measures of an experiment as a table."""
-    colour = "green" if result.passed else "red"
+    colour = "green" if result.holds else "red"
     plant = "our plant" if result.plant == "own" else "MuJoCo"
     title = style_text((result.experiment, "bold"), f" on {plant}: ", (result.label, colour))
     table = Table("measure", "value", "unit", "must be", "verdict", "published", title=title)
     for m in result.measures:
         bound = "" if m.bound is None else f"{m.sense} {m.bound:g}"
-        verdict = "" if m.bound is None else "holds" if m.passed else "MISSED"
-        style = "" if m.passed else "red"
+        verdict = "" if m.bound is None else "holds" if m.holds else "MISSED"
+        style = "" if m.holds else "red"
         table.add_row(m.name, f"{m.value:.4g}", m.unit, bound, verdict, m.published, style=style)
     out.print(table)
     for note in result.notes:
@@ -155,7 +155,7 @@ def _print_result(result: Result) -> None:
 
 def _print_verdict(results: list[Result]) -> None:
     """One line on all of them, and what the labels mean that are not ok."""
-    missed = sum(not m.passed for r in results for m in r.measures)
+    missed = sum(not m.holds for r in results for m in r.measures)
     total = sum(m.bound is not None for r in results for m in r.measures)
     colour = "green" if not missed else "red"
     out.print(style_text((f"{total - missed} of {total} bounds hold", colour)))

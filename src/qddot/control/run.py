@@ -82,7 +82,7 @@ def run(
         truth = sensors.measure(time, push)
         sampled = k % periods == 0
         if np.any(sampled):
-            state = sensors.arrived(dt)
+            state = sensors.delayed_state(dt)
             command, new = compute(model, law, state, follow(time), memory)
             if not batch and not np.isfinite(command).all():
                 label = f"torque of {type(law).__name__} at {time:g} s"
@@ -127,7 +127,7 @@ class _Sensors:
         noise = self.noise.standard_normal((*wrench.shape[:-1], 3))
         return np.concatenate([wrench[..., :3] + level + width * noise, wrench[..., 3:]], axis=-1)
 
-    def arrived(self, dt: Any) -> State:
+    def delayed_state(self, dt: Any) -> State:
         """The measurement that reaches the law, by the delay of each state of a batch."""
         line = self.line
         if not self.delays.ndim:
@@ -202,7 +202,7 @@ def _reference_function(
     """References at a time, checked against what the law reads."""
     shapes = law.references(robot)
 
-    def checked(values: Mapping[str, ArrayLike]) -> dict[str, np.ndarray]:
+    def validate(values: Mapping[str, ArrayLike]) -> dict[str, np.ndarray]:
         name = type(law).__name__
         more = [key for key in values if key not in shapes]
         if more:
@@ -221,8 +221,8 @@ def _reference_function(
         return result
 
     if callable(given):
-        return lambda t: checked(given(t))
-    constant = checked(given or {})
+        return lambda t: validate(given(t))
+    constant = validate(given or {})
     return lambda t: constant
 
 

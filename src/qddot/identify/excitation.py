@@ -123,7 +123,7 @@ def motion_limits(
         raise InvalidArgument("margin", margin, "it is between 0 and 1")
     own = robot.limits
 
-    def bound(what: str, given: ArrayLike | None, known: np.ndarray, default: float) -> np.ndarray:
+    def limit(what: str, given: ArrayLike | None, known: np.ndarray, default: float) -> np.ndarray:
         known = np.where(np.isfinite(known) & (known > 0.0), known, default)
         try:
             x = np.broadcast_to(known if given is None else np.asarray(given, float), (robot.nv,))
@@ -140,9 +140,9 @@ def motion_limits(
     return MotionLimits(
         lower=middle - half,
         upper=middle + half,
-        velocity=bound("velocity", velocity, own.velocity, 1.0),
-        acceleration=bound("acceleration", acceleration, nothing, _ACCELERATION),
-        torque=bound("torque", torque, own.effort, np.inf),
+        velocity=limit("velocity", velocity, own.velocity, 1.0),
+        acceleration=limit("acceleration", acceleration, nothing, _ACCELERATION),
+        torque=limit("torque", torque, own.effort, np.inf),
         workspace=workspace or Workspace(),
     )
 

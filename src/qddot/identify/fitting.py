@@ -160,7 +160,7 @@ class Fit:
             if self.blind[k]:
                 reason = "this motion does not tell it from others"
                 found.append(Refusal(name, reason, "move more joints at once; see plan"))
-            elif not self.determined[k]:
+            elif not self.is_determined[k]:
                 share = self.half_widths[k] / max(abs(self.values[k]), abs(self.prior_values[k]))
                 reason = f"its interval is {share:.3g} times its size"
                 if share > 100.0:
@@ -169,7 +169,7 @@ class Fit:
         return tuple(found)
 
     @cached_property
-    def determined(self) -> np.ndarray:
+    def is_determined(self) -> np.ndarray:
         """Mask of base parameters whose interval is smaller than they are."""
         size = np.maximum(np.abs(self.values), np.abs(self.prior_values))
         return ~self.blind & (self.half_widths < size)
@@ -189,7 +189,7 @@ class Fit:
                 prior=float(self.prior_values[k]),
             )
             for k, name in enumerate(base.labels)
-            if self.determined[k]
+            if self.is_determined[k]
         ]
         return BaseTable(tuple(rows))
 
@@ -220,7 +220,7 @@ class Fit:
         if self.parameters is not None:
             return self.parameters
         base, prior = self.design.base, self.model.prior()
-        values = np.where(self.determined, self.values, self.prior_values)
+        values = np.where(self.is_determined, self.values, self.prior_values)
         scale = np.maximum(np.abs(prior), 1e-3)
         mixing = base.mixing * scale
         step = np.linalg.lstsq(mixing, values - base.values(prior), rcond=1e-12)[0]

@@ -169,7 +169,7 @@ class Context:
         return fit(self.robot, train, terms, "feasible", on_step=self.on_step)
 
     @cached_property
-    def identified(self) -> Robot:
+    def identified_robot(self) -> Robot:
         """The identified robot, with the friction of its drives."""
         return self.fit.robot
 

@@ -57,7 +57,7 @@ def identify_parameters(context: Context) -> None:
         labels=joints,
     )
     _record_torques(context, "identification", held_out, found)
-    bodies = context.identified.model.parameters
+    bodies = context.identified_robot.model.parameters
     recorder.trace(
         "identification/parameters",
         {"parameters": np.array(bodies, float)},
@@ -140,7 +140,7 @@ def calibrate_friction(context: Context) -> None:
         context.robot.joint_names,
     )
     # torques of the whole log by the identified bodies, with and without friction
-    log, robot = context.log, context.identified
+    log, robot = context.log, context.identified_robot
     rows = np.arange(0, len(log), max(1, len(log) // 2000))
     q, v = log.q[rows], (log.v if log.v is not None else np.gradient(log.q, log.time, axis=0))[rows]
     a = np.gradient(_smooth(log.v if log.v is not None else v), log.time, axis=0)[rows]
@@ -203,7 +203,7 @@ def _track(
     delay: int | None = None,
 ) -> float:
     """A motion of the virtual hardware under a law; the RMS tracking error."""
-    hardware, robot = hardware or context.hardware, context.identified
+    hardware, robot = hardware or context.hardware, context.identified_robot
     q0, v0, _ = motion(0.0)
     memory: dict[str, Any] = dict(law.memory(robot))
 
@@ -242,7 +242,7 @@ def _track(
 
 def build_controllers(context: Context) -> None:
     """Step 11: gravity compensation with PD first; computed torque once the baseline tracks."""
-    recorder, robot, _ = context.recorder, context.identified, context.hardware
+    recorder, robot, _ = context.recorder, context.identified_robot, context.hardware
     pose = rest_pose(robot)
 
     def still(t: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -321,7 +321,7 @@ def perturb_plant(context: Context) -> None:
     hardware = context.hardware
     heavier = hardware.truth.with_parameters(1.1 * hardware.truth.inertial_parameters)
     changed = dataclasses.replace(hardware, truth=heavier)
-    law = _laws(context.identified, compensated=True)["computed"]
+    law = _laws(context.identified_robot, compensated=True)["computed"]
     _track(context, "perturbation", law, _slow_motion(context), hardware=changed)
     context.recorder.claim(
         "perturbation (virtual)",
@@ -336,7 +336,7 @@ def perturb_plant(context: Context) -> None:
 
 def vary_latency(context: Context) -> None:
     """Step 15: the same law with 3 ms between measurement and torque."""
-    law, _ = _laws(context.identified, compensated=True)["computed"], context.hardware
+    law, _ = _laws(context.identified_robot, compensated=True)["computed"], context.hardware
     delay = round(_LATENCY * RATE)
     _track(context, "latency", law, _slow_motion(context), delay=delay)
     context.recorder.claim(

@@ -97,6 +97,6 @@ def collision(
         Measure("force, tared: largest error", float(off[1].max()), "%", 5.0),
         Measure("force, tared: median error", float(np.median(off[1])), "%"),
     )
-    label = "ok" if all(m.passed for m in measures) else "control"
+    label = "ok" if all(m.holds for m in measures) else "control"
     traces = {} if batch else {"push": touched}
     return Result("collision", kind, measures, label, (), traces)

@@ -74,5 +74,5 @@ def compliance(
             name = f"  with {friction:g} N m joint friction, {words}: error"
             measures.append(Measure(name, off, "%", bound))
             traces[f"{K:g} N per m, friction, {words}"] = trace
-    label = "ok" if all(m.passed for m in measures) else "control"
+    label = "ok" if all(m.holds for m in measures) else "control"
     return Result("compliance", kind, tuple(measures), label, (), traces)

@@ -148,7 +148,7 @@ def _judge(found: Trace, phase: str, measures: list[Measure]) -> str:
         return "state"
     if not in_phase(found, phase).any():
         return "evaluation"
-    if all(m.passed for m in measures):
+    if all(m.holds for m in measures):
         return "ok"
     return (
         "contact" if (found.wrenches[FRAME][in_phase(found, phase), 2] <= 0.0).any() else "control"

@@ -148,7 +148,7 @@ def gravity(
     # the wrist is turned, so that the load has an arm about its joints
     tilted = q0 + np.array([0.0, 0.0, 0.0, 0.5, 0.3, 0.0])
     notes = (_finger_note(robot, tilted),)
-    label = "ok" if all(m.passed for m in measures) else "control"
+    label = "ok" if all(m.holds for m in measures) else "control"
     return Result("gravity", kind, tuple(measures), label, notes, traces)
 
 
@@ -176,7 +176,7 @@ def _gravity_of_file(kind: str, duration: float, mjcf: Path, on_step: OnStep) ->
     hold = run(plant, GravityCompensation(), duration=duration, compiled=True, on_step=on_step)
     drift = float(np.abs(robot.difference(q0, plant.q)).max())
     measures.append(Measure(f"hold for {duration:g} s, error at the end", drift, "rad", 1e-9))
-    label = "ok" if all(m.passed for m in measures) else "control"
+    label = "ok" if all(m.holds for m in measures) else "control"
     return Result("gravity", kind, tuple(measures), label, (), {"hold": hold})
 
 

@@ -170,5 +170,5 @@ def _summary(
             f"joint friction {members.joint_friction[k]:.2f} N m, "
             f"latency {1e3 * members.latency[k]:.0f} ms, {members.rate[k]:.0f} Hz"
         )
-    label = "ok" if all(m.passed for m in measures) else str(labels[~good][0])
+    label = "ok" if all(m.holds for m in measures) else str(labels[~good][0])
     return Result("panel", kind, tuple(measures), label, tuple(notes))

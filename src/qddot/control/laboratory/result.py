@@ -37,7 +37,7 @@ class Measure:
     published: str = ""
 
     @property
-    def passed(self) -> bool:
+    def holds(self) -> bool:
         """Whether the value keeps to its bound; not a number never does."""
         if self.bound is None:
             return True
@@ -56,9 +56,9 @@ class Result:
     traces: Mapping[str, Trace] = field(default_factory=dict)
 
     @property
-    def passed(self) -> bool:
+    def holds(self) -> bool:
         """Whether every measure keeps to its bound."""
-        return all(m.passed for m in self.measures)
+        return all(m.holds for m in self.measures)
 
     def to_json(self) -> dict[str, Any]:
         """The result as plain data."""
@@ -70,14 +70,14 @@ class Result:
                 "bound": m.bound,
                 "sense": m.sense,
                 "published": m.published or None,
-                "passed": m.passed,
+                "passed": m.holds,
             }
             for m in self.measures
         ]
         return {
             "experiment": self.experiment,
             "plant": self.plant,
-            "passed": self.passed,
+            "passed": self.holds,
             "label": self.label,
             "measures": measures,
             "notes": list(self.notes),

@@ -97,7 +97,7 @@ def tracking(
         stretched = singular_stretch(on_step=on_step)
         measures += stretched.measures
         traces.update(stretched.traces)
-    label = "ok" if all(m.passed for m in measures) else "control"
+    label = "ok" if all(m.holds for m in measures) else "control"
     return Result("tracking", kind, tuple(measures), label, (), traces)
 
 
@@ -143,5 +143,5 @@ def singular_stretch(duration: float = 4.0, on_step: OnStep = None) -> Result:
         Measure("stretch: time damped", 100.0 * float(np.mean(damping > 0.0)), "%"),
         Measure("stretch: error back on the line", 1e3 * float(np.linalg.norm(last)), "mm", 1.0),
     )
-    label = "ok" if all(m.passed for m in measures) else "control"
+    label = "ok" if all(m.holds for m in measures) else "control"
     return Result("stretch", "own", measures, label, (), {"stretch": trace})

@@ -80,7 +80,7 @@ def test_loops_are_said_to_be_left_out(name, count, them):
     assert (finding.severity, finding.subject) == ("warning", "loops")
     assert finding.message == (
         f"{count} not part of the dynamics: results are those of the open tree; "
-        f"constrained_dynamics and qddot.constraints hold {them} closed"
+        f"constrained_dynamics, qddot.constraints and rollouts hold {them} closed"
     )
     assert "results are those of the open tree" in run("check", name, "--states", "2").stdout
 

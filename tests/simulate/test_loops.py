@@ -15,6 +15,7 @@ import qddot
 from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.recursion import joint_kinematics, per_body
 from qddot.analysis import constraints as cs
+from qddot.control import PD
 from qddot.errors import OpenLoops, ShapeMismatch, Unsupported
 from qddot.robot.robot import Robot
 from qddot.simulate.adaptive import integrate_adaptive
@@ -22,7 +23,6 @@ from qddot.simulate.contact import ComplementarityContact, PenaltyContact, Plane
 from qddot.simulate.contact.stops import RigidStops
 from qddot.simulate.drivetrain.friction import ModelLosses
 from qddot.simulate.energy import energy_ledger
-from qddot.simulate.feedback import PD
 from qddot.simulate.plant import StatelessEffect
 from qddot.simulate.simulator import make_simulator, rollout
 from qddot.spatial.algebra import Force, Vec3
@@ -356,8 +356,8 @@ def test_feedback_drives_a_closed_chain(four_bar):
     goal = cs.assemble(four_bar, [1.0, 0.0, 0.0], fixed="crank_joint")
     gains = np.array([1.0, 0.0, 0.0])
     found = rollout(
-        four_bar, q, v, dt=1e-3, steps=3000, integrator="rk4", feedback=PD(), q_ref=goal,
-        v_ref=np.zeros(3), kp=200.0 * gains, kd=2.0 * gains,
+        four_bar, q, v, dt=1e-3, steps=3000, integrator="rk4", q_ref=goal, v_ref=np.zeros(3),
+        feedback=PD(200.0 * gains, 2.0 * gains),
     )  # fmt: skip
     assert gap(four_bar, found) < 1e-12
     assert found.q[-1, 0] == pytest.approx(goal[0], abs=0.01)

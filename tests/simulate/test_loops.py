@@ -356,8 +356,8 @@ def test_feedback_drives_a_closed_chain(four_bar):
     goal = cs.assemble(four_bar, [1.0, 0.0, 0.0], fixed="crank_joint")
     gains = np.array([1.0, 0.0, 0.0])
     found = rollout(
-        four_bar, q, v, dt=1e-3, steps=3000, integrator="rk4", q_ref=goal, v_ref=np.zeros(3),
-        feedback=PD(200.0 * gains, 2.0 * gains),
+        four_bar, q, v, dt=1e-3, steps=3000, integrator="rk4", q_ref=goal,
+        v_ref=np.zeros(3), feedback=PD(200.0 * gains, 2.0 * gains),
     )  # fmt: skip
     assert gap(four_bar, found) < 1e-12
     assert found.q[-1, 0] == pytest.approx(goal[0], abs=0.01)

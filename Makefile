@@ -17,7 +17,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 # sources and pages are UTF-8, also where the system's encoding is another one
 export PYTHONUTF8 := 1
 
-.PHONY: demo test test-widths lint fuzz bench clean
+.PHONY: demo test test-widths lint fuzz bench docs clean
 
 demo: .venv/demo.stamp
 	$(BIN)/qddot pipeline ur5e $(EXPECTED) --record demo.mcap --report demo.html --force
@@ -43,6 +43,10 @@ fuzz: .venv/test.stamp
 bench: .venv/test.stamp
 	$(BIN)/qddot bench --json bench.json --plot bench.png --page docs/performance.md --force
 
+# the documentation as a site in build/site, warnings as errors; pictures are made by docs/pictures.py
+docs: .venv/docs.stamp
+	$(BIN)/python -m mkdocs build --quiet
+
 clean:
 	rm -rf .venv build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
@@ -50,7 +54,11 @@ $(INTERPRETER):
 	$(PYTHON) -m venv .venv
 
 .venv/demo.stamp: $(INTERPRETER) pyproject.toml constraints.txt
-	$(INSTALL) -e ".[audit,identify,report]"
+	$(INSTALL) -e ".[symbolic,view,audit,identify,report]"
+	touch $@
+
+.venv/docs.stamp: $(INTERPRETER) pyproject.toml constraints.txt
+	$(INSTALL) -e ".[symbolic,view,docs]"
 	touch $@
 
 .venv/test.stamp: $(INTERPRETER) pyproject.toml constraints.txt

@@ -13,7 +13,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "qddot"
 # folders of one layer do not see each other; docs/architecture.md has the same table
 LAYERS = [
     {"errors"},
-    {"files", "memory", "plotting", "spatial"},
+    {"display", "files", "memory", "plotting", "spatial"},
     {"model"},
     {"loaders", "algorithms", "compile"},
     {"robot"},
@@ -21,7 +21,7 @@ LAYERS = [
     {"engines", "writers"},
     {"simulate"},
     {"control", "identify"},
-    {"verify", "bench"},
+    {"verify", "bench", "view"},
     {"evidence"},
     {"pipeline"},
     {"report"},
@@ -32,6 +32,10 @@ LAYERS = [
 UPWARD = {
     ("qddot.robot.robot", "qddot.simulate.simulator"),
     ("qddot.robot.robot", "qddot.export.export_c"),
+    ("qddot.robot.robot", "qddot.analysis.inverse_kinematics"),
+    ("qddot.robot.robot", "qddot.view.pictures"),
+    ("qddot.robot.robot", "qddot.view.browser"),
+    ("qddot.simulate.rollout", "qddot.view.pictures"),
 }
 RANK = {name: i for i, layer in enumerate(LAYERS) for name in layer}
 MOST_FILE_LINES = 400

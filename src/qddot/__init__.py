@@ -11,6 +11,7 @@ from qddot.model.specs import FrameSpec, LinkSpec
 from qddot.robot.robot import Robot, Terms, Wrench, load
 
 if TYPE_CHECKING:
+    from qddot.analysis.inverse_kinematics import inverse_kinematics
     from qddot.export.export_c import export_c
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "Wrench",
     "__version__",
     "export_c",
+    "inverse_kinematics",
     "load",
     "robot_names",
     "set_threads",
@@ -31,10 +33,14 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-_FUNCTIONS = {"export_c": "export.export_c"}
+_FUNCTIONS = {
+    "export_c": "export.export_c",
+    "inverse_kinematics": "analysis.inverse_kinematics",
+}
 _MODULES = {
     "adapt": "engines",
     "control": "control",
+    "view": "view",
     "engines": "engines",
     "identify": "identify",
     "simulate": "simulate",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,24 @@ def new_figure(width: float, height: float) -> Any:
     """An empty matplotlib figure of this size in inches, on a canvas that needs no screen."""
     # matplotlib takes half a second to import
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = _figure_class()(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
+
+
+@cache
+def _figure_class() -> type:
+    """Figures that notebooks show as pictures, without pyplot."""
+    from matplotlib.figure import Figure
+
+    class NotebookFigure(Figure):
+        def _repr_png_(self) -> bytes:
+            content = io.BytesIO()
+            self.savefig(content, dpi=80, format="png")
+            return content.getvalue()
+
+    return NotebookFigure
 
 
 def save_figure(figure: Any, file: Path) -> None:

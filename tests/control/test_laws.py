@@ -151,11 +151,13 @@ def test_impedance_at_rest_is_a_spring_and_inertia_can_be_shaped():
     np.testing.assert_allclose(tau, J.T @ (force - push) + ARM.bias(at.q, at.v), atol=1e-9)
 
 
-def test_presets_are_critically_damped():
+def test_presets_are_damped_for_the_inertia_at_a_pose():
     q = ARM.random(2)
-    law = control.CartesianImpedance.preset(ARM, "stiff", "tool0", q)
-    felt = np.diag(ARM.task_inertia(q, "tool0", ALIGNED))
-    np.testing.assert_allclose(law.damping, 2.0 * np.sqrt(law.stiffness * felt))
+    law = control.CartesianImpedance.preset(ARM, "stiff", "tool0", q, ratio=0.7)
+    J = ARM.frame_jacobian(q, "tool0", ALIGNED)
+    A = J @ np.linalg.solve(ARM.mass_matrix(q), J.T)
+    felt = np.concatenate([np.diag(np.linalg.inv(A))[:3], 1.0 / np.diag(A)[3:]])
+    np.testing.assert_allclose(law.damping, 1.4 * np.sqrt(law.stiffness * felt))
     with pytest.raises(UnknownName, match="stif"):
         control.CartesianImpedance.preset(ARM, "stif", "tool0", q)
 

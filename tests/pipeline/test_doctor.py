@@ -161,7 +161,8 @@ def test_torques_at_a_singularity(arm):
     q = np.column_stack([0.1 * time, -1.0 + 0.0 * time, 1.5 - 0.75 * time])
     J = robot.frame_jacobian(q, robot.frame_names[-1], "local_world_aligned")[:, :3]
     tau = np.ones((400, 3))
-    assert diagnose(Case(robot, time, q, np.gradient(q, time, axis=0), tau)) == []
+    causes = [d.cause for d in diagnose(Case(robot, time, q, np.gradient(q, time, axis=0), tau))]
+    assert "singular operational-space control" not in causes
     tau[int(np.argmin(np.linalg.svd(J, compute_uv=False)[:, -1]))] = 300.0
     found = diagnose(Case(robot, time, q, np.gradient(q, time, axis=0), tau))
     assert "singular operational-space control" in [d.cause for d in found]

@@ -67,7 +67,7 @@ def test_the_page_is_alone_and_says_the_verdict_first(record):
     )
     assert "<script>alert(1)" not in page
     assert page.index("FAIL") < page.index("Claims") < page.index("Plots") < page.index("Metrics")
-    assert page.count('class="plot"') == 7
+    assert page.count('class="plot"') == 8
     for anchor in re.findall(r'href="#([^"]+)"', head):
         assert f'id="{anchor}"' in head
 

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import casadi
 import numpy as np
 import pytest
 
@@ -91,6 +92,12 @@ def test_float32_follows_float64(arm, compiled):
     assert np.abs(narrow - compiled(*inputs)).max() <= 1e-3
 
 
+def casadi_jacobian(f):
+    """Derivatives of a law by its second input."""
+    symbols = [casadi.SX.sym(f.name_in(k), *f.size_in(k)) for k in range(f.n_in())]
+    return casadi.Function("J", symbols, [casadi.jacobian(f(*symbols), symbols[1])])
+
+
 def test_casadi_and_interpretation_agree(arm, compiled):
     inputs = impedance_inputs(arm)
     expected = impedance(arm, *inputs)
@@ -100,6 +107,12 @@ def test_casadi_and_interpretation_agree(arm, compiled):
     plain = Robot(arm.model, native=False).compile(impedance, **SHAPES)
     batch = impedance_inputs(arm, (2, 3))
     assert np.allclose(plain(*batch), compiled(*batch), rtol=1e-12, atol=1e-12)
+    assert np.allclose(plain.run_text(batch)[0], compiled(*batch), rtol=1e-12, atol=1e-12)
+    # complex numbers differentiate what is recorded
+    step = [x.astype(complex) for x in inputs]
+    step[1][0] += 1e-30j
+    slope = np.array(casadi_jacobian(f)(*inputs)[:, 0]).ravel()
+    assert np.allclose(compiled(*step).imag / 1e-30, slope, rtol=1e-10, atol=1e-10)
 
 
 def test_the_same_function_comes_from_the_cache(arm, compiled):

@@ -703,7 +703,7 @@ def test_example_robot_data_page_is_written_by_the_program():
 
 def test_hypotheses_stand_in_one_order():
     """Those with as many errors by name, so that a page depends on the robots alone."""
-    text = markdown_page("title", "command", [AuditEntry(f.stem, audit(f)) for f in BUILT_IN])
+    text = markdown_page("command", [AuditEntry(f.stem, audit(f)) for f in BUILT_IN])
     table = text.split("## Hypotheses")[1].split("## Serious")[0].strip().splitlines()[2:]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
     assert len(rows) > 3

@@ -256,7 +256,7 @@ def _log_table(data: dict[str, Any]) -> Sheet:
         "computeJointTorqueRegressor that stores its results, on one core."
     )
     columns = ("robot", "samples", "qddot", "Pinocchio", "ratio")
-    return Sheet("Regressor of a log", text, columns, rows)
+    return Sheet("Regressor of a log", text, columns, tuple(rows))
 
 
 def _rollout_table(data: dict[str, Any]) -> Sheet:

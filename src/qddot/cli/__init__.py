@@ -8,40 +8,106 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from qddot import __version__
 from qddot.cli.encoding import prepare_streams
-from qddot.cli.terminal import failures_as_messages, out
+from qddot.cli.terminal import failures_as_messages, out, style_text
 from qddot.errors import CannotWrite
 
 __all__ = ["app", "main"]
 
 _COMMANDS = {
-    "robots": "info",
-    "info": "info",
-    "check": "check",
-    "audit": "audit",
-    "compare": "compare",
-    "convert": "convert",
-    "derive": "derive",
-    "export": "export",
-    "size": "size",
-    "integrators": "integrators",
-    "simulate": "simulate",
-    "identify": "identify",
-    "doctor": "doctor",
-    "pipeline": "pipeline",
-    "evidence": "evidence",
-    "report": "report",
-    "lab": "lab",
-    "bench": "bench",
-    "cache": "cache",
+    "robots": ("info", "List the robots that can be loaded by name."),
+    "info": ("info", "Show a robot: structure, mass, degrees of freedom, health."),
+    "view": (
+        "view",
+        "See a robot in the browser: move it, drag its tool, watch torques, play motions.",
+    ),
+    "check": (
+        "check",
+        "Check the invariants of a robot's dynamics at random states; exit code 1 if one fails.",
+    ),
+    "audit": (
+        "audit",
+        "Test what may be wrong with the inertias and drivetrains of a file, or of all in a "
+        "folder.",
+    ),
+    "compare": (
+        "compare",
+        "Compare a robot in several engines, or two files of one robot, and name the first cause.",
+    ),
+    "convert": (
+        "convert",
+        "Write a robot as URDF or MJCF, and prove that what is read back is the same robot.",
+    ),
+    "derive": (
+        "derive",
+        "Derive the equations of motion by Euler–Lagrange; exit code 1 if their proof fails.",
+    ),
+    "export": (
+        "export",
+        "Write functions of a robot as C99 with header, tests and the accuracy of float32.",
+    ),
+    "torques": (
+        "torques",
+        "Torques that a motion needs, against the limits; exit code 1 if one is not kept.",
+    ),
+    "size": (
+        "size",
+        "Say whether a payload fits a robot; exit code 1 if a joint is over its rating.",
+    ),
+    "integrators": (
+        "integrators",
+        "Measure the integrators on a robot, and recommend one for each use.",
+    ),
+    "simulate": (
+        "simulate",
+        "Step a robot in time and give an account of it; exit code 1 if something went wrong.",
+    ),
+    "identify": (
+        "identify",
+        "Logs: what is wrong in them, what they tell of a robot, and how to record better ones.",
+    ),
+    "doctor": (
+        "doctor",
+        "Name causes with evidence, confidence and fix; exit code 1 if something is wrong.",
+    ),
+    "pipeline": (
+        "pipeline",
+        "Take a robot from its description to a verified controller, step by step, with evidence.",
+    ),
+    "evidence": ("evidence", "Records of runs (MCAP): show, verify, diff, replay."),
+    "report": (
+        "report",
+        "Write the report of a record: verdicts first, then plots, numbers with definitions.",
+    ),
+    "lab": (
+        "lab",
+        "Run laws on a UR5e over a table and judge them; exit code 1 if a figure misses its bound.",
+    ),
+    "bench": (
+        "bench",
+        "Time every function beside other engines; exit code 1 if a pair of results disagrees.",
+    ),
+    "cache": ("cache", "What is kept on disk: compiled functions, measured meshes."),
 }
-"""The commands in the order of the help, each with the module that has a function of its name."""
+"""The commands in the order of the help: the module that has a function of that name, and its line.
+
+The lines are those of the functions' docstrings, so that help does without importing them.
+"""
+_GUIDE = (
+    ("Is my file right?", "qddot audit robot.urdf"),
+    ("See it move", "qddot view robot.urdf"),
+    ("What torque does a motion need?", "qddot torques robot.urdf --to 0.5,1,…"),
+    ("Does this payload fit?", "qddot size robot.urdf --payload 3"),
+    ("Give me M, C and g as formulas or as C", "qddot derive, qddot export"),
+)
 
 
 class _Commands(TyperGroup):
@@ -49,13 +115,17 @@ class _Commands(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**{**attributes, "commands": dict.fromkeys(_COMMANDS)})
+        self._listing = False
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of a name, None if there is none."""
+        """The command of a name, None if there is none; in a list of all, its line of help."""
         if cmd_name not in _COMMANDS:
             return None
+        name, line = _COMMANDS[cmd_name]
+        if self._listing:
+            return TyperCommand(name=cmd_name, help=line)
         if self.commands[cmd_name] is None:
-            module = importlib.import_module(f"qddot.cli.{_COMMANDS[cmd_name]}")
+            module = importlib.import_module(f"qddot.cli.{name}")
             # a function, or a group of commands, as a command
             made = getattr(module, cmd_name)
             if not isinstance(made, typer.Typer):
@@ -67,6 +137,24 @@ class _Commands(TyperGroup):
                 group.name = cmd_name
                 self.commands[cmd_name] = group
         return self.commands[cmd_name]
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help, without importing the commands."""
+        with self._list_commands_only():
+            super().format_help(ctx, formatter)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Completions of the names of commands, without importing them."""
+        with self._list_commands_only():
+            return super().shell_complete(ctx, incomplete)
+
+    @contextmanager
+    def _list_commands_only(self) -> Iterator[None]:
+        self._listing = True
+        try:
+            yield
+        finally:
+            self._listing = False
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; Typer sees neither interrupts nor streams that fail."""
@@ -86,6 +174,7 @@ def _print_version(asked: bool) -> None:
 
 
 def _options(
+    ctx: typer.Context,
     show_version: Annotated[
         bool,
         typer.Option(
@@ -94,12 +183,19 @@ def _options(
     ] = False,
 ) -> None:
     """Robot dynamics: every term of M q̈ + C q̇ + g = τ, and proof that they are right."""
+    if ctx.invoked_subcommand is None:
+        out.print("What people come for:\n")
+        for question, command in _GUIDE:
+            out.print(style_text(f"  {question:<40} ", (command, "bold cyan")), soft_wrap=True)
+        out.print(
+            "\nA robot is a file (URDF, xacro, MJCF, SDF) or a name: `qddot robots` lists them, and"
+            " every command\nhas one by default. `qddot --help` lists all commands, "
+            "`qddot COMMAND --help` what each can do."
+        )
 
 
-app = typer.Typer(
-    cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
-)
-app.callback()(_options)
+app = typer.Typer(cls=_Commands, pretty_exceptions_enable=False)
+app.callback(invoke_without_command=True)(_options)
 
 
 def main() -> None:

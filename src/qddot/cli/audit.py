@@ -139,7 +139,7 @@ def _audit_all(
 
 def _summary_page(source: str, match: str, entries: list[AuditEntry]) -> str:
     command = f"qddot audit {source}" + (f' --match "{match}"' if match != "*" else "")
-    return markdown_page("Audit of public robots", f"{command} --page …", entries)
+    return markdown_page(f"{command} --page …", entries)
 
 
 def _audit_json(result: Audit) -> dict[str, Any]:

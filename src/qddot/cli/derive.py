@@ -70,10 +70,10 @@ def derive(
     as_json: JsonOption = False,
 ) -> None:
     """Derive the equations of motion by Euler–Lagrange; exit code 1 if their proof fails."""
-    # SymPy takes half a second to import
-    from qddot.analysis import lagrange
-
     with errors_as_messages():
+        # SymPy takes half a second to import
+        from qddot.analysis import lagrange
+
         check_outputs(force, file)
         loaded = load_robot(robot, base, couplings, strict, trust)
         # each joint to lock is given as JOINT or JOINT=VALUE

@@ -180,7 +180,7 @@ def _print_fit(found: Fit) -> None:
     out.print(table)
     reasons: dict[str, list[str]] = {}
     for r in found.refused:
-        kind = "its interval is larger than it is" if "times its size" in r.reason else r.reason
+        kind = "its interval is larger than it is" if "its interval" in r.reason else r.reason
         reasons.setdefault(f"{kind}; {r.remedy}", []).append(r.name)
     for reason, names in reasons.items():
         out.print(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -126,7 +127,7 @@ def _write_files(
                 files.append(target)
         if plot is not None and result.traces:
             target = plot / f"{stem}.png"
-            write_output(target, lambda draft, r=result: plot_result(r, draft), force)
+            write_output(target, partial(plot_result, result), force)
             files.append(target)
     return files
 

@@ -15,6 +15,7 @@ from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.recursion import joint_kinematics
 from qddot.analysis import constraints
 from qddot.cli.recording import RecordOption, open_recorder
+from qddot.cli.states import STATE_HELP, parse_configuration, write_motion_table
 from qddot.cli.terminal import (
     BaseOption,
     CouplingsChoice,
@@ -36,7 +37,7 @@ from qddot.cli.terminal import (
     style_text,
     write_output,
 )
-from qddot.errors import InvalidArgument, UnknownName, count_text
+from qddot.errors import InvalidArgument, count_text
 from qddot.evidence.results import record_motion
 from qddot.model.model import WORLD
 from qddot.plotting import PALETTE, new_figure, save_figure
@@ -78,9 +79,7 @@ TorqueOption = Annotated[
     str | None,
     typer.Option(help="Held throughout, N m or N: one for all joints, one a joint, or gravity."),
 ]
-StateOption = Annotated[
-    str, typer.Option(help="Where it starts, at rest: random, neutral, or a name of the file.")
-]
+StateOption = Annotated[str, typer.Option(help=f"Where it starts, at rest: {STATE_HELP}.")]
 FrictionOption = Annotated[
     bool, typer.Option("--friction", help="With the friction and springs of its joints.")
 ]
@@ -133,7 +132,7 @@ def simulate(
     stops: StopsOption = True,
     ground: GroundOption = False,
     plot: Annotated[Path | None, typer.Option(help="Draw motion and energy here.")] = None,
-    save: Annotated[Path | None, typer.Option(help="Keep the motion: .npz or .mcap.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Keep the motion: .npz, .mcap or .csv.")] = None,
     record: RecordOption = None,
     base: BaseOption = None,
     couplings: CouplingsOption = CouplingsChoice.exact,
@@ -171,7 +170,7 @@ def simulate(
         if plot:
             write_output(plot, lambda draft: _plot_motion(loaded, found, ledger, draft), force)
         if save:
-            write_output(save, lambda draft: save_trajectory(loaded, found, draft), force)
+            write_output(save, lambda draft: _save_motion(loaded, found, draft), force)
     if as_json:
         print_json(_summary_json(loaded, found, ledger, verdict))
     else:
@@ -180,15 +179,20 @@ def simulate(
     raise typer.Exit(0 if verdict.step is None and ledger.drift().acceptable else 1)
 
 
+def _save_motion(robot: Robot, found: Rollout, file: Path) -> None:
+    """Write a motion in the format that the end of the file's name says."""
+    if file.suffix == ".csv":
+        arrays = {"q": found.q, "v": found.v, "tau": np.broadcast_to(found.tau, found.v[1:].shape)}
+        write_motion_table(robot, file, time=found.time, **arrays)
+    else:
+        save_trajectory(robot, found, file)
+
+
 def _run_motion(robot: Robot, request: _Request, on_step: OnStep) -> Rollout:
     """The rollout of a request."""
     steps, keep = _count_steps(request.time, request.dt, request.every)
-    # the configuration to start from
-    named = {"neutral": robot.neutral(), **robot.configurations}
-    if request.state != "random" and request.state not in named:
-        raise UnknownName("state", request.state, ("random", *named), robot.name)
     random = request.state == "random"
-    start = robot.random(request.seed) if random else named[request.state]
+    start = parse_configuration(robot, "--state", request.state, request.seed)
     if robot.model.loops:
         guesses = robot.random(request.seed, _GUESSES) if random else start
         start = _close_start(robot, guesses)

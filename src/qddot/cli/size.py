@@ -43,7 +43,7 @@ def size(
     robot: RobotArgument = "ur5e",
     payload: Annotated[float, typer.Option(help="Mass of the payload in kg.")] = 0.0,
     frame: Annotated[
-        str | None, typer.Option(help="Where the payload is; the last frame of the robot.")
+        str | None, typer.Option(help="Where the payload is; the end of the chain.")
     ] = None,
     com: Annotated[str, typer.Option(help="Its centre of mass in that frame, x,y,z.")] = "0,0,0",
     speed: Annotated[
@@ -58,6 +58,9 @@ def size(
         str | None, typer.Option(help="Of the motors, kg m², if the description has none.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the answer into this file.")] = None,
+    friction: Annotated[
+        bool, typer.Option("--friction", help="With damping, friction and springs of the file.")
+    ] = False,
     record: RecordOption = None,
     base: BaseOption = None,
     couplings: CouplingsOption = CouplingsChoice.exact,
@@ -82,6 +85,7 @@ def size(
                 seed,
                 None if rotor_inertia is None else _parse_numbers("--rotor-inertia", rotor_inertia),
                 on_step,
+                friction,
             )
         with open_recorder(context, record, [robot], force, seed) as recorder:
             record_sizing(recorder, answer)

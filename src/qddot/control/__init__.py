@@ -46,6 +46,7 @@ from qddot.control.task_space import (
     OperationalSpace,
     TaskInertia,
     damped_task_inertia,
+    impedance_damping,
     pose_error,
 )
 from qddot.control.trace import Event, Trace, load_trace
@@ -99,6 +100,7 @@ __all__ = [
     "gain",
     "gain_shapes",
     "gravity_damping",
+    "impedance_damping",
     "joint_gains",
     "joint_inertias",
     "load_trace",

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from qddot.control.law import Memory, Reference, State, gain
+from qddot.control.law import Gain, Memory, Reference, State, gain
 from qddot.control.task_space import damped_task_inertia, pose_error
 from qddot.robot.robot import Robot
 
@@ -35,15 +35,15 @@ class Hybrid:
     """
 
     frame: str
-    selection: ArrayLike = gain(6)
-    kp: ArrayLike = gain(6)
-    kd: ArrayLike = gain(6)
-    force_kp: ArrayLike = gain(default=0.2)
-    force_ki: ArrayLike = gain(default=10.0)
-    force_damping: ArrayLike = gain(default=300.0)
-    axes: ArrayLike = gain(3, 3, default=((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)))
-    feedforward: ArrayLike = gain(default=0.97)
-    windup: ArrayLike = gain(default=50.0)
+    selection: Gain = gain(6)
+    kp: Gain = gain(6)
+    kd: Gain = gain(6)
+    force_kp: Gain = gain(default=0.2)
+    force_ki: Gain = gain(default=10.0)
+    force_damping: Gain = gain(default=300.0)
+    axes: Gain = gain(3, 3, default=((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)))
+    feedforward: Gain = gain(default=0.97)
+    windup: Gain = gain(default=50.0)
 
     def references(self, robot: Robot) -> Shapes:
         """Pose, twist, acceleration, and the wrench on the robot to reach."""
@@ -95,14 +95,14 @@ class ContactTask:
 
     labels: ClassVar[Mapping[str, Mapping[int, str]]] = {"phase": dict(enumerate(PHASES))}
     hybrid: Hybrid
-    way: ArrayLike = gain(3)
-    normal: ArrayLike = gain(3, default=(0.0, 0.0, 1.0))
-    force: ArrayLike = gain(default=5.0)
-    speed: ArrayLike = gain(default=0.02)
-    threshold: ArrayLike = gain(default=1.0)
-    settle: ArrayLike = gain(default=1.0)
-    trace: ArrayLike = gain(default=2.5)
-    hold: ArrayLike = gain(default=1.0)
+    way: Gain = gain(3)
+    normal: Gain = gain(3, default=(0.0, 0.0, 1.0))
+    force: Gain = gain(default=5.0)
+    speed: Gain = gain(default=0.02)
+    threshold: Gain = gain(default=1.0)
+    settle: Gain = gain(default=1.0)
+    trace: Gain = gain(default=2.5)
+    hold: Gain = gain(default=1.0)
 
     def references(self, robot: Robot) -> Shapes:
         """The pose of the tool over the place of contact."""
@@ -114,7 +114,7 @@ class ContactTask:
 
     def memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
         """Phase, time in it, depth of approach, position to be at, and the integral of force."""
-        own = {"phase": 0.0, "clock": 0.0, "depth": 0.0, "target": np.zeros(3)}
+        own: dict[str, Any] = {"phase": 0.0, "clock": 0.0, "depth": 0.0, "target": np.zeros(3)}
         return {**own, **self.hybrid.memory(robot)}
 
     def command(
@@ -157,5 +157,5 @@ class ContactTask:
         hybrid = dataclasses.replace(self.hybrid, selection=on)
         tau, kept = hybrid.command(robot, state, task, memory)
         integral = np.where(pressed, kept["force_integral"], 0.0)
-        own = {"phase": phase, "clock": clock, "depth": depth, "target": p}
+        own: dict[str, Any] = {"phase": phase, "clock": clock, "depth": depth, "target": p}
         return tau, {**own, "force_integral": integral}

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.analysis.linearise import linearise
-from qddot.control.law import Memory, Reference, State, gain
+from qddot.control.law import Gain, Memory, Reference, State, gain
 from qddot.robot.robot import Robot
 
 __all__ = ["LQR", "PD", "ComputedTorque", "Feedforward", "GravityCompensation", "SlotineLi"]
@@ -38,7 +38,7 @@ class _Motion:
 class GravityCompensation(_Motion):
     """τ = g(q) − kd v: the arm floats, and comes to rest where it is left."""
 
-    kd: ArrayLike = gain("nv", default=0.0)
+    kd: Gain = gain("nv", default=0.0)
 
     def references(self, robot: Robot) -> Shapes:
         """Nothing to follow."""
@@ -59,11 +59,11 @@ class PD(_Motion):
     (conditional integration), so that it does not wind up.
     """
 
-    kp: ArrayLike = gain("nv")
-    kd: ArrayLike = gain("nv")
-    ki: ArrayLike | None = gain("nv", default=None)
+    kp: Gain = gain("nv")
+    kd: Gain = gain("nv")
+    ki: Gain = gain("nv", default=None)
     gravity: bool = False
-    limit: ArrayLike | None = gain("nv", default=None)
+    limit: Gain = gain("nv", default=None)
 
     def references(self, robot: Robot) -> Shapes:
         """Configuration and velocity to follow."""
@@ -95,8 +95,8 @@ class PD(_Motion):
 class Feedforward(_Motion):
     """τ = M(q) a_ref + g(q) + kp e + kd ė: the model without the Coriolis term."""
 
-    kp: ArrayLike = gain("nv")
-    kd: ArrayLike = gain("nv")
+    kp: Gain = gain("nv")
+    kd: Gain = gain("nv")
 
     def command(
         self, robot: Robot, state: State, reference: Reference, memory: Memory
@@ -115,8 +115,8 @@ class ComputedTorque(_Motion):
     Luh, Walker & Paul 1980. kp = ω², kd = 2 ζ ω, the same for all joints if they are numbers.
     """
 
-    kp: ArrayLike = gain("nv")
-    kd: ArrayLike = gain("nv")
+    kp: Gain = gain("nv")
+    kd: Gain = gain("nv")
 
     def command(
         self, robot: Robot, state: State, reference: Reference, memory: Memory
@@ -135,8 +135,8 @@ class SlotineLi(_Motion):
     It cancels nothing: sᵀ M s / 2 falls by sᵀ K s, whatever the gains, since Ṁ − 2 C is skew.
     """
 
-    stiffness: ArrayLike = gain("nv")
-    damping: ArrayLike = gain("nv")
+    stiffness: Gain = gain("nv")
+    damping: Gain = gain("nv")
 
     def command(
         self, robot: Robot, state: State, reference: Reference, memory: Memory

@@ -15,6 +15,7 @@ from qddot.robot.law import Law, Memory, Reference, State, gain, gain_shapes
 from qddot.robot.robot import Robot
 
 __all__ = [
+    "Gain",
     "Law",
     "Memory",
     "Reference",
@@ -24,6 +25,9 @@ __all__ = [
     "gain_shapes",
     "validate_law",
 ]
+
+Gain = Any
+"""A gain of a law: a number, or an array with the shape of its field."""
 
 
 def validate_law(robot: Robot, law: Any) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import signal
 
-from qddot.control.law import Law, Memory, Reference, State, gain
+from qddot.control.law import Gain, Law, Memory, Reference, State, gain
 from qddot.control.wrappers import Wrapper
 from qddot.errors import InvalidArgument, ShapeMismatch
 from qddot.robot.robot import Robot
@@ -45,14 +45,14 @@ class MomentumObserver(Wrapper):
     """
 
     law: Law
-    bandwidth: ArrayLike = gain("nv", default=100.0)
-    coulomb: ArrayLike = gain("nv", default=0.0)
-    viscous: ArrayLike = gain("nv", default=0.0)
+    bandwidth: Gain = gain("nv", default=100.0)
+    coulomb: Gain = gain("nv", default=0.0)
+    viscous: Gain = gain("nv", default=0.0)
 
     def memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
         """That of the law inside, the residual, the predicted momentum, the last command."""
         n = robot.nv
-        own = {"residual": np.zeros(n), "predicted": np.zeros(n), "begun": 0.0}
+        own: dict[str, Any] = {"residual": np.zeros(n), "predicted": np.zeros(n), "begun": 0.0}
         return {**self.law.memory(robot), **own, "sent": np.zeros(n)}
 
     def observe(self, robot: Robot, state: State, memory: Memory) -> dict[str, Any]:
@@ -86,8 +86,8 @@ class DisturbanceCompensation(MomentumObserver):
     to ± `limit` (N m). Memory has it as "disturbance".
     """
 
-    bandwidth: ArrayLike = gain("nv", default=60.0)
-    limit: ArrayLike = gain("nv", default=5.0)
+    bandwidth: Gain = gain("nv", default=60.0)
+    limit: Gain = gain("nv", default=5.0)
 
     def memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
         """That of the observer, and the disturbance."""
@@ -134,15 +134,15 @@ class CollisionObserver(Wrapper):
     """
 
     law: MomentumObserver
-    uncertainty: ArrayLike = gain(default=0.05)
-    floor: ArrayLike = gain("nv", default=0.3)
+    uncertainty: Gain = gain(default=0.05)
+    floor: Gain = gain("nv", default=0.3)
     labels: ClassVar[Mapping[str, Mapping[int, str]]] = {
         "collision": {0: "no contact", 1: "collision"}
     }
 
     def memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
         """That of the observer, the threshold and the alarm."""
-        own = {"threshold": np.zeros(robot.nv), "collision": 0.0}
+        own: dict[str, Any] = {"threshold": np.zeros(robot.nv), "collision": 0.0}
         return {**self.law.memory(robot), **own}
 
     def command(
@@ -199,7 +199,7 @@ class TareForce(Wrapper):
     """
 
     law: Law
-    time: ArrayLike = gain(default=0.2)
+    time: Gain = gain(default=0.2)
 
     def memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
         """That of the law inside, the mean of each wrench, and the time it was taken for."""
@@ -266,11 +266,15 @@ class VelocityFromPositions(Wrapper):
     """
 
     law: Law
-    cutoff: ArrayLike = gain(default=500.0)
+    cutoff: Gain = gain(default=500.0)
 
     def memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
         """That of the law inside, the last configuration and the velocity."""
-        own = {"before": robot.neutral(), "speed": np.zeros(robot.nv), "started": 0.0}
+        own: dict[str, Any] = {
+            "before": robot.neutral(),
+            "speed": np.zeros(robot.nv),
+            "started": 0.0,
+        }
         return {**self.law.memory(robot), **own}
 
     def command(
@@ -315,7 +319,9 @@ class ButterworthForce(Wrapper):
     def memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
         """That of the law inside, and two numbers a section, frame and component."""
         sections = len(self._sections())
-        own = {f"filter {f}": np.zeros((sections, 2, 6)) for f in self.senses(robot)}
+        own: dict[str, Any] = {
+            f"filter {f}": np.zeros((sections, 2, 6)) for f in self.senses(robot)
+        }
         return {**self.law.memory(robot), **own, "filtering": 0.0}
 
     def command(

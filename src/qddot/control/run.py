@@ -106,7 +106,7 @@ class _Sensors:
         if (self.delays < 0).any():
             raise InvalidArgument("latency", sensing.latency, "it is a time in s, 0 or more")
         self.noise = np.random.default_rng(sensing.seed)
-        self.line: list[tuple[np.ndarray, np.ndarray, dict[str, np.ndarray], float]] = []
+        self.line: list[tuple[Any, Any, dict[str, Any], float]] = []
 
     def measure(self, time: float, pushes: Sequence[Wrench]) -> dict[str, np.ndarray]:
         """Measure the plant, send that on its way, and give the true wrenches."""
@@ -135,7 +135,7 @@ class _Sensors:
             return State(q, v, dt, seen, wrenches)
         place = np.maximum(0, len(line) - 1 - self.delays)
         pick = (place, *np.indices(place.shape))
-        q, v = (np.stack([x[i] for x in line])[pick] for i in (0, 1))
+        q, v = np.stack([x[0] for x in line])[pick], np.stack([x[1] for x in line])[pick]
         wrenches = {f: np.stack([x[2][f] for x in line])[pick] for f in self.frames}
         return State(q, v, dt, np.array([x[3] for x in line])[place], wrenches)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.control.gains import gravity_damping
-from qddot.control.law import Law, Memory, Reference, State, gain
+from qddot.control.law import Gain, Law, Memory, Reference, State, gain
 from qddot.control.wrappers import Wrapper
 from qddot.robot.robot import Robot
 
@@ -42,16 +42,16 @@ class SafetyShell(Wrapper):
     """
 
     law: Law
-    damping: ArrayLike = gain("nv")
-    lower: ArrayLike = gain("nq", default=-_HUGE)
-    upper: ArrayLike = gain("nq", default=_HUGE)
-    velocity: ArrayLike = gain("nv", default=_HUGE)
-    effort: ArrayLike = gain("nv", default=_HUGE)
-    stale: ArrayLike = gain(default=0.02)
+    damping: Gain = gain("nv")
+    lower: Gain = gain("nq", default=-_HUGE)
+    upper: Gain = gain("nq", default=_HUGE)
+    velocity: Gain = gain("nv", default=_HUGE)
+    effort: Gain = gain("nv", default=_HUGE)
+    stale: Gain = gain(default=0.02)
     frame: str | None = None
-    lowest: ArrayLike = gain(3, default=-_HUGE)
-    highest: ArrayLike = gain(3, default=_HUGE)
-    most_force: ArrayLike = gain(default=_HUGE)
+    lowest: Gain = gain(3, default=-_HUGE)
+    highest: Gain = gain(3, default=_HUGE)
+    most_force: Gain = gain(default=_HUGE)
     labels: ClassVar[Mapping[str, Mapping[int, str]]] = {"trip": dict(enumerate(TRIPS))}
 
     @staticmethod
@@ -74,7 +74,12 @@ class SafetyShell(Wrapper):
 
     def memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
         """That of the law inside, the trip, and the last state that was sound."""
-        own = {"trip": 0.0, "last_time": -1.0, "age": 0.0, "last_q": robot.neutral()}
+        own: dict[str, Any] = {
+            "trip": 0.0,
+            "last_time": -1.0,
+            "age": 0.0,
+            "last_q": robot.neutral(),
+        }
         return {**self.law.memory(robot), **own}
 
     def command(
@@ -99,7 +104,7 @@ class SafetyShell(Wrapper):
         tripped = trip > 0.5
         safe = robot.gravity(q) - self.damping * v
         kept = {name: np.where(tripped, memory[name], kept[name]) for name in kept}
-        own = {"trip": trip, "last_time": 1.0 * state.time, "age": age, "last_q": q}
+        own: dict[str, Any] = {"trip": trip, "last_time": 1.0 * state.time, "age": age, "last_q": q}
         return np.where(tripped, safe, tau), {**kept, **own}
 
     def _inside(self, robot: Robot, q: Any) -> Any:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from qddot.control.law import Memory, Reference, State, gain
+from qddot.algorithms.kinematics import Reference as Axes
+from qddot.control.law import Gain, Memory, Reference, State, gain
 from qddot.errors import UnknownName
 from qddot.robot.robot import Robot
 from qddot.spatial import so3
@@ -21,11 +22,12 @@ __all__ = [
     "OperationalSpace",
     "TaskInertia",
     "damped_task_inertia",
+    "impedance_damping",
     "pose_error",
 ]
 
 Shapes = Mapping[str, tuple[int, ...]]
-ALIGNED = "local_world_aligned"
+ALIGNED: Axes = "local_world_aligned"
 STIFFNESS = {"soft": 100.0, "medium": 500.0, "stiff": 2000.0}
 """Translational stiffness of the presets (N/m); rotational stiffness is a twentieth (N m/rad)."""
 _ROTATION = 0.05
@@ -107,12 +109,12 @@ class OperationalSpace(_AtFrame):
     """
 
     frame: str
-    kp: ArrayLike = gain(6)
-    kd: ArrayLike = gain(6)
-    kp_posture: ArrayLike = gain("nv", default=0.0)
-    kd_posture: ArrayLike = gain("nv", default=0.0)
-    onset: ArrayLike | None = gain(default=None)
-    most_damping: ArrayLike = gain(default=1.0)
+    kp: Gain = gain(6)
+    kd: Gain = gain(6)
+    kp_posture: Gain = gain("nv", default=0.0)
+    kd_posture: Gain = gain("nv", default=0.0)
+    onset: Gain = gain(default=None)
+    most_damping: Gain = gain(default=1.0)
 
     def references(self, robot: Robot) -> Shapes:
         """Pose, twist and acceleration of the frame, and the posture to prefer."""
@@ -139,6 +141,21 @@ class OperationalSpace(_AtFrame):
         return at.J.T @ force + at.bias + free, {"damping": at.damping}
 
 
+def impedance_damping(
+    robot: Robot, q: ArrayLike, frame: str, stiffness: ArrayLike, ratio: float = 1.0
+) -> np.ndarray:
+    """Damping 2 ζ √(k m) of each axis of a frame, m the inertia felt there at a pose.
+
+    Along the axes it is Λᵢᵢ, the inertia with the other axes held. About them it is
+    1/(J M⁻¹ Jᵀ)ᵢᵢ, that with the others free: the larger one would need more damping than sampling
+    at 1 kHz allows for a light wrist.
+    """
+    held = np.diag(robot.task_inertia(q, frame, ALIGNED))
+    free = 1.0 / np.diag(robot.task_mobility(q, frame, ALIGNED))
+    felt = np.concatenate([held[:3], free[3:]])
+    return 2.0 * ratio * np.sqrt(np.asarray(stiffness, float) * felt)
+
+
 @dataclass(frozen=True, eq=False)
 class CartesianImpedance(_AtFrame):
     """τ = Jᵀ (K e + D ė) + h: the frame is held by a spring and a damper (Hogan 1985).
@@ -149,19 +166,18 @@ class CartesianImpedance(_AtFrame):
     """
 
     frame: str
-    stiffness: ArrayLike = gain(6)
-    damping: ArrayLike = gain(6)
-    ki: ArrayLike | None = gain(default=None)
-    inertia: ArrayLike | None = gain(6, default=None)
+    stiffness: Gain = gain(6)
+    damping: Gain = gain(6)
+    ki: Gain = gain(default=None)
+    inertia: Gain = gain(6, default=None)
 
     @staticmethod
     def preset(robot: Robot, name: str, frame: str, q: ArrayLike, ratio: float = 1.0) -> Any:
-        """Soft, medium or stiff, damped by `ratio` of critical for the inertia at a pose."""
+        """Soft, medium or stiff, with the `impedance_damping` of a pose."""
         if name not in STIFFNESS:
             raise UnknownName("preset", name, tuple(STIFFNESS))
         k = STIFFNESS[name] * np.repeat([1.0, _ROTATION], 3)
-        felt = np.diag(robot.task_inertia(q, frame, ALIGNED))
-        return CartesianImpedance(frame, k, 2.0 * ratio * np.sqrt(k * felt))
+        return CartesianImpedance(frame, k, impedance_damping(robot, q, frame, k, ratio))
 
     def senses(self, robot: Robot) -> tuple[str, ...]:
         """The wrench at the frame, where it is needed."""
@@ -204,11 +220,11 @@ class Admittance(_AtFrame):
     """
 
     frame: str
-    inertia: ArrayLike = gain(6)
-    damping: ArrayLike = gain(6)
-    stiffness: ArrayLike = gain(6)
-    kp: ArrayLike = gain(6)
-    kd: ArrayLike = gain(6)
+    inertia: Gain = gain(6)
+    damping: Gain = gain(6)
+    stiffness: Gain = gain(6)
+    kp: Gain = gain(6)
+    kd: Gain = gain(6)
 
     def senses(self, robot: Robot) -> tuple[str, ...]:
         """The wrench at the frame."""

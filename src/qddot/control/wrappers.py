@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from qddot.control.law import Law, Memory, Reference, State, gain
+from qddot.control.law import Gain, Law, Memory, Reference, State, gain
 from qddot.robot.robot import Robot
 
 __all__ = ["FrictionCompensation", "Saturation", "Wrapper"]
@@ -54,9 +54,9 @@ class FrictionCompensation(Wrapper):
     """
 
     law: Law
-    coulomb: ArrayLike = gain("nv", default=0.0)
-    viscous: ArrayLike = gain("nv", default=0.0)
-    smoothing: ArrayLike = gain("nv", default=0.01)
+    coulomb: Gain = gain("nv", default=0.0)
+    viscous: Gain = gain("nv", default=0.0)
+    smoothing: Gain = gain("nv", default=0.01)
 
     def command(
         self, robot: Robot, state: State, reference: Reference, memory: Memory
@@ -75,12 +75,14 @@ class Saturation(Wrapper):
     """
 
     law: Law
-    effort: ArrayLike = gain("nv")
-    rate: ArrayLike | None = gain("nv", default=None)
+    effort: Gain = gain("nv")
+    rate: Gain = gain("nv", default=None)
 
     def memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
         """That of the law inside; with a bound on the rate also the last torques."""
-        own = {} if self.rate is None else {"last_torque": np.zeros(robot.nv), "begun": 0.0}
+        own: dict[str, Any] = (
+            {} if self.rate is None else {"last_torque": np.zeros(robot.nv), "begun": 0.0}
+        )
         return {**self.law.memory(robot), **own}
 
     def command(

@@ -13,7 +13,7 @@ from qddot.evidence.recorder import Recorder
 from qddot.simulate.energy import EnergyLedger
 from qddot.simulate.rollout import Rollout
 from qddot.verify.audit import Audit
-from qddot.verify.compare import Report, Stage
+from qddot.verify.compare import Report
 from qddot.verify.invariants import Check, Sample
 
 __all__ = [
@@ -104,8 +104,8 @@ def record_audit(recorder: Recorder, result: Audit) -> None:
 def record_comparison(recorder: Recorder, report: Report, unread: bool = False) -> None:
     """Comparisons with other engines or files: sizes of differences, a claim each.
 
-    With `unread`, drive terms that only one side reads make a comparison not evaluated: the other
-    engine does not know them, which says nothing about the file.
+    With `unread`, a comparison that differs by drive terms only is not evaluated: engines read
+    armature, friction and springs of one file differently, which says nothing about the file.
     """
     for c in report.comparisons:
         name = f"compare/{c.b}".replace(" ", "_")
@@ -119,7 +119,7 @@ def record_comparison(recorder: Recorder, report: Report, unread: bool = False) 
         verdict = Verdict.NOT_EVALUATED
         if c.evaluated:
             verdict = Verdict.PASS if c.agrees else Verdict.FAIL
-            if unread and c.causes and all(map(_is_unread, c.causes)):
+            if unread and c.causes and {stage.name for stage in c.causes} <= _DRIVE_TERMS:
                 verdict = Verdict.NOT_EVALUATED
         words = (
             "; ".join(f"{d.subject} {d.message}" for d in cause.differences[:3]) if cause else ""
@@ -133,11 +133,6 @@ def record_comparison(recorder: Recorder, report: Report, unread: bool = False) 
             fix="`qddot compare FILE` shows every stage and what follows from what",
             label="evaluation" if not c.evaluated else "model",
         )
-
-
-def _is_unread(stage: Stage) -> bool:
-    """Whether a stage differs by drive terms that one side has and the other does not know."""
-    return stage.name in _DRIVE_TERMS and all("only in" in d.message for d in stage.differences)
 
 
 def record_motion(

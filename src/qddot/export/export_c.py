@@ -237,7 +237,7 @@ def _export_functions(
             routine = _make_routine(robot, name, routine_name, request.row, {}, request.source)
             memory = MemoryStruct(routine, request.memory) if request.memory else None
             found[(id(request),)] = _ExportedFunction(
-                request.row, {}, routine, robot, request.interpret, memory
+                request.row, {}, routine, robot, request.run_text, memory
             )
             continue
         # the catalogue row and its options; those at their default are left out

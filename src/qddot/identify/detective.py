@@ -147,7 +147,7 @@ def inspect(
     silent: list[str] = []
     dead = _dead_joints(log)
     found += [Suspicion("dead joint", (log.joints[j],), 0.0, why, 0.99) for j, why in dead.items()]
-    signals = _filtered(robot, log, bandwidth)
+    signals = _filter_log(robot, log, bandwidth)
     live = [j for j in range(robot.nv) if j not in dead]
     found += _saturation(log, live)
     # wiring: the change that explains most, again and again
@@ -172,7 +172,7 @@ def inspect(
     )
 
 
-def _filtered(robot: Robot, log: Log, bandwidth: float | None) -> _Signals:
+def _filter_log(robot: Robot, log: Log, bandwidth: float | None) -> _Signals:
     """Motion and torque through one filter, decimated."""
     torque = choose_filters(log, bandwidth)[1]
     parts: list[list[np.ndarray]] = [[], [], [], []]

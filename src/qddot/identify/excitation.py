@@ -28,9 +28,9 @@ __all__ = ["MotionLimits", "Objective", "Plan", "information", "motion_limits", 
 
 Objective = Literal["d-optimal", "condition"]
 _STARTS = 200
-_TRIED, _POLISHED = 24, 4
+_TRIED, _POLISHED = 12, 2
 """Starts that are improved a little, and those of them that are finished."""
-_FIRST_STEPS = 60
+_FIRST_STEPS = 40
 _FINE = 12
 """Points of the fine grid for one of the coarse."""
 _ACCELERATION = 10.0
@@ -158,7 +158,7 @@ def plan(
     noise: ArrayLike | None = None,
     terms: Sequence[str] = STANDARD_TERMS,
     samples: int = 2000,
-    iterations: int = 400,
+    iterations: int = 300,
     on_step: OnStep | None = None,
 ) -> Plan:
     """A periodic motion that excites the parameters of a robot within its limits.

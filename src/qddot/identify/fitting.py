@@ -163,6 +163,8 @@ class Fit:
             elif not self.determined[k]:
                 share = self.half_widths[k] / max(abs(self.values[k]), abs(self.prior_values[k]))
                 reason = f"its interval is {share:.3g} times its size"
+                if share > 100.0:
+                    reason = "its size is lost in its interval"
                 found.append(Refusal(name, reason, "excite it more or record longer; see plan"))
         return tuple(found)
 

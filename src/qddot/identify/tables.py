@@ -71,7 +71,7 @@ def gather_rows(table: Table, columns: Sequence[int]) -> np.ndarray:
     """All rows of some columns: in memory, or in a temporary file where they are many."""
     held: list[np.ndarray] = []
     size, spill = 0, None
-    for piece in _guarded(table):
+    for piece in _guard_pieces(table):
         part = np.ascontiguousarray(piece[:, list(columns)], dtype=float)
         size += part.nbytes
         if spill is None and size > _HELD:
@@ -95,7 +95,7 @@ def gather_rows(table: Table, columns: Sequence[int]) -> np.ndarray:
     return np.memmap(spill, dtype=float, mode="r+").reshape(-1, len(columns))
 
 
-def _guarded(table: Table) -> Iterator[np.ndarray]:
+def _guard_pieces(table: Table) -> Iterator[np.ndarray]:
     """The pieces of a table; a parser that fails on the way has read a damaged file."""
     try:
         yield from table.pieces

@@ -98,7 +98,7 @@ def budget(fit: Fit, log: Log | None = None, on_step: OnStep | None = None) -> B
         "gravity": np.where(rigid, rest, 0.0),
     }
 
-    def shaped(place: int) -> bool:
+    def has_shape(place: int) -> bool:
         slices = zip(fit.model.drive_slices, fit.model.drives, strict=True)
         own = [terms for s, terms in slices if s.start <= place < s.stop]
         return any(t.kind in _SHAPES for terms in own for t in terms)
@@ -106,7 +106,7 @@ def budget(fit: Fit, log: Log | None = None, on_step: OnStep | None = None) -> B
     for k in np.flatnonzero(~rigid):
         kind = fit.model.names[columns[k]].rsplit(".", 1)[1].split("@")[0]
         # laws of speed that overlap have no shares of their own
-        merged = kind in _SHAPES or (kind in ("viscous", "coulomb") and shaped(int(columns[k])))
+        merged = kind in _SHAPES or (kind in ("viscous", "coulomb") and has_shape(int(columns[k])))
         name = _MERGED if merged else _DRIVE_NAMES[kind]
         part = groups.setdefault(name, np.zeros_like(full))
         part[..., k] = full[..., k]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,9 @@ def load_model(
 ) -> Model:
     """The model of a file, of a robot by name, or of another library's model."""
     description = describe(source, trust=trust, isolate=isolate)
-    return to_model(description, base, couplings, strict)
+    model = to_model(description, base, couplings, strict)
+    file = locate_source(source) if isinstance(source, str | Path) else None
+    return dataclasses.replace(model, source=file)
 
 
 def describe(source: Any, *, trust: bool = False, isolate: bool = False) -> Description:

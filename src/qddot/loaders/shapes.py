@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qddot.errors import DescriptionError
+from qddot.loaders.formats import detect_format
 from qddot.loaders.locate import resolve_uri
 from qddot.loaders.mjcf import drop_looks, drop_simulation
 from qddot.loaders.mujoco_checks import mujoco_errors, read_spec
@@ -28,7 +29,15 @@ from qddot.loaders.sdf_frames import (
 from qddot.loaders.xml import Element
 from qddot.spatial.algebra import Mat3, Transform, Vec3, rotation_from_quaternion
 
-__all__ = ["Shape", "Shapes", "level_inertias", "shapes_of_mjcf", "shapes_of_sdf", "shapes_of_urdf"]
+__all__ = [
+    "Shape",
+    "Shapes",
+    "level_inertias",
+    "shapes_of_file",
+    "shapes_of_mjcf",
+    "shapes_of_sdf",
+    "shapes_of_urdf",
+]
 
 Kind = Literal["box", "sphere", "cylinder", "capsule", "ellipsoid", "mesh"]
 _SIZES = {
@@ -65,6 +74,14 @@ class Shapes:
 
     found: tuple[Shape, ...] = ()
     unread: tuple[str, ...] = ()
+
+
+def shapes_of_file(file: Path, root: Element) -> Shapes:
+    """The shapes of a file with this root element."""
+    form = detect_format(root).name
+    if form == "sdf":
+        return shapes_of_sdf(root, file)
+    return shapes_of_urdf(root, file.parent) if form == "urdf" else shapes_of_mjcf(file)
 
 
 def shapes_of_urdf(robot: Element, folder: Path) -> Shapes:

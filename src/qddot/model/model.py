@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from qddot.errors import InvalidModel, UnknownName
@@ -73,7 +74,8 @@ class Model:
     """A validated tree of bodies. Bodies stand after their parents, depth first in file order.
 
     `straight`, if given, has the same joints in other frames, between which forces are handed on
-    in fewer operations, and where the frames of the bodies are in those.
+    in fewer operations, and where the frames of the bodies are in those. `source` is the file that
+    the model was read from, where its shapes are.
     """
 
     name: str
@@ -86,6 +88,7 @@ class Model:
     configurations: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     health: tuple[Finding, ...] = ()
     straight: tuple[Model, tuple[Transform, ...]] | None = None
+    source: Path | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         check_name("robot", self.name)

@@ -69,7 +69,7 @@ def _find_energy(case: Case) -> Diagnosis | None:
     gained = energy - energy[0] - work
     size = max(float(np.ptp(case.robot.potential_energy(q))), 1e-6)
     blown = not case.sound.all()
-    if not (gained[-1] > 0.1 * size and gained[-1] > 0.9 * np.nanmax(gained)) and not (
+    if not (gained[-1] > 0.1 * size and gained[-1] > 0.5 * np.nanmax(gained)) and not (
         blown and np.nanmax(gained) > 10 * size
     ):
         return None

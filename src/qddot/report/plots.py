@@ -164,6 +164,9 @@ def _plot_torques(record: Record) -> Iterator[Plot]:
     rows = _thin(trace)
     time = trace.columns["time"][rows]
     measured, model = trace.columns["measured"][rows], trace.columns["predicted"][rows]
+    # rows at standstill were left out of the fit, and are gaps here
+    unused = (measured == 0.0) & (model == 0.0)
+    measured, model = (np.where(unused, np.nan, x) for x in (measured, model))
     joints = trace.units.get("joints", "").split(",")
     for j in range(min(measured.shape[1], _MOST_LINES)):
         name = joints[j] if j < len(joints) and joints[j] else f"joint {j + 1}"

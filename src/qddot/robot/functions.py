@@ -28,7 +28,7 @@ from qddot.errors import (
 )
 from qddot.memory import require_batch
 from qddot.model.model import Model
-from qddot.robot.interpret import casadi_function, validate_arrays
+from qddot.robot.interpret import casadi_function, interpret, validate_arrays
 from qddot.robot.native import source_of
 
 if TYPE_CHECKING:
@@ -163,14 +163,16 @@ class CompiledFunction:
                 symbol_array([next(leaves) for _ in range(math.prod(s))], s) for s in source.outputs
             )
         else:
-            values = self.interpret(inputs)
+            # other numbers, or nothing compiled: the operations on arrays
+            value = interpret(row, self.robot.model, inputs, {})
+            values = value if isinstance(value, tuple) else (value,)
             for target, value in zip(out or (), values, strict=bool(out)):
                 target[...] = value
             values = out or values
         return values if self.several else values[0]
 
-    def interpret(self, arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
-        """The text itself on floats, state by state."""
+    def run_text(self, arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
+        """The text itself on floats, state by state: the definition."""
         inputs, batch = validate_arrays(self.row, arrays, sizes(self.robot.model, {}))
         dtype = np.result_type(np.float32, *inputs)
         results = tuple(np.empty((*batch, *shape), dtype) for shape in self.source.outputs)

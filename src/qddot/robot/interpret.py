@@ -6,6 +6,7 @@ one scalar for each coordinate. For a batch that scalar is an array over the lea
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import Parameter
@@ -16,7 +17,14 @@ import numpy as np
 from qddot.algorithms.catalogue import Function, sizes
 from qddot.algorithms.kinematics import TASK_AXES
 from qddot.compile.runtime.threads import broadcast_batch, leading_axes
-from qddot.errors import BatchMismatch, InvalidArgument, ShapeMismatch, UnknownName, WrongType
+from qddot.errors import (
+    BatchMismatch,
+    InvalidArgument,
+    MissingPackage,
+    ShapeMismatch,
+    UnknownName,
+    WrongType,
+)
 from qddot.model.links import Contact, Loop
 from qddot.model.model import Model
 from qddot.robot.arrays import MOST_AXES, as_numbers
@@ -193,6 +201,8 @@ def casadi_function(row: Function, model: Model, options: Mapping[str, Any]) -> 
 
     A vector is a column; an output of more than two axes has its leading axes folded into rows.
     """
+    if importlib.util.find_spec("casadi") is None:
+        raise MissingPackage("casadi", "functions of CasADi", "'qddot[symbolic]'")
     import casadi
 
     # the algorithm on symbols instead of numbers

@@ -19,6 +19,7 @@ from qddot.compile.runtime.chunks import run_batch
 from qddot.compile.runtime.gufunc import aligned_zeros
 from qddot.compile.runtime.results import validate_out
 from qddot.compile.trace.functions import has_symbols
+from qddot.display import Readable, html_table, latex_matrix, text_table
 from qddot.errors import InvalidArgument, Unsupported, WrongType, count_text
 from qddot.loaders import load_model
 from qddot.loaders.description import Base, Couplings
@@ -50,13 +51,16 @@ from qddot.spatial.algebra import Transform
 if TYPE_CHECKING:
     import casadi
 
+    from qddot.analysis.inverse_kinematics import InverseKinematics
     from qddot.simulate.simulator import Simulator
 
 __all__ = ["Robot", "RobotLimits", "Terms", "Wrench", "load", "with_marked_rows"]
 
+_MOST_IN_LATEX = 8
 
-@dataclass(frozen=True)
-class Terms:
+
+@dataclass(frozen=True, repr=False)
+class Terms(Readable):
     """The terms of M a + C v + g = τ at a state, with residuals that vanish if they are right.
 
     `symmetry` is max |M − Mᵀ|, `smallest_eigenvalue` that of M, `skewness` the largest entry of
@@ -71,6 +75,13 @@ class Terms:
     smallest_eigenvalue: np.ndarray
     skewness: np.ndarray
     consistency: np.ndarray
+
+    def _repr_latex_(self) -> str | None:
+        """M, C and g of one state of a small robot; None leaves it to the table."""
+        if self.M.ndim != 2 or len(self.M) > _MOST_IN_LATEX:
+            return None
+        parts = (f"{name} = {latex_matrix(getattr(self, name))}" for name in ("M", "C", "g"))
+        return r"$\displaystyle " + r" \quad ".join(parts) + "$"
 
 
 def load(
@@ -189,6 +200,24 @@ class Robot(CatalogueMethods, _OtherNames):
         bodies = count_text(m.nb, "body", "bodies")
         return f"<Robot {m.name!r}: {bodies}, nq={m.nq}, nv={m.nv}, {float(m.mass):.4g} kg>"
 
+    def __str__(self) -> str:
+        return f"{self!r}\n{text_table(*self._joint_rows())}"
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._joint_rows(), caption=repr(self).strip("<>"))
+
+    def _joint_rows(self) -> tuple[list[str], list[list[str]]]:
+        """Heads and rows of a table with a joint a line."""
+        rows = []
+        for body in self.model.bodies:
+            joint, limits = body.joint, body.joint.limits
+            bounds = [limits.lower, limits.upper, limits.velocity, limits.effort]
+            shown = [f"{x:.4g}" if np.isfinite(x) else "" for x in bounds]
+            rows.append(
+                [joint.name, joint.kind.name, body.name, f"{body.inertia.mass:.4g}", *shown]
+            )
+        return ["joint", "kind", "body", "kg", "from", "to", "speed", "effort"], rows
+
     @property
     def name(self) -> str:
         """Name of the robot."""
@@ -246,7 +275,7 @@ class Robot(CatalogueMethods, _OtherNames):
         """Joints along which nothing beyond them has inertia."""
         return singular_joints(self.model)
 
-    @property
+    @cached_property
     def limits(self) -> RobotLimits:
         """Bounds of q (`lower`, `upper`, nq) and of v (`velocity`, `effort`, nv), else ±inf."""
         return robot_limits(self.model)
@@ -489,6 +518,26 @@ class Robot(CatalogueMethods, _OtherNames):
         from qddot.simulate.simulator import rollout
 
         return rollout(self, q0, v0, tau, **choices)
+
+    def inverse_kinematics(
+        self, frame: str, pose: ArrayLike, q0: ArrayLike | None = None, **choices: Any
+    ) -> InverseKinematics:
+        """Configurations that bring a frame to a pose; see `qddot.inverse_kinematics`."""
+        from qddot.analysis.inverse_kinematics import inverse_kinematics
+
+        return inverse_kinematics(self, frame, pose, q0, **choices)
+
+    def plot(self, q: ArrayLike | None = None, **choices: Any) -> Any:
+        """A matplotlib figure of the robot; see `qddot.view.plot_robot`."""
+        from qddot.view.pictures import plot_robot
+
+        return plot_robot(self, q, **choices)
+
+    def view(self, motion: Any = None, **choices: Any) -> Any:
+        """The robot in the browser, until it is closed; see `qddot.view.show_robot`."""
+        from qddot.view.browser import show_robot
+
+        return show_robot(self, motion, **choices)
 
     def simulator(self, *, dt: float, **choices: Any) -> Simulator:
         """A simulator with steps of dt (s); see `qddot.simulate.make_simulator`."""

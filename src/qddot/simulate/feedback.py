@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.algorithms.recursion import Vector
+from qddot.errors import InvalidArgument
 from qddot.model.model import Model
 from qddot.robot.law import RecordedLaw
 from qddot.spatial.scalar import Scalar, less, where
@@ -54,10 +55,15 @@ class Controller:
     period: int = 1
     feels_contact: bool = False
 
+    def __post_init__(self) -> None:
+        whole = isinstance(self.period, int | np.integer) and not isinstance(self.period, bool)
+        if not whole or self.period < 1:
+            raise InvalidArgument("control_every", self.period, "it is a whole number from 1")
+
     def __repr__(self) -> str:
         # the code of a step depends on the operations of the law, whatever made them
         tape = self.recorded.function.source.record_tape()
-        return f"Controller({tape.digest!r}, {self.period!r}, {self.feels_contact!r})"
+        return f"Controller({tape.digest!r}, {int(self.period)}, {self.feels_contact!r})"
 
     def references(self, model: Model) -> Shapes:
         """Names and shapes of what is given a row a sample: given wrenches, references."""

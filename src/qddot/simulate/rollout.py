@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.compile.runtime.chunks import run_scan
+from qddot.display import Readable
 from qddot.errors import InvalidArgument, ShapeMismatch
 from qddot.robot.interpret import batch_shape
 from qddot.simulate.arguments import loop_arguments, require_samples, sample_count
@@ -18,6 +20,7 @@ from qddot.simulate.layout import columns, nested_lists, nested_over_time, stack
 from qddot.simulate.step import CLOCK, Step
 
 if TYPE_CHECKING:
+    from qddot.robot.robot import Robot
     from qddot.simulate.status import Status
 
 __all__ = ["OnStep", "Rollout", "run_steps"]
@@ -26,8 +29,8 @@ OnStep = Callable[[str, int, int], None]
 """Called with the name of a stage, the steps done, and all steps."""
 
 
-@dataclass(frozen=True)
-class Rollout:
+@dataclass(frozen=True, repr=False)
+class Rollout(Readable):
     """Trajectories of a batch: the last axes of q and v are time and coordinate.
 
     A sample is taken every `every` steps. `effect_states` are the states of effects, sensors and
@@ -49,6 +52,18 @@ class Rollout:
     residuals: np.ndarray | None = None
     native: bool = False
     every: int = 1
+
+    def plot(self, robot: Robot | None = None, **choices: Any) -> Any:
+        """A matplotlib figure of the motion over time; see `qddot.view.plot_motion`."""
+        from qddot.view.pictures import plot_motion
+
+        return plot_motion(self, robot, **choices)
+
+    def animate(self, file: str | Path, robot: Robot | None = None, **choices: Any) -> Path:
+        """Write the motion as a .gif or .mp4; see `qddot.view.animate_motion`."""
+        from qddot.view.pictures import animate_motion
+
+        return animate_motion(self, file, robot, **choices)
 
     @property
     def finite(self) -> np.ndarray:

@@ -230,9 +230,6 @@ def make_simulator(
             raise UnknownName("parameter", name, PARAMETERS)
     if not isinstance(record, bool | np.bool_):
         raise InvalidArgument("record", record, "it is True or False")
-    whole = isinstance(control_every, int | np.integer) and not isinstance(control_every, bool)
-    if not whole or control_every < 1:
-        raise InvalidArgument("control_every", control_every, "it is a whole number from 1")
     if not isinstance(hold, str) or hold not in get_args(Hold):
         raise InvalidArgument("hold", hold, "it is 'zero' or 'linear'")
     for effect in effects:
@@ -256,7 +253,7 @@ def make_simulator(
     controller = None
     if feedback is not None:
         touching = any(isinstance(x, ContactLoads) for x in (*effects, contact))
-        controller = Controller(record_law(robot, feedback), int(control_every), touching)
+        controller = Controller(record_law(robot, feedback), control_every, touching)
     # array parameters are inputs of the step
     slotted, arrays = extract_arrays((effects, sensors, contact))
     recorded = contact is not None or any(getattr(x, "always_recorded", False) for x in effects)

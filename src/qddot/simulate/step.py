@@ -159,10 +159,8 @@ class Step:
         if self.feedback:
             gains = constants[len(self.parameters) : len(constants) - self.array_count]
             law, given = self.feedback, sampled[rows:]
-            pairs = [*zip(effects, states, strict=False), (contact, states[-1])]
-            parts: list[tuple[ContactLoads, Vector]] = [
-                (x, state) for x, state in pairs if isinstance(x, ContactLoads)
-            ]
+            pairs: list[Any] = [*zip(effects, states, strict=False), (contact, states[-1])]
+            parts = [pair for pair in pairs if isinstance(pair[0], ContactLoads)]
             context = StepContext(model, q, v, tau_start, dt)
             frames = law.recorded.frames if law.feels_contact else ()
             wrenches = [felt_wrench(context, frame, parts) for frame in frames]

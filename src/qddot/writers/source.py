@@ -16,9 +16,8 @@ from qddot.loaders.description import (
     suppress_warnings,
     to_model,
 )
-from qddot.loaders.formats import detect_format
 from qddot.loaders.load import read_root
-from qddot.loaders.shapes import Shape, Shapes, shapes_of_mjcf, shapes_of_sdf, shapes_of_urdf
+from qddot.loaders.shapes import Shape, Shapes, shapes_of_file
 from qddot.loaders.xml import Element
 from qddot.model.assembly import fixed_joint
 from qddot.model.edit import extra_frames
@@ -75,13 +74,7 @@ def open_source(
     root = read_root(file, trust) if file else None
     seen = Shapes()
     if file and root and shapes != "none":
-        form = detect_format(root).name
-        if form == "sdf":
-            seen = shapes_of_sdf(root, file)
-        elif form == "urdf":
-            seen = shapes_of_urdf(root, file.parent)
-        else:
-            seen = shapes_of_mjcf(file)
+        seen = shapes_of_file(file, root)
     return ConversionSource(
         description=resolve_description(description, base, couplings),
         model=model,

@@ -7,7 +7,7 @@ Nothing of the recursive algorithms is used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,7 +40,7 @@ class Coordinate:
     passive: bool = False
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ClosedForm:
     """The equations of motion M(q) q̈ + C(q, q̇) q̇ + g(q) = τ in symbols.
 
@@ -62,6 +62,22 @@ class ClosedForm:
     robot: Robot
     notes: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        lines = [f"closed form of {self.name}: M(q) q̈ + C(q, q̇) q̇ + g(q) = τ"]
+        for name in ("M", "C", "g"):
+            for index, x in _entries(getattr(self, name)):
+                lines.append(f"  {name}{index} = {sympy.sstr(x, full_prec=False)}")
+        return "\n".join(lines)
+
+    def _repr_latex_(self) -> str:
+        """M, C and g in LaTeX, for notebooks."""
+        rates = {x.v: rf"\dot{{q}}_{{{k + 1}}}" for k, x in enumerate(self.coordinates)}
+        parts = (
+            f"{name} &= {sympy.latex(getattr(self, name), symbol_names=rates, full_prec=False)}"
+            for name in ("M", "C", "g")
+        )
+        return "$$\\begin{aligned}" + r" \\ ".join(parts) + "\\end{aligned}$$"
+
     @property
     def tau(self) -> sympy.Matrix:
         """The torques M q̈ + C q̇ + g."""
@@ -71,6 +87,14 @@ class ClosedForm:
     def values(self) -> dict[sympy.Symbol, float]:
         """The number of each parameter."""
         return {sympy.Symbol(p.name): p.value for p in self.parameters}
+
+
+def _entries(A: sympy.Matrix) -> Iterator[tuple[str, sympy.Expr]]:
+    """Entries of a matrix that are not zero, with their places counted from one."""
+    for i in range(A.rows):
+        for j in range(A.cols):
+            if A[i, j] != 0:
+                yield f"{i + 1}{j + 1}" if A.cols > 1 else f"{i + 1}", A[i, j]
 
 
 def derive(

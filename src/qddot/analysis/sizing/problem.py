@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from qddot.errors import InvalidArgument, Unsupported
 from qddot.model.model import WORLD, Model
+from qddot.model.tool_frame import tool_frame
 from qddot.robot.native import PARAMETERS
 from qddot.robot.robot import Robot
 
@@ -40,6 +41,7 @@ class SizingProblem:
     acceleration: np.ndarray
     rating: np.ndarray
     notes: tuple[str, ...]
+    friction: bool = False
 
     @property
     def model(self) -> Model:
@@ -59,8 +61,27 @@ class SizingProblem:
         return pair[0] + self.payload * pair[1]
 
     def evaluate(self, name: str, *state: np.ndarray) -> tuple[Any, Any]:
-        """A function linear in the inertias: of the bare robot, and of a kilogram."""
-        return getattr(self.bare, name)(*state), getattr(self.per_kg, name)(*state)
+        """A function linear in the inertias: of the bare robot, and of a kilogram.
+
+        Friction, damping and springs are part of the bare robot where they are asked for.
+        """
+        own, per_kg = getattr(self.bare, name)(*state), getattr(self.per_kg, name)(*state)
+        if self.friction and name in ("inverse_dynamics", "bias"):
+            own = own + self.bare.friction(*state[:2])
+        elif self.friction and name == "inverse_dynamics_derivatives":
+            stiffness, damping = (np.diag(x) for x in self._friction_slopes)
+            own = (own[0] + stiffness, own[1] + damping, own[2])
+        return own, per_kg
+
+    @cached_property
+    def _friction_slopes(self) -> np.ndarray:
+        """Stiffness and damping at each velocity, those of followers included (2, nv)."""
+        slopes = np.zeros((2, self.model.nv))
+        for body in self.model.bodies:
+            drive = body.joint.drivetrain
+            own = np.array([drive.stiffness, drive.damping], dtype=float)
+            slopes[:, body.iv] += (own * body.joint.ratio**2)[:, None]
+        return slopes
 
 
 def make_problem(
@@ -70,6 +91,7 @@ def make_problem(
     com: Sequence[float],
     speed: Bound,
     acceleration: Bound,
+    friction: bool = False,
 ) -> SizingProblem:
     """Check the arguments of `size` and put them into a problem for the survey."""
     model = robot.model
@@ -80,15 +102,15 @@ def make_problem(
         raise Unsupported("size: robot", model.name, accepted)
     if not (isinstance(payload, int | float | np.number) and 0.0 <= payload < math.inf):
         raise InvalidArgument("size: payload", payload, "it needs a mass in kg, 0 or more")
-    # the last frame of the last body, where the robot has one end
+    # at the end of the chain, not at a finger
     if frame is None:
+        frame = tool_frame(model)
         parents = {b.parent for b in model.bodies}
         ends = [i for i in range(model.nb) if i not in parents]
-        if len(ends) > 1:
+        if frame is None or any(model.frame(frame).body not in model.ancestors(i) for i in ends):
             names = ", ".join(model.bodies[i].name for i in ends)
             accepted = f"name the frame that carries the payload; the robot ends at {names}"
             raise InvalidArgument("size: frame", None, accepted)
-        frame = [f.name for f in model.frames if f.body == ends[0]][-1]
     if model.frame(frame).body == WORLD:
         accepted = "it is fixed to the world, where a payload loads no joint"
         raise InvalidArgument("size: frame", frame, accepted)
@@ -113,7 +135,8 @@ def make_problem(
         speed=np.minimum(bounds, limits),
         acceleration=_velocity_bounds("acceleration", acceleration, model, None),
         rating=rating,
-        notes=tuple(_problem_notes(model, rating, bounds > limits)),
+        notes=tuple(_problem_notes(model, rating, bounds > limits, friction)),
+        friction=friction,
     )
 
 
@@ -155,7 +178,9 @@ def _velocity_list(model: Model, chosen: np.ndarray) -> str:
     return "every joint" if len(names) == model.nv > 1 else ", ".join(names)
 
 
-def _problem_notes(model: Model, rating: np.ndarray, clipped: np.ndarray) -> list[str]:
+def _problem_notes(
+    model: Model, rating: np.ndarray, clipped: np.ndarray, friction: bool
+) -> list[str]:
     """Assumptions of the answer: clipped speeds, missing ratings, effects left out."""
     notes = []
     if clipped.any():
@@ -170,5 +195,8 @@ def _problem_notes(model: Model, rating: np.ndarray, clipped: np.ndarray) -> lis
         notes.append(f"the worst state keeps the coordinates drawn for {', '.join(several)}")
     drives = [b.joint.drivetrain for b in model.bodies]
     if any(any((*d.friction_levels, d.damping, d.stiffness)) for d in drives):
-        notes.append("friction, damping and springs of the description are not in these torques")
+        place = "" if friction else "not "
+        notes.append(
+            f"friction, damping and springs of the description are {place}in these torques"
+        )
     return notes + [f.message for f in model.health if f.kind == "loop"]

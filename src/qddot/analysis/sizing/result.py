@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from qddot.display import html_table, text_table
+
 __all__ = [
     "GEAR_RATIOS",
     "MARGIN",
@@ -160,7 +162,7 @@ class JointInertia:
         return math.sqrt(self.link[1] / self.rotor_inertia) if self.rotor_inertia else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sizing:
     """Does the payload fit the robot? The answer, joint by joint.
 
@@ -181,6 +183,24 @@ class Sizing:
     notes: tuple[str, ...]
     static: np.ndarray
     dynamic: np.ndarray
+
+    def __repr__(self) -> str:
+        return f"{self.verdict}\n{text_table(*self._joint_rows())}"
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._joint_rows(), caption=self.verdict)
+
+    def _joint_rows(self) -> tuple[list[str], list[list[str]]]:
+        """Heads and rows of a table with a joint a line."""
+        rows = []
+        for j in self.joints:
+            share = "" if j.share is None else f"{100 * j.share:.0f} %"
+            most = f"{j.payload_dynamic:.3g}" if math.isfinite(j.payload_dynamic) else "no limit"
+            torques = (f"{round(abs(x.torque), 9):.4g}" for x in (j.static, j.dynamic))
+            rating = f"{j.rating:.4g}" if j.has_rating else ""
+            rows.append([j.name, rating, *torques, j.unit, share, most])
+        heads = ["joint", "rating", "at rest", "moving", "unit", "of rating", "largest payload, kg"]
+        return heads, rows
 
     @property
     def rated_joints(self) -> tuple[JointSizing, ...]:

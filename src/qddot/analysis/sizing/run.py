@@ -43,21 +43,29 @@ def size(
     seed: int = 0,
     rotor_inertia: ArrayLike | None = None,
     on_step: OnStep | None = None,
+    friction: bool = False,
 ) -> Sizing:
     """The torques that a robot needs to carry a payload over its workspace, against its ratings.
 
-    The payload is a point of `payload` kg at `com` in coordinates of `frame` (by default the last
-    frame of the last body). Every joint moves within its limits, with at most `speed` in rad/s (or
-    m/s) and `acceleration` in rad/s²; either may be a number a joint, and a speed a share of the
-    limits of the description, "50%". `samples` random states, the same for a seed, find the worst
-    ones, which are then refined by local optimisation. `rotor_inertia` in kg m² is for the table
-    of gear ratios where the description has none.
+    The payload is a point of `payload` kg at `com` in coordinates of `frame` (by default the end
+    of the chain, before its fingers). Every joint moves within its limits, with at most `speed` in
+    rad/s (or m/s) and `acceleration` in rad/s²; either may be a number a joint, and a speed a share
+    of the limits of the description, "50%". `samples` random states, the same for a seed, find the
+    worst ones, which are then refined by local optimisation. `rotor_inertia` in kg m² is for the
+    table of gear ratios where the description has none. With `friction` the losses and springs of
+    the description are part of the torques.
     """
     for what, n, least in (("samples", samples, 1), ("seed", seed, 0)):
         if not isinstance(n, int | np.integer) or n < least:
             raise InvalidArgument(f"size: {what}", n, f"it needs a whole number from {least}")
     problem = make_problem(
-        robot, payload, frame=frame, com=com, speed=speed, acceleration=acceleration
+        robot,
+        payload,
+        frame=frame,
+        com=com,
+        speed=speed,
+        acceleration=acceleration,
+        friction=friction,
     )
     rotors = _rotor_inertias(problem.model, rotor_inertia)
     cases = (*_PEAKS, *_PAYLOADS)

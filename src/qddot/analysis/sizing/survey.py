@@ -8,7 +8,7 @@ for the worst case are corners of their box: C v is quadratic in v, and mostly l
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -168,7 +168,7 @@ def _evaluate_chunk(problem: SizingProblem, seed: int, chunk: int, n: int) -> _S
     towards = np.sign(loaded) * problem.acceleration
     inertial = tuple(np.einsum("nij,nij->ni", x, towards) for x in M)
     random_torque = problem.at_payload(problem.evaluate("bias", q, v))
-    unit_bias = problem.at_payload(problem.evaluate("bias", q, corner))
+    unit_bias = problem.at_payload(replace(problem, friction=False).evaluate("bias", q, corner))
     return _States(
         q=q,
         corner=corner,

@@ -15,7 +15,7 @@ from qddot.control.laboratory.scene import (
     start_configuration,
 )
 from qddot.control.run import run
-from qddot.control.task_space import CartesianImpedance
+from qddot.control.task_space import CartesianImpedance, impedance_damping
 from qddot.control.trace import Trace
 from qddot.robot.robot import Robot, Wrench
 
@@ -27,10 +27,9 @@ _ROTATION = 100.0
 
 
 def _spring(robot: Robot, q: np.ndarray, stiffness: float, ki: float | None) -> CartesianImpedance:
-    """A law with this stiffness along the axes, critically damped at a pose."""
+    """A law with this stiffness along the axes, damped for the inertia at a pose."""
     K = np.repeat([stiffness, _ROTATION], 3)
-    felt = np.diag(robot.task_inertia(q, FRAME, "local_world_aligned"))
-    return CartesianImpedance(FRAME, K, 2.0 * np.sqrt(K * felt), ki=ki)
+    return CartesianImpedance(FRAME, K, impedance_damping(robot, q, FRAME, K), ki=ki)
 
 
 def _deflection(

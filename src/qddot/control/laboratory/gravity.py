@@ -34,7 +34,7 @@ _SAME = 1e-9
 
 def with_fingers(robot: Robot) -> Robot:
     """The arm with two fingers that swing, at the frame of its gripper."""
-    fingers = [{"name": "palm", "parent": None, "joint": "fixed"}]
+    fingers: list[dict[str, Any]] = [{"name": "palm", "parent": None, "joint": "fixed"}]
     for name, side in (("left", 1.0), ("right", -1.0)):
         fingers.append(
             {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,7 +78,7 @@ def draw_members(robot: Robot, n: int, seed: int = 0) -> Draws:
     parameters = np.asarray(robot.inertial_parameters, float)
     scale = rng.uniform(0.85, 1.15, (n, len(parameters), 1))
     return Draws(
-        stiffness=Surroundings().stiffness * 10.0 ** rng.uniform(-1.0, 1.0, n),  # type: ignore[operator]
+        stiffness=np.asarray(Surroundings().stiffness) * 10.0 ** rng.uniform(-1.0, 1.0, n),
         friction=rng.uniform(0.0, 0.8, n),
         height=rng.uniform(-0.02, 0.02, n),
         inertia=parameters * scale,
@@ -150,7 +150,7 @@ def panel(kind: str = "own", n: int = 100, seed: int = 0, on_step: OnStep = None
 
 
 def _summary(
-    kind: str, labels: np.ndarray, figures: list[Mapping[str, np.ndarray]], members: Draws
+    kind: str, labels: np.ndarray, figures: Sequence[Mapping[str, np.ndarray]], members: Draws
 ) -> Result:
     """Counts of the labels, and the worst members in words."""
     n, good = len(labels), labels == "ok"

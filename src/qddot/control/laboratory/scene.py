@@ -90,7 +90,7 @@ def find_configuration(
         J = robot.frame_jacobian(q, frame, "local_world_aligned")
         step = J.T @ np.linalg.solve(J @ J.T + 1e-9 * np.eye(6), e)
         q = robot.integrate(q, step * min(1.0, 0.5 / max(np.abs(step).max(), 1e-300)))
-    raise InvalidArgument("pose", target.tolist(), f"{frame!r} does not reach it from {guess}")
+    raise InvalidArgument("pose", target.tolist(), f"{frame!r} does not reach it from {guess!r}")
 
 
 def start_pose(above: float = _ABOVE) -> np.ndarray:

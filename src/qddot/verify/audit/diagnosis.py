@@ -19,7 +19,7 @@ from qddot.verify.audit.evidence import (
     inertia_defect_share,
     is_usual_density,
 )
-from qddot.verify.audit.findings import AuditFinding
+from qddot.verify.audit.findings import AuditFinding, odds_text
 from qddot.verify.audit.solids import Array, tensor_of
 
 __all__ = ["diagnose"]
@@ -153,7 +153,7 @@ def _describe_correction(
     if rivals:
         plural = "remedy fits" if len(rivals) == 1 else "remedies fit"
         message += f"; {len(rivals)} other {plural} about as well"
-    message += f" (disagreement {best.before:.1f} → {best.after:.1f} nats)"
+    message += f" ({odds_text(best.before - best.after)} than what is written)"
     others = dict.fromkeys(v.hypothesis for v in rivals if v.hypothesis != best.hypothesis)
     dense = is_usual_density(case.geometries[name], meant.mass)
     remedy = best.candidate.exact and not rivals and meant.source == "file" and dense

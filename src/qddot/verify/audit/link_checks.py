@@ -194,7 +194,8 @@ def twin_disagrees(evidence: Evidence, i: Inertial) -> AuditFinding | None:
         words = [
             f"mass {i.mass:.4g} kg against {other.mass:.4g}" if mass > 0.05 else "",
             f"centres of mass {off * size * 1e3:.3g} mm apart" if off > 0.02 else "",
-            f"tensors that differ by {D:.2g} nats" if D > 0.15 else "",
+            # a tensor scaled by k as a whole is √3 ln k away
+            f"tensors that differ {math.exp(D / math.sqrt(3)):.2g}-fold" if D > 0.15 else "",
         ]
         message = f"mirrored, its twin {twin.name!r} differs: {', '.join(filter(None, words))}"
         severity: Severity = "warning" if worst > 2 else "info"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import warnings
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from qddot.compile.runtime.cache import Cache, Entry, cache_folder
+from qddot.loaders.mesh_files import read_surface
 from qddot.verify.audit.solids import Array, Solid
 
 __all__ = ["Mesh", "UnreadableMesh", "mesh_cache", "read_mesh"]
@@ -92,14 +92,10 @@ def _measure_mesh(file: Path) -> dict[str, Any]:
         import trimesh
     except ImportError:
         raise UnreadableMesh("reading meshes needs trimesh: pip install 'qddot[audit]'") from None
-    logging.getLogger("trimesh").setLevel(logging.CRITICAL)
     try:
+        surface = read_surface(trimesh, file)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            surface = trimesh.load(file, force="mesh")
-            # the unit of a COLLADA file in metres; other formats have no unit
-            unit = str(surface.metadata.get("units") or "meters")
-            surface.apply_scale(float(unit.split("*")[0]) if "*" in unit else 1.0)
             # the facts of a surface in metres, holes filled where it has some
             triangles = surface.triangles
             if len(triangles) == 0 or not np.isfinite(triangles).all():

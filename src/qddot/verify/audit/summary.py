@@ -31,7 +31,7 @@ def group_findings(findings: Sequence[AuditFinding]) -> list[tuple[AuditFinding,
     return list(groups.values())
 
 
-def markdown_page(title: str, command: str, entries: Sequence[AuditEntry]) -> str:
+def markdown_page(command: str, entries: Sequence[AuditEntry]) -> str:
     """A table of all robots, how often each hypothesis was met, and every serious finding."""
     done = [(e.name, e.result) for e in entries if e.result is not None]
     results = [result for _, result in done]
@@ -71,10 +71,10 @@ def markdown_page(title: str, command: str, entries: Sequence[AuditEntry]) -> st
             who = ", ".join(f"`{s}`" for s in subjects)
             lines.append(f"- {who}: **{f.hypothesis}**. {_escape_cell(f.message)}.")
         serious.append("\n".join(lines))
+    alone = results[0].robot.name if len(entries) == len(results) == 1 else None
     parts = [
-        f"# {title}",
-        f"Written by `{command}`. What the hypotheses are and how they are weighed: "
-        "[audit.md](audit.md).",
+        f"# Audit of {alone or count_text(len(entries), 'robot file')}",
+        f"Written by `{command}`; `qddot audit --help` says more.",
         overview,
         "## Robots",
         "\n".join(robots),

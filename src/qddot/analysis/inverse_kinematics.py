@@ -1,0 +1,269 @@
+"""Inverse kinematics of a frame: native damped least squares from a batch of starts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from qddot.algorithms.inverse_kinematics import Task, inverse_kinematics_step, task_rows
+from qddot.algorithms.linear import dot
+from qddot.compile.ir.scan import ScanShapes
+from qddot.compile.kernel import Kernel, KernelSource, compile_kernel
+from qddot.compile.runtime.chunks import run_batch
+from qddot.display import Readable
+from qddot.errors import InvalidArgument, ShapeMismatch, Unsupported
+from qddot.memory import require_batch
+from qddot.model.model import Model
+from qddot.robot.interpret import batch_shape
+from qddot.robot.robot import Robot
+from qddot.spatial.algebra import Mat3, Transform, Vec3
+from qddot.spatial.scalar import less, sqrt, where
+
+__all__ = ["InverseKinematics", "inverse_kinematics"]
+
+_ROUND = 8
+"""Iterations between two looks at which problems are solved."""
+_TARGETS: dict[str, tuple[int, ...]] = {"pose": (4, 4), "position": (3,), "orientation": (3, 3)}
+
+
+@dataclass(frozen=True, repr=False)
+class InverseKinematics(Readable):
+    """Configurations that bring a frame to its targets, and by how much they miss them.
+
+    `position_error` is in metres, `orientation_error` in radians, each zero where the task does
+    not ask for it. `iterations` counts those of the last attempt, in rounds of eight, `attempts`
+    the starts that were tried. All have the shape of the batch.
+    """
+
+    q: np.ndarray
+    position_error: np.ndarray
+    orientation_error: np.ndarray
+    converged: np.ndarray
+    iterations: np.ndarray
+    attempts: np.ndarray
+
+    def __str__(self) -> str:
+        solved, count = int(self.converged.sum()), self.converged.size
+        worst = f"{self.position_error.max(initial=0.0):.2g} m"
+        turn = f"{self.orientation_error.max(initial=0.0):.2g} rad"
+        return f"inverse kinematics: {solved} of {count} solved, worst error {worst}, {turn}"
+
+
+def inverse_kinematics(
+    robot: Robot,
+    frame: str,
+    pose: ArrayLike,
+    q0: ArrayLike | None = None,
+    *,
+    task: Task = "pose",
+    joints: Sequence[str] | None = None,
+    tolerance: float = 1e-6,
+    iterations: int = 32,
+    restarts: int = 16,
+    limits: bool = True,
+    rng: np.random.Generator | int = 0,
+) -> InverseKinematics:
+    """Configurations within the joint limits that bring a frame to a pose.
+
+    `pose` is a 4×4 matrix in the world; with task="position" it is a point (3), with
+    task="orientation" a rotation matrix (3×3). `q0` is the start (nq), by default the middle of
+    the limits. Only `joints` move, all of them unless they are named. Leading axes of `pose` and
+    `q0` are batch and broadcast: many targets, many starts, or both. A problem that is not solved
+    to `tolerance` (m and rad) after `iterations` starts again at a random configuration, up to
+    `restarts` times, and keeps its best. Loops are left open.
+    """
+    start, target, batch = _validate(robot, frame, pose, q0, task)
+    generator = _check_choices(iterations, restarts, tolerance, rng)
+    bounds = robot.limits
+    lower, upper = (bounds.lower, bounds.upper) if limits else np.full((2, robot.nq), np.inf)
+    lower = lower if limits else -upper
+    moving = None if joints is None else tuple(joints)
+    for name in moving or ():
+        robot.model.body_of_joint(name)
+    problem = _Problem(robot.model.digest, frame, task, moving, robot.model)
+    count = math.prod(batch)
+    require_batch("inverse_kinematics", batch, 8 * (4 * robot.nq + 32))
+    q = np.ascontiguousarray(np.broadcast_to(start, (*batch, robot.nq)).reshape(count, robot.nq))
+    target = np.broadcast_to(target, (*batch, 4, 4)).reshape(count, 4, 4)
+    best, error = q.copy(), np.full((count, 2), np.inf)
+    used, attempts = np.zeros((2, count), dtype=int)
+    # an attempt: rounds of iterations on the problems that are left
+    left = np.arange(count)
+    for attempt in range(restarts + 1):
+        running = left
+        at = np.clip(_restart(robot, moving, q[left], generator) if attempt else q, lower, upper)
+        attempts[left], used[left] = attempt + 1, 0
+        seen, miss = at.copy(), np.full((len(running), 2), np.inf)
+        for done in range(0, iterations, _ROUND):
+            steps = min(_ROUND, iterations - done)
+            arrays = (at, seen, miss, target[running], lower, upper)
+            at, seen, miss = _iterate(problem, arrays, steps, robot.native)
+            used[running] += steps
+            better = _merit(miss) < _merit(error[running])
+            best[running[better]], error[running[better]] = seen[better], miss[better]
+            more = (error[running] > tolerance).any(axis=1)
+            running, at, seen, miss = (x[more] for x in (running, at, seen, miss))
+            if not running.size:
+                break
+        left = running
+        if not left.size:
+            break
+    angle = 2.0 * np.arcsin(np.clip(0.5 * error[:, 1], 0.0, 1.0))
+    return InverseKinematics(
+        q=best.reshape(*batch, robot.nq),
+        position_error=error[:, 0].reshape(batch),
+        orientation_error=angle.reshape(batch),
+        converged=(error <= tolerance).all(axis=1).reshape(batch),
+        iterations=used.reshape(batch),
+        attempts=attempts.reshape(batch),
+    )
+
+
+def _validate(
+    robot: Robot, frame: str, pose: Any, q0: Any, task: Task
+) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
+    """Start and 4×4 target as arrays, and the shape of their batch."""
+    task_rows(task)
+    if not robot.model.ancestors(robot.model.frame(frame).body):
+        raise Unsupported("inverse_kinematics", frame, "no joint moves this frame")
+    core = _TARGETS[task]
+    try:
+        given = np.asarray(pose, dtype=float)
+        start = _middle(robot) if q0 is None else np.asarray(q0, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgument("inverse_kinematics", pose, "it needs arrays of numbers") from error
+    for name, x, shape in (("pose", given, core), ("q0", start, (robot.nq,))):
+        if x.shape[x.ndim - len(shape) :] != shape or x.ndim < len(shape):
+            text = f"(..., {', '.join(map(str, shape))})"
+            raise ShapeMismatch("inverse_kinematics", name, text, x.shape)
+        if not np.isfinite(x).all():
+            raise InvalidArgument(f"inverse_kinematics: {name}", "NaN or inf", "it must be finite")
+    target = np.zeros((*given.shape[: given.ndim - len(core)], 4, 4))
+    target[..., range(4), range(4)] = 1.0
+    if task == "position":
+        target[..., :3, 3] = given
+    else:
+        target[..., : core[0], : core[1]] = given
+    R = target[..., :3, :3]
+    if task != "position" and (
+        np.abs(R @ R.swapaxes(-1, -2) - np.eye(3)).max(initial=0.0) > 1e-6
+        or np.linalg.det(R).min(initial=1.0) < 0
+    ):
+        accepted = "its rotation must be orthonormal and right-handed"
+        raise InvalidArgument("inverse_kinematics: pose", given.tolist(), accepted)
+    batch = batch_shape("inverse_kinematics", [start, target], [1, 2], ["q0", "pose"])
+    return start, target, batch
+
+
+def _check_choices(iterations: Any, restarts: Any, tolerance: float, rng: Any) -> Any:
+    """Refuse choices that make no sense; the generator of random numbers."""
+    for name, value, least in (("iterations", iterations, 1), ("restarts", restarts, 0)):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+            raise InvalidArgument(name, value, f"it is a whole number from {least} up")
+    if not 0.0 < tolerance < math.inf:
+        raise InvalidArgument("tolerance", tolerance, "it is a number above 0, in m and rad")
+    try:
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgument("rng", rng, "it is a seed or a np.random.Generator") from error
+
+
+def _middle(robot: Robot) -> np.ndarray:
+    """The middle of the joint limits, the neutral configuration where there are none."""
+    lower, upper = robot.limits.lower, robot.limits.upper
+    bounded = np.isfinite(lower) & np.isfinite(upper)
+    middle = np.where(bounded, 0.5 * (np.where(bounded, lower, 0) + np.where(bounded, upper, 0)), 0)
+    return np.where(bounded, middle, robot.neutral())
+
+
+def _restart(
+    robot: Robot, joints: Sequence[str] | None, q: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Random configurations, the same as before where joints do not move."""
+    fresh = robot.random(rng, len(q))
+    for body in robot.model.independent:
+        if joints is not None and body.joint.name not in joints:
+            fresh[:, body.iq] = q[:, body.iq]
+    return fresh
+
+
+def _merit(miss: np.ndarray) -> np.ndarray:
+    """Square of both errors together."""
+    return np.asarray((miss * miss).sum(axis=-1))
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """A frame of a model and what is prescribed of it; equal for models of one digest."""
+
+    digest: str
+    frame: str
+    task: Task
+    joints: tuple[str, ...] | None
+    model: Model = field(compare=False)
+
+    def step(
+        self, q: Any, best: Any, miss: Any, _: Any, T: Any, lower: Any, upper: Any
+    ) -> list[Any]:
+        """One iteration on plain numbers: configuration, the best so far and its errors."""
+        target = Transform(Mat3(*(Vec3(*row[:3]) for row in T[:3])), Vec3(*(r[3] for r in T[:3])))
+        error, moved = inverse_kinematics_step(
+            self.model,
+            q,
+            target,
+            lower,
+            upper,
+            frame=self.frame,
+            task=self.task,
+            joints=self.joints,
+        )
+        # the errors that the task asks for
+        wanted, none = range(6)[task_rows(self.task)], 0.0 * q[0]
+        away, turn = error[:3], error[3:]
+        found = [sqrt(dot(away, away)) if 0 in wanted else none]
+        found += [sqrt(dot(turn, turn)) if 5 in wanted else none]
+        # the best configuration so far
+        better = less(dot(found, found), dot(miss, miss))
+        news = zip([*q, *found], [*best, *miss], strict=True)
+        return [*moved, *(where(better, a, b) for a, b in news)]
+
+
+def _iterate(
+    problem: _Problem, arrays: Sequence[np.ndarray], steps: int, native: bool
+) -> tuple[np.ndarray, ...]:
+    """Some iterations: the last configurations, the best ones, and the errors of those."""
+    if native:
+        kernel, shapes = _compile_loop(problem)
+        inputs = (*arrays[:3], np.zeros(1), *arrays[3:], np.asarray(float(steps)))
+        cores = [len(axes) for axes in shapes.arguments]
+        cost = kernel.cost * steps
+        return tuple(run_batch(kernel.gufunc, inputs, cores, shapes.carry, None, cost))
+    carry, n = list(arrays[:3]), arrays[0].shape[-1]
+    constants = (arrays[3].transpose(1, 2, 0), *(list(x) for x in arrays[4:]))
+    with np.errstate(all="ignore"):
+        for _ in range(steps):
+            q, best, miss = (list(x.T) for x in carry)
+            flat = problem.step(q, best, miss, 0.0, *constants)
+            rows = np.stack([np.broadcast_to(x, len(carry[0])) for x in flat], axis=-1)
+            carry = np.split(rows, [n, 2 * n], axis=-1)
+    return tuple(carry)
+
+
+@lru_cache(maxsize=32)
+def _compile_loop(problem: _Problem) -> tuple[Kernel, ScanShapes]:
+    """The iterations as one native loop; its sampled input is not read."""
+    n = problem.model.nq
+    carry: tuple[tuple[int, ...], ...] = ((n,), (n,), (2,))
+    shapes = ScanShapes(carry, ((),), ((4, 4), (n,), (n,)), path_places=(), end_places=(0, 1, 2))
+    doc = f"Damped least squares for the {problem.task} of {problem.frame}."
+    key = repr((problem.digest, problem.frame, problem.task, problem.joints))
+    source = KernelSource(
+        "inverse_kinematics", doc, problem.step, shapes.inputs, carry, key, shapes
+    )
+    return compile_kernel(source), shapes

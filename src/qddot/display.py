@@ -1,0 +1,98 @@
+"""Results as readable text, HTML and LaTeX, for terminals and notebooks."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Readable", "html_table", "latex_matrix", "text_table", "value_text"]
+
+_MOST_SHOWN = 64
+
+
+def text_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in columns of equal width; the first to the left, the others to the right."""
+    table = [list(heads), *map(list, rows)]
+    widths = [max(len(row[k]) for row in table) for k in range(len(heads))]
+    lines = [
+        "  ".join(x.ljust(w) if k == 0 else x.rjust(w) for k, (x, w) in enumerate(cells)).rstrip()
+        for cells in (list(zip(row, widths, strict=True)) for row in table)
+    ]
+    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
+
+
+def html_table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:
+    """An HTML table; text in it is data."""
+    top = f"<caption>{html.escape(caption)}</caption>" if caption else ""
+    head = "".join(f"<th>{html.escape(x)}</th>" for x in heads)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(x)}</td>" for x in row) + "</tr>" for row in rows
+    )
+    return f"<table>{top}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def latex_matrix(A: np.ndarray, digits: int = 4) -> str:
+    """A vector (as a column) or matrix in LaTeX."""
+    rows = A[:, None] if A.ndim == 1 else A
+    lines = (" & ".join(f"{x:.{digits}g}" for x in row) for row in rows)
+    return r"\begin{bmatrix}" + r" \\ ".join(lines) + r"\end{bmatrix}"
+
+
+def value_text(x: Any) -> str:
+    """A value in words: small arrays by their numbers, large ones by shape and range."""
+    if isinstance(x, np.ndarray | np.generic):
+        array = np.asarray(x)
+        if array.ndim <= 2 and array.size <= _MOST_SHOWN:
+            return np.array2string(array, precision=4, suppress_small=True, max_line_width=100)
+        if array.dtype.kind == "f" and np.isfinite(array).any():
+            sound = array[np.isfinite(array)]
+            bad = "" if sound.size == array.size else f", {array.size - sound.size} not finite"
+            return f"{array.shape}, {sound.min():.4g} … {sound.max():.4g}{bad}"
+        return f"{array.shape} of {array.dtype}"
+    if isinstance(x, float):
+        return f"{x:.6g}"
+    if isinstance(x, tuple | list) and x and not isinstance(x[0], str | int | float):
+        return f"{len(x)} × {type(x[0]).__name__}"
+    return str(x)
+
+
+def _is_shown(x: Any) -> bool:
+    """Whether a value says something to a reader: no empty lists, no machinery."""
+    if x is None or (isinstance(x, tuple | list | dict) and not x):
+        return False
+    return isinstance(x, Readable) or not dataclasses.is_dataclass(x)
+
+
+class Readable:
+    """A dataclass that shows its fields in words, as text and as an HTML table.
+
+    Take it as the base of `@dataclass(repr=False)`.
+    """
+
+    def _shown_fields(self) -> list[tuple[str, str]]:
+        """Names and values of the fields that are worth showing."""
+        return [
+            (f.name, value_text(getattr(self, f.name)))
+            for f in dataclasses.fields(self)  # type: ignore[arg-type]
+            if f.repr and _is_shown(getattr(self, f.name))
+        ]
+
+    def __repr__(self) -> str:
+        shown = self._shown_fields()
+        width = max((len(name) for name, _ in shown), default=0)
+        lines = [type(self).__name__]
+        for name, text in shown:
+            more = text.replace("\n", "\n" + " " * (width + 4))
+            lines.append(f"  {name.ljust(width)}  {more}")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th>{html.escape(name)}</th><td><pre>{html.escape(text)}</pre></td></tr>"
+            for name, text in self._shown_fields()
+        )
+        return f"<table><caption>{type(self).__name__}</caption>{rows}</table>"

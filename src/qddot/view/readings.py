@@ -1,0 +1,119 @@
+"""What the panel shows of a state: torques against limits, condition, centre of mass, the tool."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from qddot.errors import InvalidArgument
+from qddot.model.model import WORLD
+from qddot.robot.robot import Robot
+
+__all__ = ["Dynamics", "Readings", "torque_bars"]
+
+_GREEN, _AMBER, _RED, _BLUE, _GHOST = "#5a9e52", "#d98032", "#b5484a", "#3b6fb6", "#8a6fb0"
+_AMBER_FROM = 0.7
+
+
+@dataclass(frozen=True)
+class Readings:
+    """Numbers at a state: torques (nv), condition number of M, centre of mass (3), poses.
+
+    `bodies` are the poses of the moving bodies (nb, 4, 4) in the world.
+    """
+
+    torque: np.ndarray
+    condition: float
+    center_of_mass: np.ndarray
+    bodies: np.ndarray
+
+
+class Dynamics:
+    """Compiled functions of a robot whose inertias are inputs, so that a payload costs nothing."""
+
+    def __init__(self, robot: Robot) -> None:
+        self.robot = robot
+        self.parameters = robot.inertial_parameters
+        names = ("inverse_dynamics", "mass_matrix", "center_of_mass") if robot.nv else ()
+        self._compiled: dict[str, Any] = {
+            name: robot.compile(name, parameters="inertia") for name in names
+        }
+
+    def set_payload(self, frame: str, mass: float) -> None:
+        """Carry a point mass at a frame; zero is none."""
+        if self.robot.model.frame(frame).body == WORLD:
+            raise InvalidArgument("payload: frame", frame, "it must be on a body that moves")
+        carrying = self.robot.with_payload(frame, mass) if mass else self.robot
+        self.parameters = carrying.inertial_parameters
+
+    def read(
+        self,
+        q: np.ndarray,
+        v: np.ndarray | None = None,
+        a: np.ndarray | None = None,
+        tau: np.ndarray | None = None,
+    ) -> Readings:
+        """The readings at a state; torques are those of the motion unless they are given."""
+        robot = self.robot
+        if not robot.nv:
+            return Readings(np.zeros(0), 1.0, np.zeros(3), np.zeros((0, 4, 4)))
+        still = np.zeros(robot.nv)
+        v, a = (still if x is None else x for x in (v, a))
+        if tau is None:
+            tau = self._compiled["inverse_dynamics"](q, v, a, self.parameters)
+        M = self._compiled["mass_matrix"](q, self.parameters)
+        values = np.linalg.eigvalsh(M) if np.isfinite(M).all() else np.array([0.0, 1.0])
+        condition = float(values[-1] / values[0]) if values[0] > 0 else math.inf
+        com = self._compiled["center_of_mass"](q, self.parameters)
+        return Readings(np.asarray(tau), condition, com, robot.call("body_poses", q))
+
+
+def torque_bars(
+    names: Sequence[str],
+    torque: np.ndarray,
+    effort: np.ndarray,
+    units: Sequence[str],
+    ghost: np.ndarray | None = None,
+) -> str:
+    """An HTML table with a bar a joint: torque as a share of its effort limit, zero in the middle.
+
+    Joints without a limit share the scale of the largest torque among them. `ghost` has the
+    torques of a second robot (NaN where it has no such joint), drawn as ticks.
+    """
+    bounded = np.isfinite(effort) & (effort > 0)
+    free = np.abs(torque[~bounded])
+    scale = np.where(bounded, effort, max(float(free.max(initial=0.0)), 1e-9))
+    rows = []
+    for k, name in enumerate(names):
+        share = float(torque[k] / scale[k]) if math.isfinite(float(torque[k])) else 0.0
+        colour = _GREEN if abs(share) < _AMBER_FROM else _AMBER if abs(share) < 1.0 else _RED
+        width = 50.0 * min(abs(share), 1.0)
+        bars = _strip(50.0, "1px", "#888")
+        bars += _strip(
+            50.0 if share >= 0 else 50.0 - width, f"{width:.1f}%", colour if bounded[k] else _BLUE
+        )
+        if ghost is not None and math.isfinite(float(ghost[k])):
+            bars += _strip(50.0 + 50.0 * float(np.clip(ghost[k] / scale[k], -1, 1)), "2px", _GHOST)
+        limit = f" / {effort[k]:.3g}" if bounded[k] else ""
+        label = html.escape(name)
+        rows.append(
+            '<div style="display:flex;align-items:center;gap:6px;height:17px">'
+            f'<span title="{label}" style="flex:0 0 34%;overflow:hidden;text-overflow:ellipsis;'
+            'white-space:nowrap">'
+            f'{label}</span><span style="flex:1;position:relative;height:9px;border-radius:2px;'
+            f'background:rgba(128,128,128,.18)">{bars}</span><span style="flex:0 0 30%;'
+            f'text-align:right;white-space:nowrap">{torque[k]:.2f}{limit} {units[k]}</span></div>'
+        )
+    style = "font-size:11px;padding:0 8px;margin-bottom:10px;max-height:260px;overflow-y:auto"
+    return f'<div class="qddot-torques" style="{style}">{"".join(rows)}</div>'
+
+
+def _strip(left: float, width: str, colour: str) -> str:
+    """An upright strip of a bar."""
+    style = f"position:absolute;left:{left:.1f}%;width:{width};top:0;bottom:0;background:{colour}"
+    return f'<i style="{style}"></i>'

@@ -1,0 +1,54 @@
+"""Results read well: text, HTML and LaTeX say the same numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import qddot
+from qddot.display import html_table, latex_matrix, text_table, value_text
+
+
+@pytest.fixture(scope="module")
+def arm():
+    return qddot.load("planar_2r")
+
+
+def test_values_are_short():
+    assert value_text(np.array([1.0, 2.5])) == "[1.  2.5]"
+    big = np.linspace(0.0, 9.0, 1000)
+    assert value_text(big) == "(1000,), 0 … 9"
+    big[3] = np.nan
+    assert value_text(big) == "(1000,), 0 … 9, 1 not finite"
+    assert value_text((np.zeros(3), np.zeros(3))) == "2 × ndarray"
+
+
+def test_tables():
+    assert text_table(["a", "bb"], [["x", "1"], ["yy", "22"]]) == "a   bb\n------\nx    1\nyy  22"
+    assert "<td>&lt;b&gt;</td>" in html_table(["a"], [["<b>"]])
+    assert latex_matrix(np.array([1.0, 2.0])) == r"\begin{bmatrix}1 \\ 2\end{bmatrix}"
+
+
+def test_a_robot_lists_its_joints(arm):
+    assert "joint2  revolute  link2  1.5" in str(arm)
+    assert repr(arm) == "<Robot 'planar_2r': 2 bodies, nq=2, nv=2, 3.5 kg>"
+    assert "<td>joint2</td>" in arm._repr_html_()
+
+
+def test_terms_show_their_numbers(arm):
+    one = arm.terms(np.zeros(2), np.zeros(2))
+    assert "[[0.72  0.27 ]" in str(one)
+    assert r"\begin{bmatrix}0.72 & 0.27" in one._repr_latex_()
+    many = arm.terms(np.zeros((50, 2)), np.zeros((50, 2)))
+    assert "(50, 2, 2)" in str(many)
+    assert many._repr_latex_() is None
+    assert "<th>M</th>" in many._repr_html_()
+
+
+def test_rollouts_and_closed_forms(arm):
+    motion = arm.rollout([0.1, 0.2], [0.0, 0.0], None, dt=1e-3, steps=100)
+    assert "(101, 2)" in repr(motion)
+    assert len(repr(motion)) < 1000
+    form = qddot.lagrange.derive(arm)
+    assert "M22 = l2**2*m2" in repr(form)
+    assert r"\cos{\left(q_{2} \right)}" in form._repr_latex_()

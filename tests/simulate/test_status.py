@@ -343,8 +343,8 @@ def test_huge_steps_diverge_and_do_not_crash(dt):
 
 def test_every_label_has_a_remedy():
     assert set(LABELS) == {
-        "ok", "nan_input", "diverged", "limit_violated", "not_converged", "penetration",
-        "energy_gain",
+        "ok", "nan_input", "diverged", "loop_open", "not_converged", "penetration",
+        "limit_violated", "energy_gain",
     }  # fmt: skip
     assert all(len(words) > 10 for words in LABELS.values())
 

@@ -41,6 +41,7 @@ from qddot.simulate.step import Hold, Step
 __all__ = ["Simulator", "make_simulator", "rollout"]
 
 _WITH_CONTACT = ("semi_implicit", "implicit_damping")
+_EFFECT_METHODS = ("act", "state_size", "initial_state", "update")
 _LAW_METHODS = ("references", "senses", "memory", "command")
 
 
@@ -233,9 +234,7 @@ def make_simulator(
         raise InvalidArgument("hold", hold, "it is 'zero' or 'linear'")
     for effect in effects:
         accepted = "Friction(law), PenaltyContact and the like are; or sensors=…, contact=…"
-        _require_methods(
-            "effect", effect, ("act", "state_size", "initial_state", "update"), accepted
-        )
+        _require_methods("effect", effect, _EFFECT_METHODS, accepted)
     for sensor in sensors:
         accepted = "Noise, Quantisation and the like are; a drivetrain is one of the effects"
         _require_methods("sensor", sensor, ("read", "state_size", "initial_state"), accepted)
@@ -247,8 +246,7 @@ def make_simulator(
         _require_methods("contact", contact, ("step",), accepted)
     # components together
     _check_combination(find_integrator(integrator).name, effects, contact)
-    if robot.model.loops:
-        _check_loops(robot, find_integrator(integrator))
+    _check_loops(robot, find_integrator(integrator))
     if robot.singular_joints and not {"inertia", "armature"} & set(names):
         refuse_singular(robot.name, robot.singular_joints, {})
     # the law is recorded; what it senses comes from contact, where there is any
@@ -316,8 +314,8 @@ def _check_combination(
 
 
 def _check_loops(robot: Robot, integrator: Integrator) -> None:
-    """Refuse integrators that cannot keep loops closed."""
-    if integrator.iterates:
+    """Refuse integrators that cannot keep the loops of a robot closed."""
+    if robot.model.loops and integrator.iterates:
         able = ", ".join(row.name for row in INTEGRATORS.values() if not row.iterates)
         accepted = (
             f"the loops of {robot.name!r} are kept closed by {able}; or step the open tree, "

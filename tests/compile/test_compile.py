@@ -59,7 +59,10 @@ def test_native_equals_interpreted(robot, name):
         assert isinstance(found, tuple) == (len(CATALOGUE[name].outputs) > 1)
         assert all(np.asarray(x).dtype == np.float64 for x in results(found))
         expected = definition.call(name, *arrays, **options)
-        assert_close(found, expected, rounding(definition, name, arrays[0], options))
+        # constraints may carry all of a load, and leave rounding to the motors
+        carried = name == "constrained_inverse_dynamics"
+        floor = np.abs(definition.inverse_dynamics(*arrays[:3])).max() if carried else 0.0
+        assert_close(found, expected, rounding(definition, name, arrays[0], options), floor)
 
 
 def rounding(robot, name, q, options) -> float:
@@ -67,7 +70,7 @@ def rounding(robot, name, q, options) -> float:
 
     Multipliers come from equations that are as ill-conditioned as J M⁻¹ Jᵀ is at these states.
     """
-    if name not in ("constrained_dynamics", "impact"):
+    if name not in ("constrained_dynamics", "constrained_inverse_dynamics", "impact"):
         return 1e-12
     J = robot.call("constraint_jacobian", q, constraints=options["constraints"])
     compliance = J @ np.linalg.solve(robot.mass_matrix(q), np.swapaxes(J, -1, -2))

@@ -79,11 +79,11 @@ def results(value) -> tuple:
     return value if isinstance(value, tuple) else (value,)
 
 
-def assert_close(found, expected, tolerance: float) -> None:
-    """Agreement of all outputs relative to the largest entry of each."""
+def assert_close(found, expected, tolerance: float, floor: float = 0.0) -> None:
+    """Agreement of all outputs relative to the largest entry of each, or to the floor."""
     for a, b in zip(results(found), results(expected), strict=True):
         assert np.shape(a) == np.shape(b)
-        scale = np.abs(b).max(initial=0.0)
+        scale = np.abs(b).max(initial=floor)
         assert np.abs(a - b).max(initial=0.0) <= tolerance * scale
 
 

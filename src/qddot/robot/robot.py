@@ -45,6 +45,7 @@ from qddot.robot.interpret import casadi_function, interpret, normalise_options,
 from qddot.robot.limits import RobotLimits, robot_limits
 from qddot.robot.methods import method_settings
 from qddot.robot.native import Refill, kernel_of, parameter_names, source_of
+from qddot.robot.other_names import OtherNames
 from qddot.robot.wrenches import Wrench, stack_wrenches
 from qddot.spatial.algebra import Transform
 
@@ -103,29 +104,7 @@ def load(
     return Robot(load_model(source, base, couplings, strict, trust=trust, isolate=isolate))
 
 
-class _OtherName:
-    """An attribute that is called otherwise here, and says so; no attribute as `hasattr` sees it.
-
-    `__getattr__` of Robot would do the same, but slow down every other attribute.
-    """
-
-    def __init__(self, name: str, here: str) -> None:
-        self.name, self.here = name, here
-
-    def __get__(self, robot: Any, owner: type) -> Any:
-        text = f"{owner.__name__!r} object has no attribute {self.name!r}; it is {self.here} here"
-        raise AttributeError(text, name=self.name, obj=robot)
-
-
-class _OtherNames:
-    """Names that other libraries have for methods of a robot."""
-
-
-for _name, _here in OTHER_NAMES.items():
-    setattr(_OtherNames, _name, _OtherName(_name, _here))
-
-
-class Robot(CatalogueMethods, _OtherNames):
+class Robot(CatalogueMethods, OtherNames):
     """A robot: a frozen model with every catalogue function as a method.
 
     Arrays have the coordinates on their last axes; all leading axes are batch and broadcast. A

@@ -73,14 +73,6 @@ def size(
     if on_step:
         on_step("worst states", int(samples), int(samples))
     refined = refine(problem, cases, seen)
-    # C v grows with the square of the speed, g does not depend on it
-    peak, rms = (
-        c / g if g > 1e-12 else None for c, g in zip(seen.coriolis, seen.gravity, strict=True)
-    )
-    speed_classes = [
-        SpeedClass(name, s, *(x if x is None else s**2 * x for x in (peak, rms)))
-        for name, s in SPEED_CLASSES
-    ]
     inertias = [
         JointInertia(
             name=name,
@@ -103,11 +95,22 @@ def size(
         samples=int(samples),
         seed=int(seed),
         joints=tuple(_size_joint(problem, seen, refined, i) for i in range(problem.model.nv)),
-        speed_classes=tuple(speed_classes),
+        speed_classes=_speed_classes(seen),
         inertias=tuple(inertias),
         notes=problem.notes,
         static=seen.static,
         dynamic=seen.dynamic,
+    )
+
+
+def _speed_classes(seen: Survey) -> tuple[SpeedClass, ...]:
+    """Coriolis torques beside gravity by class of speed: C v grows with its square, g does not."""
+    peak, rms = (
+        c / g if g > 1e-12 else None for c, g in zip(seen.coriolis, seen.gravity, strict=True)
+    )
+    return tuple(
+        SpeedClass(name, s, *(x if x is None else s**2 * x for x in (peak, rms)))
+        for name, s in SPEED_CLASSES
     )
 
 

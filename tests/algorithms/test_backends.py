@@ -28,7 +28,7 @@ OPTIONS = {
     "forces": (("f1", "world"), ("f2", "local")),
     "friction": True,
     "axes": ("rz", "x", "y"),
-    "actuated": ("j1", "j2.1", "j2.2", "j3", "j5", "j6"),
+    "actuated": ("j6", "j8"),
     "prescribed": ("j1", "j3"),
     "constraints": (
         Contact("f0"),

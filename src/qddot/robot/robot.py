@@ -6,7 +6,6 @@ import importlib
 import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -19,7 +18,7 @@ from qddot.compile.runtime.chunks import run_batch
 from qddot.compile.runtime.gufunc import aligned_zeros
 from qddot.compile.runtime.results import validate_out
 from qddot.compile.trace.functions import has_symbols
-from qddot.display import Readable, html_table, latex_matrix, text_table
+from qddot.display import html_table, text_table
 from qddot.errors import InvalidArgument, Unsupported, WrongType, count_text
 from qddot.loaders import load_model
 from qddot.loaders.description import Base, Couplings
@@ -46,6 +45,7 @@ from qddot.robot.limits import RobotLimits, robot_limits
 from qddot.robot.methods import method_settings
 from qddot.robot.native import Refill, kernel_of, parameter_names, source_of
 from qddot.robot.other_names import OtherNames
+from qddot.robot.terms import Terms
 from qddot.robot.wrenches import Wrench, stack_wrenches
 from qddot.spatial.algebra import Transform
 
@@ -56,33 +56,6 @@ if TYPE_CHECKING:
     from qddot.simulate.simulator import Simulator
 
 __all__ = ["Robot", "RobotLimits", "Terms", "Wrench", "load", "with_marked_rows"]
-
-_MOST_IN_LATEX = 8
-
-
-@dataclass(frozen=True, repr=False)
-class Terms(Readable):
-    """The terms of M a + C v + g = τ at a state, with residuals that vanish if they are right.
-
-    `symmetry` is max |M − Mᵀ|, `smallest_eigenvalue` that of M, `skewness` the largest entry of
-    the symmetric part of Ṁ − 2C, `consistency` max |C v + g − h|.
-    """
-
-    M: np.ndarray
-    C: np.ndarray
-    g: np.ndarray
-    h: np.ndarray
-    symmetry: np.ndarray
-    smallest_eigenvalue: np.ndarray
-    skewness: np.ndarray
-    consistency: np.ndarray
-
-    def _repr_latex_(self) -> str | None:
-        """M, C and g of one state of a small robot; None leaves it to the table."""
-        if self.M.ndim != 2 or len(self.M) > _MOST_IN_LATEX:
-            return None
-        parts = (f"{name} = {latex_matrix(getattr(self, name))}" for name in ("M", "C", "g"))
-        return r"$\displaystyle " + r" \quad ".join(parts) + "$"
 
 
 def load(

@@ -288,3 +288,20 @@ def test_as_many_axes_as_arrays_have_and_numbers_that_overflow():
     found = robot.operational_space(q, v, tool, "world", axes=["x"])
     for mine, one in zip(found, expected, strict=True):
         np.testing.assert_array_equal(mine.reshape(one.shape), one)
+
+
+def test_overflow_where_a_result_has_no_number():
+    robot = qddot.load("planar_2r")
+    v = np.full((3, 2), 1e200)
+    assert robot.constraint_jacobian_rate(v, v).shape == (3, 0, 2)
+    assert robot.constraint_jacobian_rate(v[0], v[0]).shape == (0, 2)
+
+
+@pytest.mark.parametrize("parameters", [[[10**400] * 10] * 2, [[1e-9, 1e200, *[1.0] * 8]] * 2])
+def test_parameters_that_overflow_are_refused_or_reported(parameters):
+    robot = qddot.load("planar_2r")
+    try:
+        found = robot.with_parameters(parameters).model.health
+    except qddot.QddotError:
+        return
+    assert any("beyond all numbers" in f.message for f in found)

@@ -235,6 +235,9 @@ def inertia_defect(subject: str, inertia: Inertia) -> list[Finding]:
         return [Finding("error", "inertia", subject, f"impossible inertia: {message}")]
     # triangle inequality of the principal moments about the centre of mass
     tensor = np.array([list(row) for row in inertia.tensor_at_com.rows], dtype=float)
+    if not np.isfinite(tensor).all():
+        message = "impossible inertia: its moments about the centre of mass are beyond all numbers"
+        return [Finding("error", "inertia", subject, message)]
     moments = np.linalg.eigvalsh(tensor)
     excess = float(moments[2] - moments[0] - moments[1])
     # what rounding leaves of the moments when they are taken back to the centre of mass

@@ -7,6 +7,7 @@ one scalar for each coordinate. For a batch that scalar is an array over the lea
 from __future__ import annotations
 
 import importlib.util
+import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import Parameter
@@ -72,10 +73,14 @@ def interpret(
     ]
     if dtype.kind != "O":
         # every batch as one of a single axis, also that of one state
-        rows = [x.reshape(-1, *x.shape[x.ndim - n :]) for x, n in zip(whole, cores, strict=True)]
+        states = math.prod(batch)
+        rows = [
+            x.reshape(states, *x.shape[x.ndim - n :]) for x, n in zip(whole, cores, strict=True)
+        ]
         with np.errstate(all="ignore"):
             scalars = [_nested_scalars(x, n) for x, n in zip(rows, cores, strict=True)]
-            evaluate(scalars, [r.reshape(-1, *s) for r, s in zip(results, shapes, strict=True)])
+            targets = [r.reshape(states, *s) for r, s in zip(results, shapes, strict=True)]
+            evaluate(scalars, targets)
     else:
         # Python objects (mpmath) know no batches: state by state
         for index in np.ndindex(*batch):

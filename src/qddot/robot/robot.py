@@ -521,7 +521,7 @@ class Robot(CatalogueMethods, OtherNames):
         try:
             rows = np.asarray(parameters, dtype=float)
             ten_a_body = (rows if rows.ndim == 2 else rows.reshape(-1, 10)).tolist()
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             accepted = "needs an array of numbers, ten a body"
             raise InvalidArgument("with_parameters", parameters, accepted) from error
         return self._with_model(edit.with_parameters(self.model, ten_a_body))

@@ -167,6 +167,16 @@ def test_differences_are_told(file, tmp_path):
     assert compare_records(other, other) == []
 
 
+def test_a_recorder_has_the_verdict_of_its_file(tmp_path):
+    for target in (tmp_path / "run.mcap", None):
+        with Recorder(target, Run("check", ["check", "arm"])) as recorder:
+            recorder.claim("holds", "a with b", verdict=Verdict.PASS)
+            assert recorder.record.verdict is Verdict.NOT_EVALUATED
+        assert recorder.record.verdict is Verdict.PASS
+        assert recorder.record.complete
+    assert read_record(tmp_path / "run.mcap").verdict is Verdict.PASS
+
+
 def test_digests_do_not_depend_on_when_and_where(file, tmp_path):
     again = read_record(write_record(tmp_path / "again.mcap"))
     assert again.digest == read_record(file).digest

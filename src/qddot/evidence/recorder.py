@@ -100,6 +100,7 @@ class Recorder:
         self.marks: list[StepMark] = []
         self.lines: list[str] = []
         self.step = ""
+        self._stated = ""
         self._channels: dict[str, int] = {}
         self._origin = time.time_ns()
         self._stream: Any = None
@@ -119,7 +120,7 @@ class Recorder:
 
     @property
     def record(self) -> Record:
-        """What was taken so far."""
+        """The record so far; it states its digest once the run has come to its end."""
         return Record(
             run=self.run,
             traces=dict(self.traces),
@@ -128,6 +129,7 @@ class Recorder:
             marks=tuple(self.marks),
             log=tuple(self.lines),
             digests={name: trace.digest for name, trace in self.traces.items()},
+            stated=self._stated,
         )
 
     def _open(self, file: Path, force: bool) -> None:
@@ -341,11 +343,12 @@ class Recorder:
 
     def close(self, finished: bool = True) -> None:
         """End the record: the digest where the run came to its end, and the index of the file."""
+        if finished:
+            self._stated = self.record.digest
         if self._stream is None:
             return
         if finished:
-            found = self.record
-            end = {"digest": found.digest, "claims": len(found.claims)}
+            end = {"digest": self._stated, "claims": len(self.claims)}
             self._send("/end", "qddot.End", end)
         try:
             self._writer.finish()

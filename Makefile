@@ -14,6 +14,8 @@ JOINTS := shoulder_pan_joint,shoulder_lift_joint,elbow_joint,wrist_1_joint,wrist
 EXPECTED := --expect nv=6 --expect base=fixed --expect joints=$(JOINTS)
 SEED ?= 0
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# neighbouring tests stay with one worker, so that what they share is made once
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 # sources and pages are UTF-8, also where the system's encoding is another one
 export PYTHONUTF8 := 1
 
@@ -22,15 +24,16 @@ export PYTHONUTF8 := 1
 demo: .venv/demo.stamp
 	$(BIN)/qddot pipeline ur5e $(EXPECTED) --record demo.mcap --report demo.html --force
 
+# the native core runs for each width of vectors, of which this machine has one
 test: .venv/test.stamp lint
-	$(BIN)/python -m pytest -n auto
+	$(PYTEST) -m "not native_core"
 	$(MAKE) test-widths
 
 # native code as processors without AVX, with AVX2 and with AVX-512 run it
 test-widths: .venv/test.stamp
-	QDDOT_VECTOR_BYTES=16 $(BIN)/python -m pytest -n auto -m native_core
-	QDDOT_VECTOR_BYTES=32 $(BIN)/python -m pytest -n auto -m native_core
-	QDDOT_VECTOR_BYTES=64 $(BIN)/python -m pytest -n auto -m native_core
+	QDDOT_VECTOR_BYTES=16 $(PYTEST) -m native_core tests/compile
+	QDDOT_VECTOR_BYTES=32 $(PYTEST) -m native_core tests/compile
+	QDDOT_VECTOR_BYTES=64 $(PYTEST) -m native_core tests/compile
 
 lint: .venv/test.stamp
 	$(BIN)/ruff check .

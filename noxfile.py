@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import nox
 
+PYTEST = ("pytest", "-n", "auto", "--dist", "worksteal")
 PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.14"]
 nox.options.sessions = ["test"]
 nox.options.error_on_missing_interpreters = False
@@ -27,7 +28,7 @@ def test(session: nox.Session) -> None:
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
-    session.run("pytest", "-n", "auto", *session.posargs)
+    session.run(*PYTEST, "-m", "not native_core", *session.posargs)
     run_widths(session)
 
 
@@ -42,4 +43,4 @@ def run_widths(session: nox.Session) -> None:
     """Native code as processors without AVX, with AVX2 and with AVX-512 run it."""
     for width in ("16", "32", "64"):
         options = {"QDDOT_VECTOR_BYTES": width}
-        session.run("pytest", "-n", "auto", "-m", "native_core", env=options)
+        session.run(*PYTEST, "-m", "native_core", "tests/compile", env=options)

@@ -1,6 +1,6 @@
-"""Write docs/api.md and the stub of the robot's methods: `python docs/generate.py`.
+"""Write docs/api.md, docs/algorithms.md and the stub of a robot: `python docs/generate.py`.
 
-Both come from the catalogue and the docstrings.
+They come from the catalogue, the docstrings and the text of the algorithms.
 """
 
 from __future__ import annotations
@@ -13,6 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import qddot
+from qddot.algorithms import (
+    coriolis,
+    energy,
+    hybrid_dynamics,
+    inverse_dynamics,
+    inverse_kinematics,
+    kinematics,
+    mass_matrix,
+    regressors,
+)
 from qddot.algorithms.catalogue import CATALOGUE, Function
 from qddot.robot.docstrings import method_docstring
 from qddot.robot.methods import method_signature
@@ -52,6 +62,70 @@ MODULES = (
     "identify",
     "adapt",
     "writers",
+)
+ABOUT_ALGORITHMS = """
+    Equations beside the code that computes them. The code is that of the library, put here by
+    `docs/generate.py`: one text that runs on floats, complex numbers, 50-digit numbers, CasADi
+    symbols and, recorded once, as machine code.
+
+    Symbols are those of Featherstone's *Rigid Body Dynamics Algorithms*: body i has parent λ(i),
+    transform X from parent to body, motion subspace S, spatial velocity V, acceleration A, force F
+    and inertia I, all in coordinates of the body. A motion crosses a joint outward by X, a force
+    inward by Xᵀ. `S * v` is the motion of a joint, `S.project(F)` the force along its axes.
+"""
+ALGORITHMS = (
+    (
+        "Kinematics",
+        "T_i = T_λ(i) T_joint(q_i),      T_i the pose of body i in the world\n"
+        "V_i = X_i V_λ(i) + S_i q̇_i\n"
+        "J = [ X S_1   X S_2   … ]  with X from each joint to the frame,      V_frame = J q̇",
+        (kinematics.world_poses, kinematics.frame_jacobian),
+    ),
+    (
+        "Inverse dynamics: recursive Newton–Euler (RNEA)",
+        "V_i = X_i V_λ(i) + S_i q̇_i\n"
+        "A_i = X_i A_λ(i) + S_i q̈_i + V_i × S_i q̇_i,      A_0 = −gravity\n"
+        "F_i = I_i A_i + V_i ×* I_i V_i − f_ext,i + Σ_children Xᵀ F_child\n"
+        "τ_i = S_iᵀ F_i",
+        (inverse_dynamics.newton_euler,),
+    ),
+    (
+        "Mass matrix: composite rigid bodies (CRBA)",
+        "Iᶜ_i = I_i + Σ_children Xᵀ Iᶜ_child X\n"
+        "M_ii = S_iᵀ Iᶜ_i S_i + armature\n"
+        "M_ji = S_jᵀ (Xᵀ … Xᵀ Iᶜ_i S_i)  for every j before i",
+        (mass_matrix.mass_matrix,),
+    ),
+    (
+        "Forward dynamics: a solve at rest, by factors of M or by articulated bodies (ABA)",
+        "M q̈ = τ − h: what a motion without acceleration needs comes off first (Newton–Euler);\n"
+        "the rest accelerates a robot at rest without weight, inward along the tree:\n"
+        "Iᴬ_i = I_i + Σ_children Xᵀ (Iᴬ − U D⁻¹ Uᵀ) X,      U = Iᴬ S,   D = Sᵀ U + armature\n"
+        "q̈_i = D⁻¹ (u_i − Uᵀ A_λ(i)),      u_i = τ_i − Sᵀ p_i",
+        (hybrid_dynamics.solve_accelerations, hybrid_dynamics._articulated_body),
+    ),
+    (
+        "Coriolis matrix, Christoffel form",
+        "C = Σ_i J_iᵀ (I_i J̇_i + B_i J_i),      C q̇ + g = h,      Ṁ − 2C skew",
+        (coriolis.coriolis_matrix,),
+    ),
+    (
+        "Energies",
+        "T = ½ Σ V_iᵀ I_i V_i = ½ q̇ᵀ M q̇,      V = −Σ m_i gravityᵀ c_i",
+        (energy.kinetic_energy, energy.potential_energy),
+    ),
+    (
+        "Regressor",
+        "τ = Y(q, q̇, q̈) π: the forward pass of Newton–Euler with unit parameters, ten a body",
+        (regressors.torque_regressor,),
+    ),
+    (
+        "Inverse kinematics: one step",
+        "e = error of the frame\n"
+        "Δ = Jᵀ (J Jᵀ + λ)⁻¹ e,   λ = ‖e‖² + a little\n"
+        "q ← q ⊕ Δ within the limits",
+        (inverse_kinematics.inverse_kinematics_step,),
+    ),
 )
 TABLE = ["| call | what it is |", "| --- | --- |"]
 
@@ -153,6 +227,21 @@ def _stub_type(row: Function, parameter: inspect.Parameter) -> str:
     return "ArrayLike" if parameter.annotation is parameter.empty else str(parameter.annotation)
 
 
+def algorithms_page() -> str:
+    """The page of the algorithms: equations, then the text that computes them."""
+    lines = ["# The algorithms", "", textwrap.dedent(ABOUT_ALGORITHMS).strip()]
+    for title, equations, functions in ALGORITHMS:
+        lines += ["", f"## {title}", "", textwrap.indent(equations, " " * 4)]
+        for function in functions:
+            file = Path(inspect.getfile(function)).relative_to(Path(qddot.__file__).parents[1])
+            lines += ["", f"`{file.as_posix()}`", "", "```py"]
+            lines += [inspect.getsource(function).rstrip(), "```"]
+    return "\n".join(lines) + "\n"
+
+
+PAGES = {PAGE: api_page, PAGE.with_name("algorithms.md"): algorithms_page}
+
 if __name__ == "__main__":
-    PAGE.write_text(api_page(), encoding="utf-8")
+    for page, write in PAGES.items():
+        page.write_text(write(), encoding="utf-8")
     STUB.write_text(stub_text(), encoding="utf-8")

@@ -1,13 +1,16 @@
-"""A double pendulum swings without losses: its energy is kept, and the ledger says how well."""
+"""A double pendulum swings, with the damping of its file and without it, and its energy ledger."""
 
 import qddot
 from qddot.simulate import energy_ledger
 
 robot = qddot.load("double_pendulum")
-motion = robot.rollout([1.0, 0.5], [0.0, 0.0], dt=1e-3, steps=5000, integrator="rk4")
+motion = robot.rollout([1.0, 0.5], [0.0, 0.0], dt=1e-3, steps=5000)
 print("status:", motion.status)
 print("energy:", energy_ledger(motion).drift())
 print("angles after 5 s (rad):", motion.q[-1].round(4))
+free = robot.rollout([1.0, 0.5], [0.0, 0.0], dt=1e-3, steps=5000, without="damping")
+print("taken by damping (J):", energy_ledger(motion).friction[-1].round(4))
+print("without it:", free.status, free.q[-1].round(4))
 
 # a thousand starts at once
 starts = robot.random(0, 1000)

@@ -32,6 +32,7 @@ LAYERS = [
 UPWARD = {
     ("qddot.robot.robot", "qddot.simulate.simulator"),
     ("qddot.robot.robot", "qddot.export.export_c"),
+    ("qddot.robot.robot", "qddot.analysis.constraints.rank"),
     ("qddot.robot.robot", "qddot.analysis.inverse_kinematics"),
     ("qddot.robot.robot", "qddot.view.pictures"),
     ("qddot.robot.robot", "qddot.view.browser"),
@@ -109,6 +110,14 @@ def test_files_that_the_page_names_exist():
     named = set(re.findall(r"`([\w/]+\.py)`", page))
     assert len(named) > 10
     assert not {n for n in named if not any(f.endswith(f"/{n}") for f in there)}
+
+
+def test_a_word_has_one_row_in_the_glossary():
+    page = (SOURCE.parents[1] / "docs" / "glossary.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([^|]+) \|", page, flags=re.MULTILINE)[2:]
+    words = [word.strip() for row in rows for word in row.split(",")]
+    assert len(words) > 50
+    assert sorted(set(words)) == sorted(words)
 
 
 def test_every_module_has_a_layer():

@@ -7,6 +7,14 @@ import pytest
 
 import qddot
 from qddot.display import html_table, latex_matrix, text_table, value_text
+from qddot.simulate import energy_ledger
+from qddot.simulate.contact import (
+    ComplementarityContact,
+    Plane,
+    Scene,
+    Sphere,
+    contact_ledger,
+)
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +57,31 @@ def test_rollouts_and_closed_forms(arm):
     motion = arm.rollout([0.1, 0.2], [0.0, 0.0], None, dt=1e-3, steps=100)
     assert "(101, 2)" in repr(motion)
     assert len(repr(motion)) < 1000
+    assert "0 … 0.1 s, 101 samples" in repr(motion)
+    assert repr(motion).splitlines()[-1].split() == ["status", "ok"]
     form = qddot.lagrange.derive(arm)
     assert "M22 = l2**2*m2" in repr(form)
     assert r"\cos{\left(q_{2} \right)}" in form._repr_latex_()
+
+
+def test_status_and_ledgers_are_tables(arm):
+    motion = arm.rollout([[0.1, 0.2], [np.nan, 0.0]], [0.0, 0.0], None, dt=1e-3, steps=20)
+    text, page = repr(motion.status), motion.status._repr_html_()
+    assert "1 ok, 1 nan_input" in text
+    assert "<td>nan_input</td><td>1</td><td>0</td>" in page
+    ledger = energy_ledger(arm.rollout([0.1, 0.2], [0.0, 0.0], None, dt=1e-3, steps=20))
+    rows = {line.split()[0]: line.split()[1:] for line in repr(ledger).splitlines()[3:]}
+    assert float(rows["kinetic"][1]) == pytest.approx(ledger.kinetic[-1], rel=1e-3)
+    assert "<caption>energy ledger: " in ledger._repr_html_()
+
+
+def test_a_contact_ledger_has_a_contact_a_line():
+    link = {"name": "ball", "parent": None, "joint": "free", "mass": 1.0}
+    ball = qddot.Robot.from_links("ball", [link | {"inertia": np.eye(3).tolist()}])
+    scene = Scene(planes=[Plane()], spheres=[Sphere("ball", radius=0.1)], friction=0.5)
+    law = ComplementarityContact(scene)
+    start = [0, 0, 0.1, 0, 0, 0, 1]
+    motion = ball.rollout(start, np.zeros(6), dt=1e-3, steps=5, contact=law, record=True)
+    text = repr(contact_ledger(motion))
+    assert "contact ledger: 1 contacts, 6 samples" in text
+    assert float(text.split()[-2]) == pytest.approx(9.81, rel=1e-3)

@@ -39,6 +39,12 @@ def test_the_native_core_runs_for_every_width(file):
     assert all(re.search(rf"\b{width}\b", text(file)) for width in (16, 32, 64))
 
 
+def test_the_native_core_is_in_the_folder_that_the_widths_run():
+    files = set((ROOT / "tests").rglob("test_*.py")) - {Path(__file__).resolve()}
+    marked = {f for f in files if "mark.native_core" in f.read_text(encoding="utf-8")}
+    assert {f.relative_to(ROOT).parts[:-1] for f in marked} == {("tests", "compile")}
+
+
 @pytest.mark.parametrize(
     ("marker", "outcome", "code"),
     [

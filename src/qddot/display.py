@@ -9,7 +9,15 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Readable", "html_table", "latex_matrix", "text_table", "value_text"]
+__all__ = [
+    "Readable",
+    "Tabular",
+    "html_table",
+    "latex_matrix",
+    "range_text",
+    "text_table",
+    "value_text",
+]
 
 _MOST_SHOWN = 64
 
@@ -42,17 +50,22 @@ def latex_matrix(A: np.ndarray, digits: int = 4) -> str:
     return r"\begin{bmatrix}" + r" \\ ".join(lines) + r"\end{bmatrix}"
 
 
+def range_text(array: np.ndarray) -> str:
+    """Shape and range of an array in words."""
+    if array.dtype.kind == "f" and np.isfinite(array).any():
+        sound = array[np.isfinite(array)]
+        bad = "" if sound.size == array.size else f", {array.size - sound.size} not finite"
+        return f"{array.shape}, {sound.min():.4g} … {sound.max():.4g}{bad}"
+    return f"{array.shape} of {array.dtype}"
+
+
 def value_text(x: Any) -> str:
     """A value in words: small arrays by their numbers, large ones by shape and range."""
     if isinstance(x, np.ndarray | np.generic):
         array = np.asarray(x)
         if array.ndim <= 2 and array.size <= _MOST_SHOWN:
             return np.array2string(array, precision=4, suppress_small=True, max_line_width=100)
-        if array.dtype.kind == "f" and np.isfinite(array).any():
-            sound = array[np.isfinite(array)]
-            bad = "" if sound.size == array.size else f", {array.size - sound.size} not finite"
-            return f"{array.shape}, {sound.min():.4g} … {sound.max():.4g}{bad}"
-        return f"{array.shape} of {array.dtype}"
+        return range_text(array)
     if isinstance(x, float):
         return f"{x:.6g}"
     if isinstance(x, tuple | list) and x and not isinstance(x[0], str | int | float):
@@ -96,3 +109,22 @@ class Readable:
             for name, text in self._shown_fields()
         )
         return f"<table><caption>{type(self).__name__}</caption>{rows}</table>"
+
+
+class Tabular:
+    """A dataclass that shows itself as a sentence and a table, as text and as HTML.
+
+    Take it as the base of `@dataclass(repr=False)`.
+    """
+
+    def _table(self) -> tuple[str, list[str], list[list[str]]]:
+        """A sentence, the heads of the columns, and the rows."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        sentence, heads, rows = self._table()
+        return f"{sentence}\n{text_table(heads, rows)}"
+
+    def _repr_html_(self) -> str:
+        sentence, heads, rows = self._table()
+        return html_table(heads, rows, caption=sentence)

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import qddot
 from qddot.analysis.sizing import MARGIN, SPEED_CLASSES, Sizing, breakdown, plot, size
 from qddot.analysis.sizing.problem import make_problem
-from qddot.analysis.sizing.survey import Case, survey
+from qddot.analysis.sizing.survey import LoadCase, survey
 from qddot.analysis.trajectory import PEAK_ACCELERATION, PEAK_SPEED, quintic
 from qddot.cli import app
 from qddot.errors import InvalidArgument, InvalidModel, UnknownName
@@ -348,7 +348,7 @@ def test_the_best_acceleration_of_a_drawn_state_is_a_corner():
     carrying = robot.with_payload("grasp", 2.0)
     corners = b * np.array(list(product((-1.0, 1.0), repeat=6)))
     for seed in range(5):
-        seen = survey(problem, [Case(True, None)], 1, seed)
+        seen = survey(problem, [LoadCase(True, None)], 1, seed)
         for i, x in enumerate(seen.states[0, 0]):
             q, v, a = np.split(x, 3)
             most = np.abs(carrying.inverse_dynamics(q, v, corners)[:, i]).max()

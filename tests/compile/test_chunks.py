@@ -11,6 +11,7 @@ import time
 
 import numpy as np
 import pytest
+from bare_rollouts import rollout
 from native_cases import cold_cache  # noqa: F401
 
 import qddot
@@ -21,7 +22,7 @@ from qddot.compile.runtime import chunks
 from qddot.control import PD
 from qddot.errors import NotEnoughMemory
 from qddot.robot.robot import Robot
-from qddot.simulate import arguments, rollout
+from qddot.simulate import arguments
 from qddot.simulate.contact import RigidStops
 from qddot.simulate.drivetrain import Latency, LuGre, coulomb
 
@@ -135,13 +136,13 @@ LONG = """
     # a background job of a shell ignores interrupts, and so would its children
     signal.signal(signal.SIGINT, signal.default_int_handler)
     robot = qddot.load("planar_2r")
-    short = robot.rollout([0.1, 0.2], [0, 0], dt=1e-4, steps=100)
+    short = robot.rollout([0.1, 0.2], [0, 0], dt=1e-4, steps=100, without="passive")
     robot.mass_matrix(robot.random(0, 3))
     print("ready", flush=True)
     try:
         {work}
     except KeyboardInterrupt:
-        again = robot.rollout([0.1, 0.2], [0, 0], dt=1e-4, steps=100)
+        again = robot.rollout([0.1, 0.2], [0, 0], dt=1e-4, steps=100, without="passive")
         print("interrupted", np.array_equal(again.q, short.q), flush=True)
 """
 WORK = {
@@ -172,18 +173,18 @@ def test_an_interrupt_ends_a_long_rollout(work):
 
 def test_a_rollout_that_does_not_fit_is_refused(monkeypatch):
     with pytest.raises(NotEnoughMemory, match=r"rollout of 1 × 1000000000000001 samples.*every="):
-        ARM.rollout([0, 0], [0, 0], dt=1e-3, steps=10**15)
+        ARM.rollout([0, 0], [0, 0], dt=1e-3, steps=10**15, without="passive")
     monkeypatch.setattr(memory, "available_memory", lambda: 2**20)
     monkeypatch.setattr(memory, "SMALL", 0)
     monkeypatch.setattr(arguments, "SMALL", 0)
     given = {"dt": 1e-3, "steps": 1000}
     with pytest.raises(NotEnoughMemory, match="60 × 1001 samples"):
-        ARM.rollout(Q, [0, 0], **given)
+        ARM.rollout(Q, [0, 0], **given, without="passive")
     # arrays that are there already need no memory, and fewer samples less
     out = np.empty((60, 1001, 2)), np.empty((60, 1001, 2))
-    found = ARM.rollout(Q, [0, 0], **given, out=out)
+    found = ARM.rollout(Q, [0, 0], **given, out=out, without="passive")
     assert found.q is out[0]
-    assert ARM.rollout(Q, [0, 0], **given, every=10).q.shape == (60, 101, 2)
+    assert ARM.rollout(Q, [0, 0], **given, every=10, without="passive").q.shape == (60, 101, 2)
     with pytest.raises(NotEnoughMemory, match="samples"):
         found.resume(steps=10**6)
 

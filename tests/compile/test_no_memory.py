@@ -7,12 +7,12 @@ import sys
 
 import numpy as np
 import pytest
+from bare_rollouts import rollout
 
 import qddot
 from qddot.bench.subjects import chain
 from qddot.compile.runtime import native
 from qddot.robot.robot import Robot
-from qddot.simulate import rollout
 
 JOINTS = 23
 

@@ -11,9 +11,10 @@ import pytest
 from native_cases import cold_cache, robots  # noqa: F401
 
 from qddot.compile.ir import stream
-from qddot.compile.runtime import recycle
+from qddot.compile.runtime import calls, recycle
 from qddot.compile.runtime.recycle import drop_recycled, new_array, recycled_bytes
 from qddot.errors import InvalidArgument
+from qddot.robot.robot import Robot
 
 ARM, _ = robots("ur5e")
 MEGABYTE = 2**20
@@ -118,7 +119,7 @@ def test_threads_never_share_a_buffer():
 def test_a_child_writes_to_memory_of_its_own():
     code = """
 import os, numpy as np
-from qddot.compile.runtime import recycle
+from qddot.compile.runtime import calls, recycle
 recycle._lock.acquire()
 x = recycle.new_array((300_000,), float)
 x[:] = 1.0
@@ -167,3 +168,109 @@ def test_streamed_results_are_those_of_small_batches(dtype):
         ARM.torque_regressor(arrays[0], still, still)[-100:],
         ARM.torque_regressor(arrays[0][-100:], still, still),
     )
+
+
+def test_a_thousand_results_that_are_kept_never_change(monkeypatch):
+    # small results are recycled too, so that a thousand of them cost little
+    monkeypatch.setattr(recycle, "LARGE", 1 << 14)
+    monkeypatch.setattr(calls, "LARGE", 1 << 14)
+    robot = Robot(ARM.model, native=True)
+    q, v, a = states(12)
+    plain = ARM.compile("torque_regressor")
+    kept: list[tuple[float, np.ndarray]] = []
+    recycled = []
+
+    def work(first):
+        for k in range(first, 2000, 4):
+            Y = robot.torque_regressor(q + 1e-3 * k, v, a)
+            recycled.append(Y.base is not None)
+            # every other result is dropped, of some only a view is kept
+            if k % 8 < 4:
+                kept.append((1e-3 * k, Y[3:9] if k % 3 else Y))
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(kept) == 1000
+    assert all(recycled)
+    for shift, Y in kept:
+        expected = plain(q + shift, v, a)
+        np.testing.assert_array_equal(Y, expected[3:9] if len(Y) == 6 else expected)
+
+
+_GUARDED = """
+import ctypes, mmap, os, sys
+import numpy as np
+import qddot
+from qddot.compile.ir import stream
+from qddot.compile.runtime import recycle
+from qddot.robot.robot import Robot
+
+libc, page, kept = ctypes.CDLL(None, use_errno=True), mmap.PAGESIZE, []
+libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+def guarded(size):
+    "A buffer whose numbers, from its first line on, stand between forbidden pages."
+    numbers = size - 64
+    pages = -(-numbers // page)
+    memory = mmap.mmap(-1, (pages + 2) * page)
+    kept.append(memory)
+    begin = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    for forbidden in (begin, begin + (pages + 1) * page):
+        assert libc.mprotect(forbidden, page, 0) == 0
+    at_end = begin + (pages + 1) * page - numbers
+    start = at_end if len(kept) % 2 and at_end % 64 == 0 else begin + page
+    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(start))
+recycle._take_buffer = guarded
+arm = Robot(qddot.load("ur5e").model, native=True)
+far = stream._FAR_BYTES // (6 * 60 * 8) + 777
+for n in (400, 401, far, far + 1, far + 16):
+    q = np.random.default_rng(n).normal(size=(n, 6))
+    expected = arm.torque_regressor(q[-50:], q[-50:], q[-50:])
+    for _ in range(2):
+        assert np.array_equal(arm.torque_regressor(q, q, q)[-50:], expected)
+assert len(kept) == 10
+child = os.fork()
+if not child:
+    ctypes.memset(recycle._take_buffer(8192 + 64).ctypes.data + 8192, 1, 1)
+    os._exit(0)
+print(os.WTERMSIG(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="guard pages are set by calls of Linux")
+def test_results_are_written_within_their_memory(cold_cache):  # noqa: F811
+    run = subprocess.run(
+        [sys.executable, "-c", _GUARDED],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "QDDOT_RECYCLE_BYTES": str(200 * MEGABYTE)},
+    )
+    assert run.stdout.split() == ["11"], run.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_parent_and_child_share_no_result(cold_cache):  # noqa: F811
+    code = """
+import os, numpy as np, qddot
+from qddot.compile.runtime.recycle import recycled_bytes
+from qddot.robot.robot import Robot
+arm = Robot(qddot.load("ur5e").model, native=True)
+q = np.random.default_rng(0).normal(size=(600, 6))
+mine, other = (arm.torque_regressor(x, q, q).copy() for x in (q, q + 1.0))
+assert recycled_bytes()
+child = os.fork()
+Y = arm.torque_regressor(q if child else q + 1.0, q, q)
+good = all(np.array_equal(Y, mine if child else other) for _ in range(50))
+if not child:
+    os._exit(0 if good else 1)
+print(os.waitpid(child, 0)[1], good, np.array_equal(Y, mine))
+"""
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "QDDOT_RECYCLE_BYTES": str(200 * MEGABYTE)},
+    )
+    assert run.stdout.split() == ["0", "True", "True"], run.stderr

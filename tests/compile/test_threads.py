@@ -72,12 +72,12 @@ def test_threads_are_really_used(monkeypatch):
     robot, arrays = states()
     robot.bias(*arrays[:2])
     seen = []
-    real = module._run_shares
+    real = module.run_shares
 
     def spy(run, *rest):
         real(lambda part: seen.append(threading.current_thread().name) or run(part), *rest)
 
-    monkeypatch.setattr(module, "_run_shares", spy)
+    monkeypatch.setattr(module, "run_shares", spy)
     with threads(2):
         robot.bias(*arrays[:2])
     assert {name.split("_")[0] for name in seen} == {"qddot", threading.current_thread().name}
@@ -164,11 +164,11 @@ def test_what_is_not_split_is_what_it_is_without_threads(splits):
     robot, arrays = states(100)
     expected = robot.inverse_dynamics_derivatives(*arrays)
     start, still = np.ones(2), np.zeros(2)
-    alone = robot.rollout(start, still, dt=1e-3, steps=20_000)
+    alone = robot.rollout(start, still, dt=1e-3, steps=20_000, without="passive")
     with threads(2):
         found = robot.inverse_dynamics_derivatives(*arrays)
-        again = robot.rollout(start, still, dt=1e-3, steps=20_000)
-        one = robot.rollout(start[None], still[None], dt=1e-3, steps=20_000)
+        again = robot.rollout(start, still, dt=1e-3, steps=20_000, without="passive")
+        one = robot.rollout(start[None], still[None], dt=1e-3, steps=20_000, without="passive")
     assert not splits
     assert all(same_bits(a, b) for a, b in zip(found, expected, strict=True))
     assert same_bits(again.q, alone.q)

@@ -8,12 +8,12 @@ from typing import Any
 import casadi
 import numpy as np
 import pytest
+from bare_rollouts import rollout
 
 import qddot
 from qddot.control import PD, CasadiLaw, ComputedTorque, State, gain
 from qddot.errors import InvalidArgument, UnknownName
 from qddot.robot.robot import Robot
-from qddot.simulate import rollout
 from qddot.simulate.contact import (
     ComplementarityContact,
     PenaltyContact,

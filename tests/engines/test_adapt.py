@@ -26,6 +26,7 @@ from qddot.robot.robot import Robot, Wrench
 from qddot.spatial.algebra import Transform, Vec3, rotation_from_quaternion
 
 TOLERANCE = 1e-11
+SHIFT = Transform(rotation_from_quaternion(0.0, 0.0, 0.0, 1.0), Vec3(0.1, 0.0, 0.0))
 
 FLYING = """
 <mujoco model="flying">
@@ -100,6 +101,15 @@ def assert_round_trips(a, q, v, acc, tau):
         assert_agree("M", a.from_mass_matrix(q, a.to_mass_matrix(q, M)), M, 1e-13)
         J = a.robot.frame_jacobian(q, a.robot.frame_names[-1], "world")
         assert_agree("J", a.from_jacobian(q, a.to_jacobian(q, J)), J, 1e-13)
+    # one state by indices is the same as by the forms of the joints
+    flat = [x.reshape(-1, x.shape[-1]) for x in (q, v, tau)]
+    for one in zip(*flat, strict=True) if a.state_map else ():
+        there = a.to_q(one[0]), a.to_v(*one[:2])
+        assert_agree("q", a.state_map.from_q(there[0]), a.from_q(there[0]), 1e-15)
+        assert_agree("v", a.state_map.from_v(one[0], there[1]), a.from_v(one[0], there[1]), 1e-14)
+        forces = np.zeros(a.layout.nv)
+        a.state_map.write_tau(one[0], one[2], forces)
+        assert_agree("τ", forces, a.to_tau(one[0], one[2]), 1e-14)
     # the rate of the map is what an acceleration takes along
     step = 1e-6
     ahead = a.to_v(a.robot.integrate(q, step * v), v + step * acc)
@@ -413,6 +423,14 @@ def test_joints_of_other_objects_stay_where_they_are():
     assert_round_trips(a, *states(robot))
     assert a.to_q(robot.neutral())[-7:].tolist() == m.qpos0[-7:].tolist()
     assert a.to_v(robot.neutral(), np.ones(robot.nv))[-6:].tolist() == [0.0] * 6
+
+
+def test_joints_that_need_more_than_indices_have_no_map_by_indices(flying):
+    assert flying[0].state_map is not None
+    drifted = dataclasses.replace(flying[0].joints[0].place, frame=Transform.identity())
+    moved = dataclasses.replace(drifted, placement=drifted.placement @ SHIFT)
+    joints = (dataclasses.replace(flying[0].joints[0], place=moved), *flying[0].joints[1:])
+    assert dataclasses.replace(flying[0], joints=joints).state_map is None
 
 
 def test_missing_joints_are_named(flying):

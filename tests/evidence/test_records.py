@@ -15,7 +15,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import qddot
 from qddot.cli import app
+from qddot.control.laboratory import EXPERIMENTS, Measure, Result
+from qddot.control.trace import Trace as ControlTrace
 from qddot.errors import InvalidArgument, RecordError, UnknownName
 from qddot.evidence import (
     DEFINITIONS,
@@ -280,3 +283,72 @@ def test_every_command_writes_a_record_that_holds(command, tmp_path):
     assert found.run.command == command[0]
     assert found.run.arguments[0] == "{0}"
     assert found.claims
+
+
+def test_experiments_of_the_laboratory_are_recorded(tmp_path, monkeypatch):
+    def experiment(kind, on_step=None):
+        time = np.arange(100) * 1e-3
+        q = np.sin(time)[:, None]
+        trace = ControlTrace(
+            time, q, q, q, 1e-3, "law", kind, wrenches={"tool": np.zeros((100, 6))}
+        )
+        measures = (
+            Measure("40 N: deflection", 80.0, "mm"),
+            Measure("  error of 80.0 mm", 0.05, "%", 0.1),
+            Measure("time in contact", 97.0, "%", 99.0, "≥"),
+        )
+        return Result("hold", kind, measures, "contact", ("a note",), {"push": trace})
+
+    monkeypatch.setitem(EXPERIMENTS, "hold", experiment)
+    file = tmp_path / "lab.mcap"
+    done = CliRunner().invoke(app, ["lab", "hold", "--plant", "both", "--record", str(file)])
+    assert done.exit_code == 1, done.output
+    found = read_record(file)
+    assert verify_record(found) == []
+    assert found.run.command == "lab"
+    assert found.run.arguments == ("hold", "--plant", "both")
+    assert found.metrics["hold_own/40 N: deflection, error of 80_0 mm"].value == 0.05
+    verdicts = {(c.step, c.name): (c.verdict.value, c.label) for c in found.claims}
+    assert verdicts["hold_mujoco", "time in contact"] == ("FAIL", "contact")
+    assert len(verdicts) == 4
+    assert len(found.traces["hold_own/push"]) == 10
+
+
+def test_identification_is_recorded_and_runs_again(tmp_path):
+    robot = qddot.load("planar_2r")
+    t = np.arange(600) * 0.02
+    q = np.column_stack([np.sin(t), np.cos(1.7 * t)])
+    v, a = (np.gradient(q, t, axis=0), np.gradient(np.gradient(q, t, axis=0), t, axis=0))
+    tau = robot.inverse_dynamics(q, v, a) + 0.3 * v
+    np.savez(tmp_path / "motion.npz", time=t, q=q)
+    np.savez(tmp_path / "torque.npz", tau=tau)
+    words = [str(tmp_path / "motion.npz"), "--torque-log", str(tmp_path / "torque.npz")]
+    words += ["--column", "q=q_{i}", "--column", "tau=tau_{i}"]
+    run = CliRunner().invoke
+    file = tmp_path / "fit.mcap"
+    extra = ["--friction", "viscous", "--record", str(file)]
+    done = run(app, ["identify", "fit", "planar_2r", *words, *extra])
+    assert done.exit_code == 0, done.output
+    found = read_record(file)
+    assert verify_record(found) == []
+    assert found.run.command == "identify fit"
+    assert found.run.arguments[:2] == ("{0}", "{1}")
+    assert found.run.arguments.count("--column") == 2
+    assert "{2}" in found.run.arguments
+    assert found.verdict is Verdict.PASS
+    assert found.metrics["held_out_error"].value < 0.05
+    labels = found.traces["base_parameters"].labels
+    assert any(name.endswith(".viscous") for name in labels)
+    again = run(app, ["evidence", "replay", str(file), "--json"])
+    assert again.exit_code == 0, again.output
+    looked = run(app, ["identify", "inspect", "planar_2r", *words, "--record", str(tmp_path / "i")])
+    assert looked.exit_code in (0, 1), looked.output
+    assert verify_record(read_record(tmp_path / "i")) == []
+
+
+def test_sources_are_the_first_inputs(tmp_path):
+    (tmp_path / "a.stl").write_bytes(b"solid a\nendsolid a\n")
+    first, second = tmp_path / "a.urdf", tmp_path / "b.csv"
+    first.write_text('<robot name="a"><mesh filename="a.stl"/></robot>')
+    second.write_text("time\n")
+    assert [x.name for x in gather_inputs([first, second])] == ["a.urdf", "b.csv", "a.stl"]

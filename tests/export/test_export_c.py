@@ -368,7 +368,7 @@ def test_dtype_is_checked(tmp_path):
 
 
 def test_command_line(tmp_path):
-    args = ["export", "ur5e", "--function", "gravity", "--function", "frame_jacobian", "--frame",
+    args = ["export", "ur5e", "--functions", "gravity,frame_jacobian", "--frame",
             "tool0", "--frame", "grasp", "--reference", "world", "--dtype", "float32", "--out",
             str(tmp_path / "c")]  # fmt: skip
     result = CliRunner().invoke(app, [*args, "--json"])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +13,8 @@ from identification_logs import STANDARD, native, virtual
 
 from qddot import identify
 from qddot.errors import InvalidArgument, QddotError, ShapeMismatch, UnusableLog
-from qddot.identify.log import repair_times
+from qddot.identify.log import _longest_increase, repair_times
+from qddot.identify.spill import release_pages
 
 
 @pytest.fixture
@@ -219,10 +223,112 @@ def test_a_large_log_goes_through_a_file(tmp_path, monkeypatch):
     whole = identify.fit(robot, log, STANDARD)
     _, rows = table(log.time, log.q, log.tau, robot.joint_names)
     np.save(tmp_path / "log.npy", rows)
-    monkeypatch.setattr("qddot.identify.tables._HELD", 1000)
+    monkeypatch.setattr("qddot.identify.spill._HELD", 1000)
     monkeypatch.setattr("qddot.identify.tables._LINES", 300)
     columns = {"t": 0, "q": [1, 2], "tau": [3, 4]}
     spilled = identify.read(tmp_path / "log.npy", robot, columns=columns)
     assert isinstance(spilled.q, np.memmap)
     monkeypatch.setattr("qddot.identify.fitting._KEPT", 0)
     np.testing.assert_allclose(identify.fit(robot, spilled, STANDARD).values, whole.values)
+
+
+# memory
+
+
+def peak_bytes(work):
+    """Largest sum of arrays and objects that some work holds, and its result."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        made = work()
+        return tracemalloc.get_traced_memory()[1], made
+    finally:
+        tracemalloc.stop()
+
+
+def write_long(folder, form, rows, wrong):
+    """A log of five columns with so many rows, its clock wrong or right."""
+    t = np.arange(rows) * 1e-3
+    if wrong == "uneven":
+        t += 2e-4 * np.sin(np.arange(rows))
+    elif wrong == "set back":
+        t[rows // 2] = t[rows // 2 - 3]
+    q, tau = (np.column_stack([np.sin(k * t), np.cos(3 * k * t)]) for k in (1, 2))
+    file = folder / f"log{rows}.{form}"
+    if form == "npz":
+        np.savez(file, time=t, q=q, tau=tau)
+    else:
+        np.save(file, np.column_stack([t, q, tau]))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("form", "wrong"), [("npz", ""), ("npy", ""), ("npz", "uneven"), ("npz", "set back")]
+)
+def test_few_bytes_a_row_are_held(tmp_path, monkeypatch, form, wrong):
+    # 10⁷ rows in 1 GB leave less than 60 bytes a row, the program's own memory apart
+    robot = native("planar_2r")
+    monkeypatch.setattr("qddot.identify.spill._HELD", 1 << 18)
+    monkeypatch.setattr("qddot.identify.spill._SLICE_BYTES", 1 << 18)
+    monkeypatch.setattr("qddot.identify.tables._LINES", 3000)
+    monkeypatch.setattr("qddot.identify.log._PART", 1 << 12)
+    columns = None if form == "npz" else {"t": 0, "q": [1, 2], "tau": [3, 4]}
+    peaks = []
+    for rows in (50_000, 150_000):
+        file = write_long(tmp_path, form, rows, wrong)
+        peak, log = peak_bytes(lambda file=file: identify.read(file, robot, columns=columns))
+        peaks.append(peak)
+        assert isinstance(log.q, np.memmap)
+        np.testing.assert_allclose(log.q[:, 0], np.sin(log.time), atol=1e-6)
+    assert (peaks[1] - peaks[0]) / 100_000 < 60.0
+
+
+def test_a_fit_holds_few_bytes_a_row(monkeypatch):
+    robot = native("planar_2r")
+    monkeypatch.setattr("qddot.identify.spill._HELD", 1 << 16)
+    monkeypatch.setattr("qddot.identify.fitting._KEPT", 0)
+    monkeypatch.setattr("qddot.identify.design._BLOCK_BYTES", 1 << 19)
+    monkeypatch.setattr("qddot.identify.design._SPECTRUM", 2000)
+    peaks = []
+    for rows in (10_000, 30_000):
+        t = np.arange(rows) * 1e-2
+        q = np.column_stack([np.sin(t), np.cos(0.7 * t)])
+        tau = robot.inverse_dynamics(q, np.gradient(q, t, axis=0), 0.0 * q)
+        log = identify.make_log(robot, t, q, tau)
+        peaks.append(peak_bytes(lambda log=log: identify.fit(robot, log, STANDARD))[0])
+    assert (peaks[1] - peaks[0]) / 20_000 < 60.0
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc on this system")
+def test_pages_of_files_are_given_back(tmp_path):
+    def in_files():
+        text = Path("/proc/self/status").read_text()
+        return int(text.split("RssFile:")[1].split()[0]) / 1024
+
+    np.save(tmp_path / "x.npy", np.ones((1 << 20, 4)))
+    x = np.load(tmp_path / "x.npy", mmap_mode="r+")
+    x += 1.0
+    before = in_files()
+    release_pages(x[5:, 1:])
+    assert before - in_files() > 25.0
+    assert np.all(x == 2.0)
+    # changes of a private map are in no file, and stay
+    private = np.load(tmp_path / "x.npy", mmap_mode="c")
+    private[:] = 7.0
+    release_pages(private)
+    assert np.all(private == 7.0)
+
+
+def test_the_longest_increase_is_found():
+    # every subsequence of short sequences is the oracle
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        t = rng.integers(0, 9, rng.integers(1, 9)).astype(float)
+        longest = max(
+            bin(mask).count("1")
+            for mask in range(1, 1 << len(t))
+            if np.all(np.diff(t[[k for k in range(len(t)) if mask >> k & 1]]) > 0.0)
+        )
+        found = _longest_increase(t)
+        assert len(found) == longest
+        assert np.all(np.diff(t[found]) > 0.0)

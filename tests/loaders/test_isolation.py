@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from qddot.errors import DescriptionError, MissingPackage
-from qddot.loaders.isolation import Limits, run_isolated
+from qddot.loaders.isolation import ChildLimits, run_isolated
 
 TASKS = """
 import os, sys, time
@@ -86,7 +86,7 @@ def tasks(tmp_path, monkeypatch):
 
 def run(task, *arguments, **limits):
     return run_isolated(
-        f"isolated_tasks:{task}", *arguments, file="a.xacro", limits=Limits(**limits)
+        f"isolated_tasks:{task}", *arguments, file="a.xacro", limits=ChildLimits(**limits)
     )
 
 

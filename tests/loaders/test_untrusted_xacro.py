@@ -11,7 +11,7 @@ import qddot
 from qddot.errors import DescriptionError
 from qddot.loaders import urdf
 from qddot.loaders.expressions import Refused, evaluate
-from qddot.loaders.isolation import Limits, run_isolated
+from qddot.loaders.isolation import ChildLimits, run_isolated
 from qddot.loaders.urdf import expand_xacro
 from qddot.loaders.xacro_expansion import global_symbols
 from qddot.verify.audit import audit
@@ -48,7 +48,7 @@ def place(tmp_path, monkeypatch):
     folder.mkdir()
     monkeypatch.chdir(folder)
     # hang guards of the tests; a normal file takes a tenth of it
-    monkeypatch.setattr(urdf, "_LIMITS", Limits(cpu_seconds=2, output=32 * 2**20))
+    monkeypatch.setattr(urdf, "_LIMITS", ChildLimits(cpu_seconds=2, output=32 * 2**20))
     return folder
 
 

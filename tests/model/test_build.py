@@ -295,6 +295,7 @@ MIRROR = np.diag([1.0, 1.0, -1.0])
         ([{**A, "inertia": 1.0}], "link 'a': inertia"),
         ([{**A, "inertia": (1, 1, math.nan)}], "link 'a': inertia"),
         ([{**A, "limits": (1, -1)}], "link 'a': limits: .* lower ≤ upper"),
+        ([{**A, "limits": (math.inf, math.inf)}], "link 'a': limits: .* lower ≤ upper"),
         ([{**A, "limits": 1.0}], "link 'a': limits"),
         ([{**A, "limits": (math.nan, 1)}], "link 'a': limits"),
         ([{**A, "joint": "continuous", "limits": (0, 1)}], "a continuous joint have none"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from bare_rollouts import rollout
 
 import qddot
 from qddot.analysis.port_hamiltonian import port_hamiltonian
@@ -13,7 +14,7 @@ from qddot.model.friction_models import friction_of
 from qddot.model.joints import JOINTS, Drivetrain, Joint
 from qddot.model.links import Coupling, Link
 from qddot.robot.robot import Robot
-from qddot.simulate import drivetrain, rollout
+from qddot.simulate import drivetrain
 from qddot.spatial.algebra import Inertia, Sym3, Transform, Vec3
 from qddot.verify.compare.align import align
 from qddot.verify.compare.parameters import PARAMETER_STAGES

@@ -13,7 +13,7 @@ from qddot.cli import app
 from qddot.evidence import Recorder, Run
 from qddot.evidence.inputs import gather_inputs
 from qddot.pipeline.diagnosis import Case, case_of_record
-from qddot.pipeline.doctor import diagnose
+from qddot.pipeline.doctor import diagnose, diagnose_record
 from qddot.pipeline.virtual import fourier_motion
 
 
@@ -198,3 +198,56 @@ def test_a_log_needs_its_robot(tmp_path):
     refused = CliRunner().invoke(app, ["doctor", str(log)])
     assert refused.exit_code == 2
     assert "--robot" in refused.output
+
+
+def test_torques_that_are_a_wrench_at_the_tip(arm):
+    time = np.arange(0.0, 8.0, 0.004)
+    q, v, a = fourier_motion(arm, 0, 4.0, speed=1.5)(time)
+    J = arm.frame_jacobian(q, arm.frame_names[-1], "local_world_aligned")
+    tau = arm.inverse_dynamics(q, v, a)
+    wrench = np.linalg.solve(np.swapaxes(J, 1, 2) + 1e-9 * np.eye(6), tau[..., None])[..., 0]
+    found = diagnose(Case(arm, time, q, v, wrench, measured=True))
+    assert found[0].cause == "Cartesian and joint coordinates confused"
+
+
+@pytest.mark.parametrize(("gain", "causes"), [(1.0, []), (0.0, ["gyroscopic term missing"])])
+def test_a_spinning_body_without_its_gyroscopic_term(gain, causes):
+    from scipy.integrate import solve_ivp
+
+    robot = qddot.load("quadrotor")
+    moments = robot.mass_matrix(robot.neutral())[3:, 3:]
+
+    def rate(t, w):
+        return np.linalg.solve(moments, -gain * np.cross(w, moments @ w))
+
+    time = np.arange(200) * 0.005
+    w = solve_ivp(rate, (0.0, 1.0), [8.0, 3.0, 5.0], t_eval=time, rtol=1e-10).y.T
+    q, v = np.tile(robot.neutral(), (200, 1)), np.zeros((200, 6))
+    v[:, 3:] = w
+    # the attitude does not enter: the torques of a free body depend on its rates alone
+    case = Case(robot, time, q, v, robot.gravity(q) * np.array([1.0, 1, 1, 0, 0, 0]))
+    assert [d.cause for d in diagnose(case) if "gyro" in d.cause] == causes
+
+
+def test_identified_bodies_that_cannot_exist(arm, tmp_path):
+    for factor, causes in ((1.0, []), (-1.0, ["non-physical identification"])):
+        rows = arm.inertial_parameters.copy()
+        rows[3, 4] *= factor
+        file = tmp_path / f"fit{factor}.mcap"
+        with Recorder(file, Run("identify")) as r:
+            r.trace("identification/parameters", {"parameters": rows}, labels=arm.body_names)
+        found = diagnose_record(file, r.record)
+        assert [d.cause for d in found] == causes
+        assert all("wrist_1_link" in d.evidence for d in found)
+
+
+def test_gravity_that_points_up_is_wrong(tmp_path):
+    file = tmp_path / "up.xml"
+    file.write_text(
+        '<mujoco><option gravity="0 0 9.81"/><worldbody><body name="rod"><joint name="hinge" '
+        'axis="0 1 0"/><inertial pos="0 0 -0.5" mass="1" diaginertia="0.1 0.1 0.01"/></body>'
+        "</worldbody></mujoco>"
+    )
+    found = CliRunner().invoke(app, ["doctor", str(file)])
+    assert found.exit_code == 1
+    assert "(0, 0, 9.81) m/s²" in found.output

@@ -113,6 +113,11 @@ MESSAGES = [
         "robot.urdf:25: joint 'wrist': is coupled to itself in a circle",
     ),
     ('lower="-1"', 'lower="3"', "robot.urdf:17: joint 'shoulder': limits [3.0, 1.0] are empty"),
+    (
+        'lower="-1" upper="1"',
+        'lower="-1e16" upper="-1e308"',
+        "robot.urdf:17: joint 'shoulder': limits [-inf, -inf] are empty",
+    ),
     ('damping="0.1"', 'damping="-0.1"', "robot.urdf:17: joint 'shoulder': negative damping -0.1"),
     (
         '<link name="hand">',

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import qddot
+from qddot.errors import InvalidArgument, Unsupported
+from qddot.robot.robot import Robot
 
 da = pytest.importorskip("dask.array", reason="dask is the extra 'scale'")
 
@@ -45,3 +47,15 @@ def test_other_processes_compute_the_chunks():
     np.testing.assert_array_equal(
         lazy.compute(scheduler="processes", num_workers=2), ARM.gravity(q)
     )
+
+
+def test_a_dask_array_takes_no_results():
+    q, _, _ = states(4)
+    lazy = da.zeros((4, 3, 3))
+    with pytest.raises(InvalidArgument, match="dask"):
+        ARM.mass_matrix(q, out=lazy)
+    with pytest.raises(Unsupported, match="take none"):
+        ARM.mass_matrix(da.from_array(q), out=np.zeros((4, 3, 3)))
+    kernel = Robot(ARM.model, native=True).explain("mass_matrix")
+    with pytest.raises(TypeError, match="arrays of NumPy"):
+        kernel.call(q, lazy)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import re
+import runpy
 from pathlib import Path
 
 import numpy as np
 import pytest
+from bare_rollouts import rollout
 from native_cases import cold_cache  # noqa: F401
 from rollouts import start, tree, undamped
 from scipy.integrate import solve_ivp
@@ -16,10 +19,15 @@ from typer.testing import CliRunner
 
 import qddot
 from qddot.cli import app
+from qddot.control import PD
 from qddot.errors import BatchMismatch, InvalidArgument, ShapeMismatch, UnknownName
 from qddot.robot.robot import Robot
-from qddot.simulate import certificate, certify, integrate_adaptive, rollout
-from qddot.simulate.certificate import Measurement, plot
+from qddot.simulate import certificate, certify, integrate_adaptive
+from qddot.simulate.certificate import USES, Measurement, plot
+from qddot.simulate.trial import Trial, random_states
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+FLEXIBLE = "planar 2R, joints of 2·10⁴ N m/rad"
 
 
 def pendulum(native: bool = True) -> Robot:
@@ -111,7 +119,9 @@ def test_what_cannot_be_integrated_is_said(changes, error, words):
 
 
 def test_a_certificate_finds_what_theory_says(tmp_path):
-    found = certify(pendulum(), dt=2e-3)
+    # slow motions, whose errors go with the order of the step
+    start = {"q": [[0.4, 0.1], [-0.2, 0.3]], "v": [[0.0, 0.5], [0.1, 0.0]]}
+    found = certify(pendulum(), dt=2e-3, without="passive", **start)
     rows = {row.name: row for row in found.rows}
     for row in found.rows:
         assert row.observed == pytest.approx(row.order, abs=0.15)
@@ -135,7 +145,7 @@ def test_a_certificate_finds_what_theory_says(tmp_path):
 
 
 def test_a_floating_robot_is_judged_by_its_momentum():
-    robot = undamped(tree("free", "revolute"))
+    robot = undamped(tree("free", "revolute")).with_gravity((0.0, 0.0, 0.0))
     found = certify(robot, dt=0.01, integrators=["semi_implicit", "variational"])
     euler, variational = found.rows
     assert found.floating
@@ -143,11 +153,99 @@ def test_a_floating_robot_is_judged_by_its_momentum():
     assert variational.momentum < 1e-11 < 1e-6 < euler.momentum
 
 
-def test_the_longest_step_follows_the_measured_errors():
-    dts = np.array([0.04, 0.02, 0.01])
-    row = Measurement("x", 2, 2.0, dts, 4.0 * dts**2, np.zeros(8), 0.0, 0.0, math.nan, 1e-6)
-    for error in (1e-1, 1e-3, 1e-6):
-        assert row.longest(error) == pytest.approx(math.sqrt(error / 4.0))
+def test_the_longest_step_was_measured_and_so_were_all_shorter_ones():
+    dts = np.array([0.04, 0.02, 0.01, 0.005])
+    errors = np.array([1e-3, 5e-3, 1e-4, 1e-5])
+    row = Measurement("x", 2, 2.0, dts, errors, np.zeros(8), 0.0, 0.0, math.nan, 1e-6)
+    # 0.04 is good by luck: 0.02 is not
+    assert row.longest(1e-3) == 0.01
+    assert row.longest(1e-2) == 0.04
+    assert row.longest(1e-2, most=0.015) == 0.01
+    assert math.isnan(row.longest(1e-6))
+    assert row.error_at(0.01) == 1e-4
+
+
+@pytest.fixture
+def spring_and_mass(tmp_path) -> Robot:
+    """A mass of 2 kg on a spring of 2·10⁴ N/m, ω = 100 rad/s, that slides level."""
+    file = tmp_path / "spring.xml"
+    file.write_text("""<mujoco><worldbody><body>
+    <joint type="slide" axis="1 0 0" stiffness="2e4"/><geom type="sphere" size="0.1" mass="2"/>
+    </body></worldbody></mujoco>""")
+    return qddot.load(file)
+
+
+def test_the_plant_that_is_tested_has_the_springs_of_the_file(spring_and_mass):
+    found = certify(spring_and_mass, integrators=["rk4"])
+    assert found.frequency == pytest.approx(100.0, rel=1e-6)
+    (row,) = found.rows
+    # the closed form: rk4 turns the phase by (ω Δt)⁵/120 too little and shrinks the amplitude by
+    # (ω Δt)⁶/144 a step, over 0.5 s
+    k = int(np.argmin(np.abs(row.dts - 1e-3)))
+    amplitude = 1.0 / 100.0 * math.sqrt(2.0)
+    bound = amplitude * 0.5 / 1e-3 * (0.1**5 / 120.0 + 0.1**6 / 144.0)
+    assert 0.4 * bound < row.errors[k] < bound
+    assert row.observed == pytest.approx(4.0, abs=0.1)
+    bare = certify(spring_and_mass, integrators=["rk4"], without=["springs"])
+    assert bare.frequency == 0.0
+    assert bare.rows[0].errors.max() < 1e-9
+
+
+def test_feedback_and_the_states_of_the_user_are_part_of_the_plant(spring_and_mass):
+    robot = spring_and_mass
+    held = {"feedback": PD(kp=6e4, kd=0.0), "q_ref": [0.0], "v_ref": [0.0]}
+    start = {"q": [[0.01], [0.0]], "v": [[0.0], [1.0]]}
+    found = certify(robot, integrators=["semi_implicit"], **held, **start)
+    assert (found.states, found.random) == (2, False)
+    # the law acts at the start of a step; a spring with ω Δt above 1 at its end: then the step
+    # (m + Δt² k) v⁺ = m v − Δt (kp + k) q is stable while Δt² (kp − k) ≤ 4 m
+    assert found.rows[0].stable == pytest.approx(2.0 * math.sqrt(2.0 / 4e4), rel=0.02)
+    for changes, words in (
+        ({"q": [[0.0]]}, "both"),
+        ({"q": np.zeros((3, 1)), "v": np.zeros((2, 1))}, "states"),
+        ({"feedback": lambda t, q, v: q}, "compiled"),
+        ({"without": "gravity"}, "gravity"),
+    ):
+        with pytest.raises((InvalidArgument, UnknownName), match=words):
+            certify(robot, integrators=["rk4"], **changes)
+
+
+def test_random_states_have_speeds_within_limits_and_stiff_springs_near_balance():
+    robot = qddot.load("planar_2r").with_flexible_joints(2e4, motor_inertia=0.1)
+    q, v = random_states(robot, np.random.default_rng(0), 400)
+    limits, names = robot.limits, robot.model.velocity_names
+    motors = [k for k, name in enumerate(names) if name.endswith("motor")]
+    springs = [k for k, name in enumerate(names) if name.endswith("spring")]
+    assert (len(motors), len(springs)) == (2, 2)
+    assert (np.abs(v) <= np.where(np.isfinite(limits.velocity), limits.velocity, 1.0)).all()
+    assert (np.ptp(q[:, motors], axis=0) > 0.9 * 2.0 * np.pi).all()
+    assert (np.ptp(v[:, motors], axis=0) > 0.9 * 2.0 * limits.velocity[motors]).all()
+    # a spring holds gravity, and has at most the energy that its link has at the speed
+    load = np.abs(robot.gravity(q)).max(axis=0)[springs]
+    inertia = np.diagonal(robot.mass_matrix(q), axis1=1, axis2=2).max(axis=0)[springs]
+    most = 2.0 * (load / 2e4 + np.sqrt(inertia / 2e4))
+    assert (np.abs(q[:, springs]).max(axis=0) < most).all()
+
+
+@pytest.mark.parametrize("name", ["double pendulum", "quadrotor", FLEXIBLE])
+def test_promises_hold_on_states_that_were_not_tested(name):
+    program = runpy.run_path(str(DOCS / "certificates.py"))
+    robot, plant = program["CASES"][name]()
+    promises = program["check_promises"](robot, integrators=["rk4", "dormand_prince"], **plant)
+    assert len(promises) == len(USES)
+    for promise in promises:
+        assert len(promise.errors) == 200
+        assert promise.share >= 0.95, promise
+
+
+def test_the_error_of_the_reference_counts():
+    plant = {"without": ("limits",)}
+    trial = Trial.of(pendulum(), [[1.0, 0.5]], [[0.0, 1.0]], plant=plant, inputs={})
+    assert 0.0 < trial.uncertainty.max() <= 1e-9
+    unsure = dataclasses.replace(trial, uncertainty=np.array([0.3]))
+    assert unsure.errors("rk4", 500) == pytest.approx(0.3, abs=1e-3)
+    wild = Trial.of(pendulum(), [0.0, 0.0], [1e200, 0.0], plant=plant, inputs={})
+    assert wild.errors("rk4", 50).tolist() == [math.inf]
 
 
 def test_the_command_line_measures_and_recommends(tmp_path):
@@ -162,8 +260,18 @@ def test_the_command_line_measures_and_recommends(tmp_path):
     assert rows["semi_implicit"]["longest_stable_dt"] == pytest.approx(
         answer["limit_2_over_omega"], rel=0.02
     )
+    assert (answer["states"], answer["without"]) == (128, ["limits"])
     wrong = run(app, ["integrators", "double_pendulum", "--dt", "-1"])
     assert wrong.exit_code == 2
+    # the states of a motion, and files that have none for this robot
+    motion = pendulum().rollout([1.0, 0.0], [0.0, 0.0], dt=1e-2, steps=50)
+    motion.save(tmp_path / "motion.npz")
+    own = ["--trajectory", str(tmp_path / "motion.npz"), "--without", "", "--json"]
+    answer = json.loads(run(app, ["integrators", "double_pendulum", *own]).stdout)
+    assert (answer["states"], answer["random_states"], answer["without"]) == (51, False, [])
+    assert run(app, ["integrators", "ur5e", *own]).exit_code == 2
+    np.savez(tmp_path / "motion.npz", q=np.zeros((3, 2)))
+    assert run(app, ["integrators", "double_pendulum", *own]).exit_code == 2
     with pytest.raises(UnknownName, match="rk4"):
         certify(pendulum(), integrators=["rk5"])
 
@@ -182,7 +290,7 @@ def test_a_use_that_no_integrator_meets_is_no_success(monkeypatch):
 
 
 def test_the_page_prints_what_it_says(capsys):
-    page = (Path(__file__).resolve().parents[2] / "docs" / "integrators.md").read_text()
+    page = (DOCS / "integrators.md").read_text(encoding="utf-8")
     scope: dict = {}
     for code, said in re.findall(r"```python\n(.*?)```\n```text\n(.*?)```", page, re.S):
         exec(code, scope)

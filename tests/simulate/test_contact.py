@@ -7,6 +7,7 @@ import itertools
 
 import numpy as np
 import pytest
+from bare_rollouts import rollout
 from contact_bodies import GRAVITY, ball, block, column, pendulum
 from native_cases import cold_cache  # noqa: F401
 
@@ -14,7 +15,6 @@ import qddot
 from qddot.control import PD
 from qddot.errors import InvalidArgument
 from qddot.robot.robot import Robot
-from qddot.simulate import rollout
 from qddot.simulate.contact import (
     PRESETS,
     ComplementarityContact,
@@ -359,7 +359,8 @@ def test_the_ledger_finds_the_forces_of_the_rollout():
     found = rollout(block(), q, v, steps=200, **how)
     ledger = contact_ledger(found)
     impulse = found.effect_history[0][..., 1:, :12].reshape(2, 200, 4, 3)
-    np.testing.assert_allclose(ledger.force[:, :-1], impulse / 1e-3, atol=1e-7)
+    # sweeps end at 1e-8 m/s, one earlier or later by rounding: so much force on 1.7 kg in 1 ms
+    np.testing.assert_allclose(ledger.force[:, :-1], impulse / 1e-3, atol=1.7e-5)
     assert ledger.normal_force.max() > 100.0
     assert np.abs(ledger.newton).max() < 1e-8
     momentum = (

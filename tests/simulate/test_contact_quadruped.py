@@ -7,13 +7,14 @@ from functools import cache
 import mujoco
 import numpy as np
 import pytest
+from bare_rollouts import rollout
 from native_cases import cold_cache  # noqa: F401
 
 import qddot
 from qddot.control import PD
 from qddot.loaders import locate_source
 from qddot.robot.robot import Robot
-from qddot.simulate import Rollout, rollout
+from qddot.simulate import Rollout
 from qddot.simulate.contact import (
     ComplementarityContact,
     ContactLedger,

@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from bare_rollouts import rollout
 from random_models import Part, build
 
 import qddot
@@ -13,9 +14,9 @@ from qddot.control import PD
 from qddot.errors import InvalidArgument
 from qddot.model.model import WORLD
 from qddot.robot.robot import Robot
-from qddot.simulate import EnergyLedger, energy_ledger, plot_energy, rollout
+from qddot.simulate import EnergyLedger, energy_ledger, plot_energy
 from qddot.simulate.contact import ComplementarityContact, PenaltyContact, Plane, Scene, Sphere
-from qddot.simulate.drivetrain import Friction, Limit, LuGre, coulomb
+from qddot.simulate.drivetrain import Backlash, Friction, Limit, LuGre, coulomb
 
 PENDULUM = Robot(qddot.load("double_pendulum").model, native=True)
 STATE = [1.0, 0.5], [0.0, 0.0]
@@ -62,7 +63,15 @@ def test_work_of_a_constant_torque_is_torque_times_way(every, integrator):
 
 def test_damping_takes_what_the_mass_loses():
     robot = slider()
-    found = rollout(robot, [0.0], [2.0], dt=0.1, steps=30, integrator="implicit_damping")
+    found = rollout(
+        robot,
+        [0.0],
+        [2.0],
+        dt=0.1,
+        steps=30,
+        integrator="implicit_damping",
+        without=("springs", "limits"),
+    )
     ledger = energy_ledger(found)
     m = robot.mass_matrix(np.zeros(1))[0, 0]
     lost = 0.5 * m * (4.0 - found.v[:, 0] ** 2)
@@ -170,7 +179,7 @@ def made_up(residual: np.ndarray) -> EnergyLedger:
     time = np.linspace(0.0, 10.0, len(residual))
     zero = np.zeros_like(time)
     kinetic = 1.0 + residual
-    return EnergyLedger(time, kinetic, zero, zero, zero, zero, zero, zero)
+    return EnergyLedger(time, kinetic, zero, zero, zero, zero, zero, zero, zero)
 
 
 @pytest.mark.parametrize(
@@ -199,15 +208,15 @@ def test_rounding_of_a_large_level_is_no_drift(sign):
     time = np.linspace(0.0, 2.0, 500)
     zero = np.zeros_like(time)
     potential = 50.0 + sign * 1e-13 * time
-    still = EnergyLedger(time, zero, potential, zero, zero, zero, zero, zero)
+    still = EnergyLedger(time, zero, potential, zero, zero, zero, zero, zero, zero)
     assert still.drift().kind == "kept"
     assert abs(still.drift().rate) < 1e-6
     assert still.drift().largest < 1e-6
     # of single precision more is rounding, and a true gain is none of either
     single = np.finfo(np.float32).eps
-    swaying = EnergyLedger(time, zero, 50.0 + sign * 1e-3 * time, *[zero] * 5, float(single))
+    swaying = EnergyLedger(time, zero, 50.0 + sign * 1e-3 * time, *[zero] * 6, float(single))
     assert swaying.drift().kind == "kept"
-    gaining = EnergyLedger(time, 1e-3 * time, 0.0 * time + 50.0, *[zero] * 5)
+    gaining = EnergyLedger(time, 1e-3 * time, 0.0 * time + 50.0, *[zero] * 6)
     assert (gaining.drift().kind, gaining.drift().acceptable) == ("gain", False)
 
 
@@ -252,3 +261,92 @@ def test_a_ledger_is_drawn(tmp_path):
     file = tmp_path / "energy.png"
     plot_energy(energy_ledger(found), file)
     assert file.read_bytes().startswith(b"\x89PNG")
+
+
+def oscillator(stiffness: float, damping: float = 0.0, friction: float = 0.0) -> Robot:
+    """A mass on rails with a spring, damping and dry friction of its joint, without gravity."""
+    model = slider().model
+    (body,) = model.bodies
+    drive = dataclasses.replace(
+        body.joint.drivetrain, stiffness=stiffness, damping=damping, friction=friction,
+        backward_friction=None,
+    )  # fmt: skip
+    joint = dataclasses.replace(body.joint, drivetrain=drive)
+    return Robot(dataclasses.replace(model, bodies=(dataclasses.replace(body, joint=joint),)))
+
+
+@pytest.mark.parametrize("integrator", ["semi_implicit", "rk4"])
+def test_a_spring_at_the_end_of_the_step_is_damped_numerically(integrator):
+    dt, damping = 0.02, 3.0
+    m = float(slider().mass_matrix(np.zeros(1))[0, 0])
+    # ω Δt = 2: by the velocity at the end of the step, m (v₁ − v₀) = −k (x₀ + Δt v₁) Δt − d v₁ Δt
+    stiffness = m * (2.0 / dt) ** 2
+    robot = oscillator(stiffness, damping)
+    (rest,) = robot.model.bodies[0].joint.rest
+    found = robot.rollout(
+        [rest], [2.0], dt=dt, steps=6, integrator=integrator, without=("friction", "limits")
+    )
+    assert any("end of the step" in note for note in found.status.notes)
+    ledger = energy_ledger(found)
+    v, mean = found.v[:, 0], 0.5 * (found.v[1:, 0] + found.v[:-1, 0])
+    if integrator == "semi_implicit":
+        x = found.q[:, 0] - rest
+        # backward Euler loses ½ Δt² k (v₁² + ω² x₁²), less what the damping does about x₁
+        lost = 0.5 * dt**2 * stiffness * (v**2 + (stiffness * x + damping * v) * x / m)
+        np.testing.assert_allclose(np.diff(ledger.numerical), lost[1:], rtol=1e-9)
+        np.testing.assert_allclose(np.diff(ledger.friction), dt * damping * v[1:] * mean, rtol=1e-9)
+    assert ledger.numerical[-1] > 0.5 * ledger.total[0] > ledger.friction[-1] > 0.0
+    assert (np.abs(ledger.residual) <= ledger.error + 1e-12).all()
+    drift = ledger.drift()
+    assert (drift.kind, drift.acceptable) == ("damped", False)
+
+
+def test_an_accurate_spring_is_kept_by_rk4():
+    m = float(slider().mass_matrix(np.zeros(1))[0, 0])
+    robot = oscillator(m * 100.0**2)
+    (rest,) = robot.model.bodies[0].joint.rest
+    found = robot.rollout(
+        [rest], [2.0], dt=4e-4, steps=200, every=5, integrator="rk4", without=("limits",)
+    )
+    ledger, swing = energy_ledger(found), 100.0 * found.time
+    np.testing.assert_allclose(ledger.spring, 2.0 * m * np.sin(swing) ** 2, atol=1e-6)
+    for account in (ledger.friction, ledger.numerical, ledger.error):
+        assert not account.any()
+    assert np.abs(ledger.residual).max() < 1e-7 * ledger.total[0]
+    assert ledger.drift().acceptable, ledger.drift()
+
+
+@pytest.mark.parametrize("damping", [0.0, 5.0])
+def test_teeth_without_damping_lose_energy_to_the_step_alone(damping):
+    name = PENDULUM.joint_names[0]
+    rigid = PENDULUM.without_joint(PENDULUM.joint_names[1]).with_gravity((0.0, 0.0, 0.0))
+    robot = rigid.with_flexible_joints({name: 1e4}, motor_inertia={name: 0.1})
+    found = robot.rollout(
+        robot.neutral(), [0.0, 1.0], dt=1e-3, steps=300, integrator="semi_implicit",
+        effects=[Backlash(1e-3, damping=damping)], without=("damping", "friction", "limits"),
+    )  # fmt: skip
+    ledger = energy_ledger(found)
+    lost = ledger.total[0] - ledger.total[-1]
+    assert lost > 0.05 * ledger.total[0]
+    assert ledger.friction[-1] + ledger.numerical[-1] == pytest.approx(lost, rel=1e-9)
+    if damping:
+        assert ledger.friction[-1] > 0.1 * lost
+    else:
+        np.testing.assert_allclose(ledger.friction, 0.0, atol=1e-14)
+        assert (ledger.drift().kind, ledger.drift().acceptable) == ("damped", False)
+
+
+@pytest.mark.parametrize("every", [1, 10])
+def test_friction_of_a_joint_is_not_that_of_contact(every):
+    # a cart that dry friction and damping stop, beside a contact that is never made
+    m = float(slider().mass_matrix(np.zeros(1))[0, 0])
+    robot = oscillator(0.0, damping=0.5 * m, friction=4.0 * m)
+    far = Scene([Plane(point=(0.0, 0.0, -9.0))], spheres=[Sphere(robot.body_names[0], 0.1)])
+    found = robot.rollout(
+        [0.0], [2.0], dt=1e-3, steps=500, every=every, record=True, without=("springs",),
+        contact=ComplementarityContact(far, limits=False),
+    )  # fmt: skip
+    ledger = energy_ledger(found)
+    assert found.v[-1, 0] == 0.0
+    assert ledger.friction[-1] == pytest.approx(2.0 * m, rel=2e-3)
+    np.testing.assert_allclose(ledger.contact, 0.0, atol=5e-3 * m)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from bare_rollouts import rollout
 from native_cases import cold_cache  # noqa: F401
 from rollouts import IMPLICIT, start, tree, undamped
 
@@ -14,7 +15,7 @@ from qddot.algorithms.inverse_dynamics import newton_euler
 from qddot.algorithms.linear import factorise_unsymmetric, solve_unsymmetric
 from qddot.algorithms.recursion import per_body
 from qddot.robot.robot import Robot
-from qddot.simulate import INTEGRATORS, rollout
+from qddot.simulate import INTEGRATORS
 from qddot.simulate.implicit import step_matrix
 from qddot.simulate.plant import StatelessEffect
 from qddot.spatial.algebra import Force

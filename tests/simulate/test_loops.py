@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bare_rollouts import make_simulator, rollout
 from scipy.integrate import solve_ivp
 
 import qddot
@@ -24,7 +25,6 @@ from qddot.simulate.contact.stops import RigidStops
 from qddot.simulate.drivetrain.friction import ModelLosses
 from qddot.simulate.energy import energy_ledger
 from qddot.simulate.plant import StatelessEffect
-from qddot.simulate.simulator import make_simulator, rollout
 from qddot.spatial.algebra import Force, Vec3
 from qddot.spatial.scalar import sqrt
 

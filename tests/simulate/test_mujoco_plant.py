@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from bare_rollouts import rollout
 
 import qddot
 from qddot.errors import DescriptionError, InvalidArgument, ShapeMismatch
 from qddot.robot.robot import Robot, Wrench
-from qddot.simulate import MujocoPlant, rollout
+from qddot.simulate import MujocoPlant
 from qddot.simulate.drivetrain import Latency, Noise
 
 mujoco = pytest.importorskip("mujoco")
@@ -18,6 +19,10 @@ BOX = """<mujoco><option timestep="0.002" cone="elliptic"/><worldbody>
   <body name="box" pos="0 0 0.1"><freejoint name="base"/>
     <geom name="brick" type="box" size="0.2 0.15 0.1" mass="3" friction="0.6 0.005 0.0001"/>
   </body></worldbody></mujoco>"""
+
+
+SECOND = """<body name="lid" pos="0.05 0 0.2995" euler="0 0 20"><freejoint name="top"/>
+    <geom name="plate" type="box" size="0.2 0.2 0.1" mass="1"/></body>"""
 
 
 @pytest.fixture
@@ -36,7 +41,17 @@ def test_free_motion_is_that_of_a_rollout():
     plant.model.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER
     plant.model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
     there = plant.rollout(q, v, tau, steps=20, every=4)
-    here = rollout(robot, q, v, tau, dt=1e-3, steps=20, every=4, integrator="implicit_damping")
+    here = rollout(
+        robot,
+        q,
+        v,
+        tau,
+        dt=1e-3,
+        steps=20,
+        every=4,
+        integrator="implicit_damping",
+        without=("friction", "limits"),
+    )
     np.testing.assert_allclose(there.q, here.q, atol=1e-10)
     np.testing.assert_allclose(there.v, here.v, atol=1e-9)
     np.testing.assert_allclose(there.time, here.time)
@@ -87,6 +102,41 @@ def test_a_push_slides_the_box_against_friction(box):
     light = [Wrench("box", "local_world_aligned", [5.0, 0, 0, 0, 0, 0])]
     weak = plant.rollout(q, np.zeros(6), steps=100, pushes=light)
     assert abs(weak.q[-1, 0]) < 2e-3
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_contacts_are_what_the_engine_says_of_its_points(native, box):
+    tilted = BOX.replace("</worldbody>", SECOND + "</worldbody>")
+    model = mujoco.MjModel.from_xml_string(tilted)
+    plant = MujocoPlant(model, robot=Robot(qddot.load(model).model, native=native))
+    rng = np.random.default_rng(4)
+    q = plant.q
+    plant.reset(q, 0.3 * rng.normal(size=plant.robot.nv))
+    m, d = plant.model, plant.data
+    entries = plant.contacts()
+    assert len(entries) == d.ncon > 4
+    for entry, contact, k in zip(entries, d.contact, range(d.ncon), strict=True):
+        local, axes = np.zeros(6), np.reshape(contact.frame, (3, 3))
+        mujoco.mj_contactForce(m, d, k, local)
+        bodies = [m.geom_bodyid[g] for g in contact.geom]
+        on_second = entry.names[0] == m.geom(contact.geom[1]).name
+        assert entry.body == m.body(bodies[on_second]).name
+        force = axes.T @ local[:3] * (1.0 if on_second else -1.0)
+        arm = contact.pos - d.xpos[bodies[on_second]]
+        moment = np.cross(arm, force) + axes.T @ local[3:] * (1.0 if on_second else -1.0)
+        np.testing.assert_allclose(entry.wrench, [*force, *moment], atol=1e-12)
+        speeds = []
+        for body in bodies:
+            J = np.zeros((3, m.nv))
+            mujoco.mj_jac(m, d, J, None, contact.pos, body)
+            speeds.append(J @ d.qvel)
+        slide = axes[1:] @ (speeds[1] - speeds[0])
+        assert entry.slip == pytest.approx(np.linalg.norm(slide), abs=1e-12)
+        assert entry.gap == contact.dist
+        assert entry.normal_force == local[0]
+        bound = contact.friction[0] * local[0]
+        expected = np.linalg.norm(local[1:3]) / bound if bound > 0 else 0.0
+        assert entry.cone_ratio == pytest.approx(expected, abs=1e-12)
 
 
 def test_pushes_may_depend_on_time():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from bare_rollouts import rollout
 from contact_bodies import GRAVITY, pendulum
 from native_cases import cold_cache  # noqa: F401
 
@@ -13,7 +14,7 @@ from qddot.model.assembly import assemble
 from qddot.model.joints import JOINTS, Joint, Limits
 from qddot.model.links import Coupling, Link
 from qddot.robot.robot import Robot
-from qddot.simulate import energy_ledger, rollout
+from qddot.simulate import energy_ledger, implicit_torques
 from qddot.simulate.contact import ComplementarityContact, PenaltyContact, Plane, Scene, Sphere
 from qddot.simulate.contact.stops import RigidStops
 from qddot.simulate.drivetrain import Friction, coulomb
@@ -63,6 +64,26 @@ def test_a_stop_never_pulls():
     # away from the stop it moves as if there was none
     free = rollout(robot, [0.3], [0.0], tau[200:], dt=1e-3, steps=200, integrator="rk4")
     np.testing.assert_allclose(found.q[201:], free.q[1:], rtol=1e-12)
+
+
+def test_joints_that_are_free_or_slide_need_no_iteration(monkeypatch):
+    solved, minimise = [], implicit_torques._TreeImpulses.minimise
+    monkeypatch.setattr(
+        implicit_torques._TreeImpulses, "minimise", lambda x: solved.append(x) or minimise(x)
+    )
+    robot = Robot(ARM.model, native=False)
+    upper = np.array([body.joint.limits.upper for body in ARM.model.bodies])
+    middle, speed = np.zeros(3), np.array([0.3, -0.2, 0.1])
+    dry = [Friction(coulomb(0.01)), *STOPS]
+    for q, v, effects, iterations in (
+        (middle, speed, STOPS, False),
+        (middle, 10 * speed, dry, False),
+        (middle, 0 * speed, [Friction(coulomb(100.0))], True),
+        (upper, 0 * speed + 1.0, STOPS, True),
+    ):
+        solved.clear()
+        rollout(robot, q, v, dt=1e-4, steps=2, effects=effects)
+        assert bool(solved) == iterations
 
 
 def test_away_from_stops_the_motion_is_as_without():

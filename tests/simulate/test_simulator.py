@@ -8,12 +8,13 @@ import sys
 
 import numpy as np
 import pytest
+from bare_rollouts import make_simulator, rollout
 
 import qddot
 from qddot.control import PD
 from qddot.errors import InvalidArgument, UnknownName
 from qddot.robot.robot import Robot
-from qddot.simulate import Simulator, make_simulator, rollout, simulator
+from qddot.simulate import Simulator, simulator
 from qddot.simulate.contact import RigidStops
 from qddot.simulate.drivetrain import Delay, Friction, Noise, coulomb
 
@@ -57,16 +58,42 @@ def test_a_simulator_is_frozen_and_keeps_its_kernel():
     assert qddot.load("planar_2r").simulator(dt=2e-3).kernel is sim.kernel
 
 
-def test_rollouts_of_the_same_objects_make_one_simulator(monkeypatch):
-    robot, effects, law = qddot.load("planar_2r"), [Delay(1)], PD(9.0, 1.0)
-    made = []
-    make = simulator.make_simulator
+@pytest.fixture
+def made(monkeypatch):
+    """The simulators that are made during a test."""
+    found, make = [], simulator.make_simulator
     monkeypatch.setattr(
-        simulator, "make_simulator", lambda *a, **k: made.append(make(*a, **k)) or made[-1]
+        simulator, "make_simulator", lambda *a, **k: found.append(make(*a, **k)) or found[-1]
     )
+    return found
+
+
+def test_rollouts_of_the_same_objects_make_one_simulator(made):
+    robot, effects, law = qddot.load("planar_2r"), [Delay(1)], PD(9.0, 1.0)
     for dt in (1e-3, 1e-3, 2e-3):
         rollout(robot, Q, V, dt=dt, steps=2, effects=list(effects), feedback=law, **LAW)
     assert [sim.dt for sim in made] == [1e-3, 2e-3]
+
+
+def test_rollouts_with_the_physics_of_the_description_make_one_simulator(made):
+    robot = qddot.load("planar_2r")
+    runs = [simulator.rollout(robot, Q, V, dt=1e-3, steps=1) for _ in range(3)]
+    assert len(made) == 1
+    assert made[0].step.effects, "damping and stops of the description act"
+    assert all(run.step is runs[0].step for run in runs)
+    simulator.rollout(robot, Q, V, dt=1e-3, steps=1, without="passive")
+    assert len(made) == 2
+
+
+def test_rollouts_with_wrenches_at_the_same_frames_make_one_simulator(made):
+    robot, ends = qddot.load("planar_2r"), {"wrench_reference": "world"}
+    for force in (1.0, 2.0):
+        wrenches = {"tool": np.array([force, 0, 0, 0, 0, 0])}
+        rollout(robot, Q, V, dt=1e-3, steps=1, wrenches=wrenches, **ends)
+    assert len(made) == 1
+    ends["wrench_reference"] = "local"
+    rollout(robot, Q, V, dt=1e-3, steps=1, wrenches=wrenches, **ends)
+    assert [dict(sim.step.wrenches)["tool"] for sim in made] == ["world", "local"]
 
 
 @pytest.mark.parametrize(

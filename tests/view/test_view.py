@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 import qddot
-from qddot.errors import DescriptionError, InvalidArgument, ShapeMismatch
+from qddot.control import PD
+from qddot.errors import DescriptionError, InvalidArgument, ShapeMismatch, UnknownName
 from qddot.model.tool_frame import tool_frame
 from qddot.robot.robot import Robot
+from qddot.simulate import save_trajectory
+from qddot.simulate.contact import ComplementarityContact, Plane, Scene, Sphere
 from qddot.view.coordinates import (
     coordinates_from_sliders,
     sliders_from_coordinates,
@@ -108,6 +111,9 @@ def test_the_tool_is_not_a_finger():
     ]  # fmt: skip
     robot = qddot.Robot.from_links("gripper", [*chain, *fingers])
     assert tool_frame(robot.model) == "link4"
+    # one jaw that closes against a fixed one has no branch, but a name
+    jaw = {**fingers[0], "name": "mover", "joint_name": "jointGripper"}
+    assert tool_frame(qddot.Robot.from_links("jaw", [*chain, jaw]).model) == "link4"
 
 
 @pytest.mark.parametrize("name", ["panda", "quadruped", "quadrotor", "delta"])
@@ -168,6 +174,66 @@ def test_motions_of_all_kinds(arm, tmp_path):
     np.savez(tmp_path / "motion.npz", time=moved.time, q=moved.q)
     assert as_motion(str(tmp_path / "motion.npz"), arm).q == pytest.approx(moved.q)
     assert sweep_motion(arm).q.shape[1] == 2
+
+
+def test_a_motion_has_the_torques_of_its_law_and_its_contact_forces():
+    link = {"name": "ball", "parent": None, "joint": "free", "mass": 2.0}
+    ball = qddot.Robot.from_links("ball", [link | {"inertia": np.eye(3).tolist()}])
+    scene = Scene(planes=[Plane()], spheres=[Sphere("ball", radius=0.1)], friction=0.5)
+    start, kp = np.array([0, 0, 0.1, 0, 0, 0, 1.0]), np.array([0, 0, 30.0, 0, 0, 0])
+    motion = ball.rollout(
+        start, np.zeros(6), dt=1e-3, steps=5, record=True, contact=ComplementarityContact(scene),
+        feedback=PD(kp, np.zeros(6)), q_ref=start - [0, 0, 0.1, 0, 0, 0, 0], v_ref=np.zeros(6),
+    )  # fmt: skip
+    moved = as_motion(motion, forces=True)
+    # the law presses with 3 N on top of the weight
+    assert moved.tau[0] == pytest.approx([0, 0, -3.0, 0, 0, 0])
+    assert moved.contact_forces[0, 0] == pytest.approx([0, 0, 2 * 9.81 + 3.0], rel=1e-6)
+    assert moved.contact_points[0, 0] == pytest.approx([0, 0, 0], abs=1e-9)
+    assert as_motion(motion).contact_forces is None
+
+
+@needs_viser
+def test_only_what_moved_is_sent(panda):
+    class Node:
+        def __init__(self):
+            self.sent = []
+
+        def __setattr__(self, name, value):
+            self.__dict__[name] = value
+            if name in ("wxyz", "position"):
+                self.sent.append(name)
+
+    from qddot.view.scene import RobotScene
+
+    class Stage:
+        def __getattr__(self, name):
+            return lambda *_, **__: Node()
+
+    scene, q = RobotScene(Stage(), panda), start_configuration(panda)
+    scene.move(panda.body_poses(q))
+    for node in scene._bodies:
+        node.sent.clear()
+    scene.move(panda.body_poses(q + 0.1 * (np.arange(7) == 3)))
+    assert [node.sent for node in scene._bodies] == [[], [], [], ["wxyz"], [], [], []]
+
+
+def test_motions_of_records_and_logs(arm, tmp_path):
+    pytest.importorskip("mcap")
+    from qddot.evidence import Recorder, Run
+
+    time = np.arange(5) * 0.1
+    with Recorder(tmp_path / "run.mcap", Run("two motions")) as record:
+        record.trace("short", {"time": time[:2], "q": np.zeros((2, 2))})
+        record.trace("long", {"time": time, "q": np.ones((5, 2))})
+        record.trace("other", {"time": time, "error": time})
+    assert as_motion(str(tmp_path / "run.mcap"), arm).q.tolist() == np.ones((5, 2)).tolist()
+    assert len(read_motion(tmp_path / "run.mcap", "short")["q"]) == 2
+    with pytest.raises(UnknownName, match="closest: 'short'"):
+        read_motion(tmp_path / "run.mcap", "shor")
+    rollout = arm.rollout([0.1, 0.2], [0.0, 0.0], None, dt=1e-3, steps=20, every=10)
+    save_trajectory(arm, rollout, tmp_path / "log.mcap")
+    assert as_motion(str(tmp_path / "log.mcap"), arm).q == pytest.approx(rollout.q)
 
 
 def test_mistakes_in_motions_are_named(arm, tmp_path):

@@ -159,7 +159,10 @@ def reduced_dynamics(
     rates = constraint_jacobian_rate(model, q, v, constraints=constraints)
     J, dJ = [rows[k] for k in kept], [rates[k] for k in kept]
     square = [[row[k] for k in rest] for row in J]
-    factor = _row_factor(square)
+    # the scale 1 / |row| of each row of a square matrix, and the factors of Â Âᵀ of such rows
+    scales = [1.0 / sqrt(dot(row, row)) for row in square]
+    rows = [[x * s for x in row] for row, s in zip(square, scales, strict=True)]
+    factor = scales, factorise_definite([[dot(a, b) for b in rows] for a in rows])
 
     def dependent(right: Sequence[Scalar]) -> list[Scalar]:
         """A column of T or Ṫ from its part in the rows: zero at the independent velocities."""
@@ -183,13 +186,6 @@ def reduced_dynamics(
     projected, reduced = ([[dot(x, y) for y in columns] for x in T] for columns in (MT, forces))
     rows_of_T, rows_of_dT = ([list(row) for row in zip(*A, strict=True)] for A in (T, dT))
     return rows_of_T, rows_of_dT, projected, reduced, [dot(x, g) for x in T]
-
-
-def _row_factor(A: Matrix) -> tuple[list[Scalar], Factor]:
-    """The scale 1 / |row| of each row of a square matrix, and the factors of Â Âᵀ of such rows."""
-    scales = [1.0 / sqrt(dot(row, row)) for row in A]
-    rows = [[x * s for x in row] for row, s in zip(A, scales, strict=True)]
-    return scales, factorise_definite([[dot(a, b) for b in rows] for a in rows])
 
 
 def _solve_rows(A: Matrix, factor: tuple[list[Scalar], Factor], b: Vector) -> list[Scalar]:

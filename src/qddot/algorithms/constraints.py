@@ -234,7 +234,13 @@ def constraint_jacobian_rate(
     model: Model, q: Vector, v: Vector, *, constraints: Constraints = None
 ) -> Matrix:
     """Rate J̇ (nc × nv) of the Jacobian of the constraints along v: it, run on dual numbers."""
-    moving = _dual_along_velocity(model, q, v)
+    # the configuration with its rate along v, as dual numbers
+    moving: list[Scalar] = list(q)
+    for body in model.independent:
+        rates = body.joint.kind.tangent(q[body.iq])
+        for k, rate in zip(range(body.iq.start, body.iq.stop), rates, strict=True):
+            moving[k] = Dual(q[k], {0: dot(rate, v[body.iv])})
+    # the rows of each constraint: those of its frame, or the dual parts of its own Jacobian
     J: Matrix = []
     for constraint in _constraints_or_loops(model, constraints):
         if _holds_anywhere(constraint):
@@ -272,16 +278,6 @@ def constraint_bias(
 def _dual_vector(x: Vec3, rate: Vec3) -> Vec3:
     """A vector with its rate, as dual numbers."""
     return Vec3(*(Dual(a, {0: b}) for a, b in zip(x, rate, strict=True)))
-
-
-def _dual_along_velocity(model: Model, q: Vector, v: Vector) -> list[Scalar]:
-    """The configuration with its rate along v, as dual numbers."""
-    moving: list[Scalar] = list(q)
-    for body in model.independent:
-        rows = body.joint.kind.tangent(q[body.iq])
-        for k, row in zip(range(body.iq.start, body.iq.stop), rows, strict=True):
-            moving[k] = Dual(q[k], {0: dot(row, v[body.iv])})
-    return moving
 
 
 def independent_rows(model: Model, constraints: Constraints = None) -> list[int]:

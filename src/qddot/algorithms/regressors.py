@@ -35,9 +35,6 @@ __all__ = [
 
 _Moving = TypeVar("_Moving")
 _UNITS = [Inertia.of([1.0 if k == i else 0.0 for k in range(10)]) for i in range(10)]
-_TOGETHER = 2
-"""Unit parameters that pass the joints at a time: two chains of operations that do not depend on
-each other hide each other's latency. It stands here because a tape keeps the order of the text."""
 
 
 def _project_unit_forces(
@@ -54,14 +51,13 @@ def _project_unit_forces(
     X, S = joint_kinematics(joints, q)
     for i, motion in enumerate(motions):
         path = list(_force_path(joints, X, S, i, frames[i]))
-        for k in range(0, 10, _TOGETHER):
-            forces = [force(unit, motion) for unit in _UNITS[k : k + _TOGETHER]]
+        for column, unit in enumerate(_UNITS, start=10 * i):
+            F = force(unit, motion)
             # leaves to root: project on each joint, then on to the ancestor
             for felt, onward in path:
                 for dof, s in felt:
-                    for column, F in enumerate(forces, start=10 * i + k):
-                        Y[dof][column] = Y[dof][column] + s.dot(F)
-                forces = [onward.to_parent(F) for F in forces]
+                    Y[dof][column] = Y[dof][column] + s.dot(F)
+                F = onward.to_parent(F)
     return Y
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ __all__ = ["InverseKinematics", "inverse_kinematics"]
 
 _ROUND = 8
 """Iterations between two looks at which problems are solved."""
+_IDENTITY = np.eye(4)
 _TARGETS: dict[str, tuple[int, ...]] = {"pose": (4, 4), "position": (3,), "orientation": (3, 3)}
 
 
@@ -79,50 +80,77 @@ def inverse_kinematics(
     `restarts` times, and keeps its best. Loops are left open.
     """
     start, target, batch = _validate(robot, frame, pose, q0, task)
-    generator = _check_choices(iterations, restarts, tolerance, rng)
-    bounds = robot.limits
-    lower, upper = (bounds.lower, bounds.upper) if limits else np.full((2, robot.nq), np.inf)
-    lower = lower if limits else -upper
+    _check_choices(iterations, restarts, tolerance, rng)
+    bounds = (robot.limits.lower, robot.limits.upper)
+    if not limits:
+        bounds = (np.full(robot.nq, -np.inf), np.full(robot.nq, np.inf))
     moving = None if joints is None else tuple(joints)
     for name in moving or ():
         robot.model.body_of_joint(name)
     problem = _Problem(robot.model.digest, frame, task, moving, robot.model)
     count = math.prod(batch)
     require_batch("inverse_kinematics", batch, 8 * (4 * robot.nq + 32))
-    q = np.ascontiguousarray(np.broadcast_to(start, (*batch, robot.nq)).reshape(count, robot.nq))
-    target = np.broadcast_to(target, (*batch, 4, 4)).reshape(count, 4, 4)
-    best, error = q.copy(), np.full((count, 2), np.inf)
-    used, attempts = np.zeros((2, count), dtype=int)
-    # an attempt: rounds of iterations on the problems that are left
-    left = np.arange(count)
-    for attempt in range(restarts + 1):
-        running = left
-        at = np.clip(_restart(robot, moving, q[left], generator) if attempt else q, lower, upper)
-        attempts[left], used[left] = attempt + 1, 0
-        seen, miss = at.copy(), np.full((len(running), 2), np.inf)
-        for done in range(0, iterations, _ROUND):
-            steps = min(_ROUND, iterations - done)
-            arrays = (at, seen, miss, target[running], lower, upper)
-            at, seen, miss = _iterate(problem, arrays, steps, robot.native)
-            used[running] += steps
-            better = _merit(miss) < _merit(error[running])
-            best[running[better]], error[running[better]] = seen[better], miss[better]
-            more = (error[running] > tolerance).any(axis=1)
-            running, at, seen, miss = (x[more] for x in (running, at, seen, miss))
-            if not running.size:
-                break
-        left = running
-        if not left.size:
+    if batch:
+        start = np.broadcast_to(start, (*batch, robot.nq))
+        target = np.broadcast_to(target, (*batch, 4, 4))
+    q, target = start.reshape(count, robot.nq), target.reshape(count, 4, 4)
+    attempt = partial(_attempt, problem, bounds, tolerance, iterations, robot.native)
+    best, error, used = attempt(q, target)
+    # what is not solved starts again elsewhere, and keeps its best
+    attempts = np.ones(count, dtype=int)
+    solved: np.ndarray = np.all(error <= tolerance, axis=1)
+    generator = None if solved.all() else np.random.default_rng(rng)
+    for _ in range(restarts):
+        left = np.flatnonzero(~solved)
+        if generator is None or not left.size:
             break
-    angle = 2.0 * np.arcsin(np.clip(0.5 * error[:, 1], 0.0, 1.0))
+        seen, miss, used[left] = attempt(_restart(robot, moving, q[left], generator), target[left])
+        attempts[left] += 1
+        better = (miss * miss).sum(axis=-1) < (error[left] * error[left]).sum(axis=-1)
+        best[left[better]], error[left[better]] = seen[better], miss[better]
+        solved[left] = (miss <= tolerance).all(axis=1)
     return InverseKinematics(
         q=best.reshape(*batch, robot.nq),
         position_error=error[:, 0].reshape(batch),
-        orientation_error=angle.reshape(batch),
-        converged=(error <= tolerance).all(axis=1).reshape(batch),
+        orientation_error=(2.0 * np.arcsin(np.minimum(0.5 * error[:, 1], 1.0))).reshape(batch),
+        converged=solved.reshape(batch),
         iterations=used.reshape(batch),
         attempts=attempts.reshape(batch),
     )
+
+
+def _attempt(
+    problem: _Problem,
+    bounds: tuple[np.ndarray, np.ndarray],
+    tolerance: float,
+    iterations: int,
+    native: bool,
+    q: np.ndarray,
+    target: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Best configurations from starts (n, nq), their errors (n, 2), and iterations (n).
+
+    Problems that are solved leave after each round.
+    """
+    at = np.minimum(np.maximum(q, bounds[0]), bounds[1])
+    seen, miss = at, np.full((len(q), 2), np.inf)
+    best, error, used, running = at, miss, np.zeros(len(q), dtype=int), None
+    for done in range(0, iterations, _ROUND):
+        steps = min(_ROUND, iterations - done)
+        at, seen, miss = _iterate(problem, (at, seen, miss, target, *bounds), steps, native)
+        # the first round is on all problems, so its results need no places
+        if running is None:
+            best, error = seen, miss
+            used += steps
+        else:
+            best[running], error[running] = seen, miss
+            used[running] += steps
+        more = (miss > tolerance).any(axis=1)
+        if not more.any():
+            break
+        running = np.arange(len(q)) if running is None else running
+        running, at, seen, miss, target = (x[more] for x in (running, at, seen, miss, target))
+    return best, error, used
 
 
 def _validate(
@@ -144,32 +172,42 @@ def _validate(
             raise ShapeMismatch("inverse_kinematics", name, text, x.shape)
         if not np.isfinite(x).all():
             raise InvalidArgument(f"inverse_kinematics: {name}", "NaN or inf", "it must be finite")
-    target = np.zeros((*given.shape[: given.ndim - len(core)], 4, 4))
-    target[..., range(4), range(4)] = 1.0
+    target = np.empty((*given.shape[: given.ndim - len(core)], 4, 4))
+    target[...] = _IDENTITY
     if task == "position":
         target[..., :3, 3] = given
     else:
         target[..., : core[0], : core[1]] = given
-    R = target[..., :3, :3]
-    if task != "position" and (
-        np.abs(R @ R.swapaxes(-1, -2) - np.eye(3)).max(initial=0.0) > 1e-6
-        or np.linalg.det(R).min(initial=1.0) < 0
-    ):
+    if task != "position" and not _are_rotations(target[..., :3, :3]):
         accepted = "its rotation must be orthonormal and right-handed"
         raise InvalidArgument("inverse_kinematics: pose", given.tolist(), accepted)
     batch = batch_shape("inverse_kinematics", [start, target], [1, 2], ["q0", "pose"])
     return start, target, batch
 
 
-def _check_choices(iterations: Any, restarts: Any, tolerance: float, rng: Any) -> Any:
-    """Refuse choices that make no sense; the generator of random numbers."""
+def _are_rotations(R: np.ndarray) -> bool:
+    """Whether matrices (..., 3, 3) are orthonormal and right-handed to 1e-6."""
+    # one matrix as Python numbers, which cost a tenth of arrays
+    entries = R.reshape(9).tolist() if R.ndim == 2 else R.reshape(-1, 9).T
+    x, y, z = (Vec3(*entries[k : k + 3]) for k in (0, 3, 6))
+    stretch = sum((u.dot(u) - 1.0) ** 2 for u in (x, y, z))
+    skew = sum(u.dot(v) ** 2 for u, v in ((x, y), (y, z), (z, x)))
+    fine = (stretch + skew <= 1e-12) & (x.cross(y).dot(z) > 0.0)
+    return bool(fine if R.ndim == 2 else fine.all())
+
+
+def _check_choices(iterations: Any, restarts: Any, tolerance: float, rng: Any) -> None:
+    """Refuse choices that make no sense."""
     for name, value, least in (("iterations", iterations, 1), ("restarts", restarts, 0)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
             raise InvalidArgument(name, value, f"it is a whole number from {least} up")
     if not 0.0 < tolerance < math.inf:
         raise InvalidArgument("tolerance", tolerance, "it is a number above 0, in m and rad")
+    # a generator takes a while to make, and a seed of this kind always makes one
+    if isinstance(rng, int) and rng >= 0:
+        return
     try:
-        return np.random.default_rng(rng)
+        np.random.default_rng(rng)
     except (TypeError, ValueError) as error:
         raise InvalidArgument("rng", rng, "it is a seed or a np.random.Generator") from error
 
@@ -191,11 +229,6 @@ def _restart(
         if joints is not None and body.joint.name not in joints:
             fresh[:, body.iq] = q[:, body.iq]
     return fresh
-
-
-def _merit(miss: np.ndarray) -> np.ndarray:
-    """Square of both errors together."""
-    return np.asarray((miss * miss).sum(axis=-1))
 
 
 @dataclass(frozen=True)
@@ -241,6 +274,8 @@ def _iterate(
     if native:
         kernel, shapes = _compile_loop(problem)
         inputs = (*arrays[:3], np.zeros(1), *arrays[3:], np.asarray(float(steps)))
+        if len(arrays[0]) == 1:
+            return tuple(kernel.gufunc(*inputs))
         cores = [len(axes) for axes in shapes.arguments]
         cost = kernel.cost * steps
         return tuple(run_batch(kernel.gufunc, inputs, cores, shapes.carry, None, cost))

@@ -2,7 +2,7 @@
 
 from qddot.bench.measure import FULL, QUICK, Settings
 from qddot.bench.plot import plot
-from qddot.bench.report import Sheet, page, read_measurements, sheets, write_measurements
+from qddot.bench.report import page, read_measurements, sheets, write_measurements
 from qddot.bench.rollouts import ROLLOUTS
 from qddot.bench.run import (
     FUNCTIONS,
@@ -12,6 +12,7 @@ from qddot.bench.run import (
     benchmark,
     disagreements,
 )
+from qddot.bench.sheet import Sheet
 from qddot.bench.subjects import SUITE
 
 __all__ = [

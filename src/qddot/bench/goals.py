@@ -104,6 +104,11 @@ def _contact_figure(kind: str, field: str) -> Callable[[dict[str, Any]], Measure
     return measurements
 
 
+def _plant_times(data: dict[str, Any]) -> Measurements:
+    for row in data.get("plants", ()):
+        yield f"{row['robot']} in MuJoCo", row["on_top_us"]
+
+
 def _loop_ratios(data: dict[str, Any]) -> Measurements:
     for row in data.get("loops", ()):
         if row["status"] == "ok":
@@ -115,6 +120,36 @@ def _log_ratios(data: dict[str, Any]) -> Measurements:
     for row in data.get("logs", ()):
         if row["status"] == "ok":
             yield f"{row['robot']} regressor of a log", row["ratio"]
+
+
+def _new_result_ratios(kinds: Collection[str]) -> Callable[[dict[str, Any]], Measurements]:
+    """Pinocchio's loop over new results of regressors and first derivatives."""
+    named = ("torque_regressor", *_FIRST_DERIVATIVES)
+
+    def measurements(data: dict[str, Any]) -> Measurements:
+        for row in data.get("new_results", ()):
+            if row["function"] in named and row["kind"] in kinds and row["ratio"]:
+                yield f"{row['robot']} {row['function']}, new", row["ratio"]
+
+    return measurements
+
+
+def _new_results_over_fill(data: dict[str, Any]) -> Measurements:
+    """Time of new results over that of a plain fill, where Pinocchio's ratio misses its goal."""
+    for row in data.get("new_results", ()):
+        goal = {"arm": 20.0, "humanoid": 8.0}.get(row["kind"], 0.0)
+        if row["ratio"] and row["ratio"] < goal:
+            last = row["batches"][-1]
+            yield f"{row['robot']} {row['function']}, new", last["new_us"] / last["fill_us"]
+
+
+def _width_gains(data: dict[str, Any]) -> Measurements:
+    """Time with vectors of 32 bytes over that with 64, where the processor has both."""
+    if data["machine"]["vector_bytes"] < 64:
+        return
+    for row in data.get("new_results", ()):
+        widths = row["widths"]["cache_us"]
+        yield f"{row['robot']} {row['function']}", widths["32"] / widths["64"]
 
 
 def _rollout_figure(field: str) -> Callable[[dict[str, Any]], Measurements]:
@@ -186,6 +221,15 @@ GOALS = (
     ),
     Goal("float32, float64", 1.5, _figure_of("ours", "float32_ratio")),
     Goal("two threads, one", 1.8, _thread_ratios),
+    Goal("new results of arms, a loop over Pinocchio", 20.0, _new_result_ratios(["arm"])),
+    Goal("new results of humanoids, a loop over Pinocchio", 8.0, _new_result_ratios(["humanoid"])),
+    Goal(
+        "new results that miss these, over a plain fill",
+        2.0,
+        _new_results_over_fill,
+        least=False,
+    ),
+    Goal("vectors of 64 bytes, of 32", 1.0, _width_gains),
     Goal("regressor of a log in blocks, a loop over Pinocchio", 40.0, _log_ratios),
     Goal("contact-free rollout, mujoco.rollout", 20.0, _rollout_figure("ratio")),
     Goal(
@@ -197,6 +241,7 @@ GOALS = (
     Goal("penalty contact, mujoco.rollout", 5.0, _contact_figure("penalty", "ratio")),
     Goal("complementarity, mujoco.rollout", 1.0, _contact_figure("complementarity", "ratio")),
     Goal("closed loops, mujoco.rollout", 10.0, _loop_ratios),
+    Goal("MujocoPlant, on top of mj_step", 25.0, _plant_times, least=False, unit=" µs"),
     Goal("two threads, one, rollout", 1.8, _rollout_figure("two_ratio")),
     Goal("time per operation on chains", 2.0, _largest_spread, least=False),
     Goal("cold compile, UR5", 0.5, _cold_compiles([], ["UR5"]), least=False, unit=" s"),

@@ -26,6 +26,7 @@ __all__ = [
     "Settings",
     "compile_seconds",
     "difference",
+    "environment",
     "fresh_cache",
     "one_core",
 ]
@@ -175,18 +176,27 @@ def difference(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> floa
 
 
 @contextmanager
+def environment(name: str, value: str) -> Iterator[None]:
+    """An environment variable with another value."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
+@contextmanager
 def fresh_cache() -> Iterator[None]:
     """An empty folder for compiled code, so that what is compiled first is compiled cold."""
-    before = os.environ.get("QDDOT_CACHE_DIR")
-    with tempfile.TemporaryDirectory(prefix="qddot-bench-") as folder:
-        os.environ["QDDOT_CACHE_DIR"] = folder
-        try:
-            yield
-        finally:
-            if before is None:
-                del os.environ["QDDOT_CACHE_DIR"]
-            else:
-                os.environ["QDDOT_CACHE_DIR"] = before
+    with (
+        tempfile.TemporaryDirectory(prefix="qddot-bench-") as folder,
+        environment("QDDOT_CACHE_DIR", folder),
+    ):
+        yield
 
 
 def compile_seconds(job: Job) -> dict[str, Any]:

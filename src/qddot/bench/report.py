@@ -3,31 +3,15 @@
 from __future__ import annotations
 
 import json
-import math
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from qddot.bench.goals import Verdict, judge_goals
+from qddot.bench.memory_tables import device_table, new_results_table, width_table
+from qddot.bench.sheet import Sheet, format_number, format_ratio
 from qddot.errors import DescriptionError
 
 __all__ = ["Sheet", "page", "read_measurements", "sheets", "write_measurements"]
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """A table with the words that say what its measurements are."""
-
-    title: str
-    text: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-    def markdown(self) -> str:
-        """The table as Markdown."""
-        lines = [self.columns, ("---",) * len(self.columns), *self.rows]
-        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-        return f"## {self.title}\n\n{self.text}\n\n{table}\n"
 
 
 def write_measurements(data: dict[str, Any], file: Path) -> None:
@@ -52,7 +36,10 @@ def sheets(data: dict[str, Any]) -> list[Sheet]:
     """All tables that have rows."""
     made = [
         _batch_table(data),
+        new_results_table(data),
+        width_table(data),
         _zeros_kept_table(data),
+        device_table(data),
         _single_call_table(data),
         _bound_table(data),
         _thread_table(data),
@@ -65,6 +52,7 @@ def sheets(data: dict[str, Any]) -> list[Sheet]:
         _contact_table(data),
         _loop_table(data),
         _law_table(data),
+        _plant_table(data),
         _goal_table(judge_goals(data)),
         _note_lines(data),
     ]
@@ -96,23 +84,15 @@ def page(data: dict[str, Any]) -> str:
     return "\n".join([head, *(s.markdown() for s in sheets(data))])
 
 
-def _format_number(x: float | None) -> str:
-    """Three significant digits without an exponent."""
-    if x is None:
-        return "–"
-    digits = 2 - math.floor(math.log10(abs(x))) if x else 0
-    return f"{x:.{min(max(digits, 0), 6)}f}"
-
-
 def _batch_table(data: dict[str, Any]) -> Sheet:
     engines = list(dict.fromkeys(p["engine"] for row in data["rows"] for p in row["peers"]))
     rows = []
     for row in data["rows"]:
         cells: dict[str, str] = {}
         for p in row["peers"]:
-            shown = f"{_format_number(p['us'])} ({p['ratio']:.1f}×)" if p["ratio"] else p["status"]
+            shown = f"{format_number(p['us'])} ({p['ratio']:.1f}×)" if p["ratio"] else p["status"]
             cells.setdefault(p["engine"], shown)
-        ours = _format_number(row["ours"]["us"])
+        ours = format_number(row["ours"]["us"])
         listed = (cells.get(engine, "–") for engine in engines)
         rows.append((row["robot"], row["function"], str(row["states"]), ours, *listed))
     text = (
@@ -135,7 +115,7 @@ def _zeros_kept_table(data: dict[str, Any]) -> Sheet:
             times = (row["ours"]["us"], kept, pinocchio)
             ratios = (pinocchio and pinocchio / t for t in times[:2])
             share = f"{100 * row['ours']['zeros_share']:.0f} %"
-            cells = (*map(_format_number, times), *map(_format_ratio, ratios))
+            cells = (*map(format_number, times), *map(format_ratio, ratios))
             rows.append((row["robot"], row["function"], share, *cells))
     text = (
         "Functions of which half the numbers or more are zero at every state, µs a state: the "
@@ -152,19 +132,15 @@ def _single_call_table(data: dict[str, Any]) -> Sheet:
         (
             row["robot"],
             row["function"],
-            _format_number(row["single"]["us"]),
-            _format_number(row["single"]["pinocchio_us"]),
-            _format_ratio(row["single"]["ratio"]),
+            format_number(row["single"]["us"]),
+            format_number(row["single"]["pinocchio_us"]),
+            format_ratio(row["single"]["ratio"]),
         )
         for row in data["rows"]
     )
     columns = ("robot", "function", "qddot", "Pinocchio", "ratio")
     text = "µs of one Python call with one state: a method of `Robot`, and the call of Pinocchio."
     return Sheet("A single call", text, columns, rows)
-
-
-def _format_ratio(x: float | None) -> str:
-    return "–" if x is None else f"{x:.2f}×"
 
 
 def _bound_table(data: dict[str, Any]) -> Sheet:
@@ -182,8 +158,8 @@ def _bound_table(data: dict[str, Any]) -> Sheet:
             row["function"],
             str(row["compile"]["operations"]),
             f"{100 * row['ours']['bound_share']:.0f} %",
-            _format_number(row["ours"]["float32_us"]),
-            _format_ratio(row["ours"]["float32_ratio"]),
+            format_number(row["ours"]["float32_us"]),
+            format_ratio(row["ours"]["float32_ratio"]),
         )
         for row in data["rows"]
     )
@@ -197,8 +173,8 @@ def _thread_table(data: dict[str, Any]) -> Sheet:
         if row["status"] != "ok":
             rows.append((row["robot"], row["status"], row["reason"], "", ""))
             continue
-        times = (_format_number(row["us"]), _format_number(row["two_us"]))
-        rows.append((row["robot"], str(row["states"]), *times, _format_ratio(row["ratio"])))
+        times = (format_number(row["us"]), format_number(row["two_us"]))
+        rows.append((row["robot"], str(row["states"]), *times, format_ratio(row["ratio"])))
     columns = ("robot", "states", "one thread", "two threads", "gain")
     text = (
         "Inverse dynamics of a batch much larger than the cache, µs a state. Turns go on for "
@@ -232,8 +208,8 @@ def _scaling_table(data: dict[str, Any]) -> Sheet:
         (
             str(row["joints"]),
             str(row["operations"]),
-            _format_number(row["us"]),
-            _format_number(1e3 * row["ns_per_operation"]),
+            format_number(row["us"]),
+            format_number(1e3 * row["ns_per_operation"]),
         )
         for row in data["scaling"]
     )
@@ -246,16 +222,19 @@ def _log_table(data: dict[str, Any]) -> Sheet:
     rows = []
     for row in data.get("logs", ()):
         if row["status"] != "ok":
-            rows.append((row["robot"], row["status"], row["reason"], "", ""))
+            rows.append((row["robot"], row["status"], row["reason"], *("",) * 4))
             continue
-        times = (_format_number(row["us"]), _format_number(row["pinocchio_us"]))
-        rows.append((row["robot"], f"{row['rows']:,}", *times, f"{row['ratio']:.0f}×"))
+        keys = ("us", "pinocchio_us", "sums_us", "whole_us")
+        times = [format_number(row.get(key)) for key in keys]
+        times.insert(2, f"{row['ratio']:.0f}×")
+        rows.append((row["robot"], f"{row['rows']:,}", *times))
     text = (
         "µs a sample of the torque regressor of a log: blocks of 128 samples that are filled again "
-        "and stay in the cache, as identification reduces them, beside a loop over Pinocchio's "
-        "computeJointTorqueRegressor that stores its results, on one core."
+        "and stay in the cache, beside a loop over Pinocchio's computeJointTorqueRegressor that "
+        "stores its results, on one core. The normal equations YᵀY and Yᵀτ: by `accumulate`, in "
+        "blocks, and from the whole regressor."
     )
-    columns = ("robot", "samples", "qddot", "Pinocchio", "ratio")
+    columns = ("robot", "samples", "qddot", "Pinocchio", "ratio", "accumulate", "whole, product")
     return Sheet("Regressor of a log", text, columns, tuple(rows))
 
 
@@ -266,12 +245,12 @@ def _rollout_table(data: dict[str, Any]) -> Sheet:
             rows.append((row["robot"], row["status"], row["reason"], *("",) * 7))
             continue
         size = (str(row["nv"]), f"{row['states']} × {row['steps']}")
-        ours, theirs = _format_number(row["us"]), _format_number(row["mujoco_us"])
-        speed = _format_number(row["million_steps_a_second"])
+        ours, theirs = format_number(row["us"]), format_number(row["mujoco_us"])
+        speed = format_number(row["million_steps_a_second"])
         two = (
             str(row["two_states"]),
-            _format_number(row["two_us"]),
-            _format_ratio(row["two_ratio"]),
+            format_number(row["two_us"]),
+            format_ratio(row["two_ratio"]),
         )
         gains = (f"{row['ratio']:.1f}×", *two)
         rows.append((row["robot"], *size, ours, speed, theirs, *gains))
@@ -295,7 +274,7 @@ def _contact_table(data: dict[str, Any]) -> Sheet:
         (
             row["contact"],
             f"{row['states']} × {row['steps']}",
-            *(_format_number(row[k]) for k in ("us", "million_steps_a_second", "mujoco_us")),
+            *(format_number(row[k]) for k in ("us", "million_steps_a_second", "mujoco_us")),
             f"{row['ratio']:.1f}×",
         )
         for row in data.get("contacts", ())
@@ -323,7 +302,7 @@ def _loop_table(data: dict[str, Any]) -> Sheet:
             (
                 name,
                 f"{row['states']} × {row['steps']}",
-                *(_format_number(row[k]) for k in ("us", "million_steps_a_second", "mujoco_us")),
+                *(format_number(row[k]) for k in ("us", "million_steps_a_second", "mujoco_us")),
                 f"{row['ratio']:.1f}×",
                 *(f"{row[k]:.0e}" for k in ("gap", "mujoco_gap")),
             )
@@ -345,8 +324,8 @@ def _law_table(data: dict[str, Any]) -> Sheet:
         (
             row["law"],
             str(row["operations"]),
-            *(_format_number(row.get(k)) for k in ("qddot_us", "text_us", "pinocchio_us")),
-            _format_ratio(row["ratio"]),
+            *(format_number(row.get(k)) for k in ("qddot_us", "text_us", "pinocchio_us")),
+            format_ratio(row["ratio"]),
         )
         for row in data.get("laws", ())
     )
@@ -358,14 +337,28 @@ def _law_table(data: dict[str, Any]) -> Sheet:
     return Sheet("Laws", text, columns, rows)
 
 
+def _plant_table(data: dict[str, Any]) -> Sheet:
+    keys = ("mj_step_us", "measure_us", "step_us", "contacts_us", "on_top_us")
+    rows = tuple(
+        (row["robot"], str(row["contacts"]), *(format_number(row[k]) for k in keys))
+        for row in data.get("plants", ())
+    )
+    columns = ("robot", "contacts", "mj_step", "measure", "step", "contacts", "together on top")
+    text = (
+        "µs a step of `MujocoPlant`, one state, from Python: MuJoCo's own step, and what measuring "
+        "the state, stepping and reading the contacts cost on top of it."
+    )
+    return Sheet("MuJoCo as the plant", text, columns, rows)
+
+
 def _goal_table(verdicts: list[Verdict]) -> Sheet:
     rows = []
     for v in verdicts:
         sense, unit = ("≥" if v.goal.least else "≤"), v.goal.unit
         worst, verdict = "", "NOT MEASURED"
         if v.worst is not None:
-            worst = f"{_format_number(v.worst[1])}{unit} ({v.worst[0]})"
-            missed = "; ".join(f"{name} {_format_number(x)}{unit}" for name, x in v.missed)
+            worst = f"{format_number(v.worst[1])}{unit} ({v.worst[0]})"
+            missed = "; ".join(f"{name} {format_number(x)}{unit}" for name, x in v.missed)
             verdict = f"MISSED: {missed}" if missed else "met"
         rows.append((v.goal.claim, f"{sense} {v.goal.bound:g}{unit}", worst, verdict))
     columns = ("measurement", "goal", "worst", "verdict")

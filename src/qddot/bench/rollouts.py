@@ -57,6 +57,8 @@ CONTACTS: dict[str, dict[str, Any]] = {
 _KP, _KD = 100.0, 3.0
 _STEP, _STEPS = 1e-3, 100
 _SAME = "implicit_damping"
+_WITHOUT = ("friction", "limits")
+"""Constraints of MuJoCo, which are disabled there."""
 _STATES, _LARGE = 256, 2048
 """From how many states the steps are taken, and for two threads."""
 _FEW = 16
@@ -83,7 +85,7 @@ class Case:
     def ours(self) -> Callable[..., Rollout]:
         """Takes the steps here."""
         same: dict[str, Any] = {"dt": _STEP, "steps": _STEPS, "integrator": _SAME}
-        return partial(rollout, self.robot, self.q, self.v, **same)
+        return partial(rollout, self.robot, self.q, self.v, without=_WITHOUT, **same)
 
     def runner(self) -> Callable[[], Rollout]:
         """Takes the steps into arrays that are used again, as mujoco.rollout does."""
@@ -214,7 +216,8 @@ def measure_contact(clock: Clock, kind: str) -> dict[str, Any]:
 
     def ours() -> Rollout:
         made = CONTACTS[kind]
-        return rollout(robot, q, v, dt=_STEP, steps=_STEPS, feedback=law, **made, **follow)
+        bare: dict[str, Any] = {"integrator": "semi_implicit", "without": "passive"}
+        return rollout(robot, q, v, dt=_STEP, steps=_STEPS, feedback=law, **bare, **made, **follow)
 
     # MuJoCo's quadruped with a servo at each joint and without friction there
     import mujoco

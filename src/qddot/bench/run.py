@@ -25,6 +25,7 @@ from qddot.bench.contender import (
     ours_refilled,
     ours_single,
 )
+from qddot.bench.devices import DEVICES, measure_device
 from qddot.bench.laws import LAWS, measure_law
 from qddot.bench.logs import measure_log_regressor
 from qddot.bench.loop_rollouts import LOOPS, measure_loops
@@ -37,8 +38,10 @@ from qddot.bench.measure import (
     fresh_cache,
     one_core,
 )
+from qddot.bench.new_results import has_many_numbers, measure_new_results
 from qddot.bench.peak import multiply_add_peak
 from qddot.bench.peers import ENGINES
+from qddot.bench.plants import PLANTS, measure_plant
 from qddot.bench.rollouts import CONTACTS, measure_contact, measure_rollout
 from qddot.bench.subjects import SUITE, Subject, chain, find_subject
 from qddot.compile.runtime import native
@@ -85,6 +88,7 @@ class Plan:
     functions: tuple[str, ...] = FUNCTIONS
     settings: Settings = Settings()  # noqa: RUF009 frozen
     rollouts: tuple[str, ...] = ()
+    devices: bool = False
 
 
 def benchmark(plan: Plan, on_step: Callable[[str, int, int], None]) -> dict[str, Any]:
@@ -97,6 +101,8 @@ def benchmark(plan: Plan, on_step: Callable[[str, int, int], None]) -> dict[str,
         "settings": asdict(plan.settings),
         "peak": {},
         "rows": [],
+        "new_results": [],
+        "devices": [],
         "threads": [],
         "scaling": [],
         "logs": [],
@@ -104,6 +110,7 @@ def benchmark(plan: Plan, on_step: Callable[[str, int, int], None]) -> dict[str,
         "contacts": [],
         "loops": [],
         "laws": [],
+        "plants": [],
     }
     steps = list(_list_steps(plan, subjects, data))
     with fresh_cache():
@@ -129,6 +136,13 @@ def _list_steps(plan: Plan, subjects: Sequence[Subject], data: dict[str, Any]) -
     ]
     tables: tuple[tuple[str, str, Callable[..., Any], Sequence[Any]], ...] = (
         ("rows", "{0.title}: {1}", partial(_measure_function, data["peak"]), jobs),
+        (
+            "new_results",
+            "{0.title}: {1}, new results",
+            measure_new_results,
+            [(s, name) for s, name in jobs if has_many_numbers(s, name)],
+        ),
+        ("devices", "{0}", measure_device, [(name,) for name in DEVICES if plan.devices]),
         ("threads", "{0.title}: two threads", _measure_threads, [(s,) for s in subjects if scaled]),
         (
             "scaling",
@@ -151,6 +165,7 @@ def _list_steps(plan: Plan, subjects: Sequence[Subject], data: dict[str, Any]) -
             [(k, method) for k in LOOPS for method in ("semi_implicit", "rk4") if plan.rollouts],
         ),
         ("laws", "UR5: {0} law", measure_law, [(name,) for name in LAWS if plan.rollouts]),
+        ("plants", "{0} in MuJoCo", measure_plant, [(k,) for k in PLANTS if plan.rollouts]),
     )
     for _ in range(plan.settings.passes):
         for table, title, measure, each in tables:

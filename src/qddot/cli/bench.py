@@ -37,6 +37,10 @@ def bench(
         bool | None,
         typer.Option(help="Rollouts beside MuJoCo's; with all robots and functions by default."),
     ] = None,
+    devices: Annotated[
+        bool | None,
+        typer.Option(help="Devices of speed, each alone; with all robots and functions."),
+    ] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write all measurements to this file.")
     ] = None,
@@ -59,6 +63,7 @@ def bench(
                 tuple(function or (benchmarks.QUICK_FUNCTIONS if quick else benchmarks.FUNCTIONS)),
                 benchmarks.QUICK if quick else benchmarks.FULL,
                 tuple(benchmarks.ROLLOUTS) if rollouts or (rollouts is None and whole) else (),
+                whole if devices is None else devices,
             )
             with progress_bar() as on_step:
                 data = benchmarks.benchmark(plan, on_step)

@@ -25,10 +25,11 @@ from qddot.cli.terminal import (
 )
 from qddot.errors import InvalidArgument, count_text
 from qddot.evidence.reader import is_record, read_record
-from qddot.evidence.record import Record, Verdict
+from qddot.evidence.record import Record
+from qddot.evidence.results import doubtful_findings
 from qddot.identify import read
-from qddot.pipeline.diagnosis import Diagnosis, case_of_log, case_of_record
-from qddot.pipeline.doctor import diagnose
+from qddot.pipeline.diagnosis import Diagnosis, case_of_log
+from qddot.pipeline.doctor import diagnose, diagnose_record
 from qddot.robot.robot import Robot
 from qddot.verify import check
 from qddot.verify.audit import Audit, audit
@@ -58,7 +59,7 @@ def doctor(
             _report_diagnoses(subject, _examine_log(subject, robot, base, trust), as_json)
         if path.is_file() and is_record(path):
             record = read_record(path)
-            _report_diagnoses(subject, _examine_record(path, record), as_json, record)
+            _report_diagnoses(subject, diagnose_record(path, record), as_json, record)
         if path.suffix in _LOGS and path.is_file():
             raise InvalidArgument("subject", subject, "a log needs --robot, the robot it is of")
         _examine_robot(subject, base, trust, as_json)
@@ -71,17 +72,6 @@ def _examine_log(log: str, robot: str, base: Any, trust: bool) -> list[Diagnosis
         found = read(log, loaded)
         on_step("diagnose", 1, 2)
         return diagnose(case_of_log(loaded, found))
-
-
-def _examine_record(path: Path, record: Record) -> list[Diagnosis]:
-    """Diagnoses of the motion, and the claims that failed as they stand."""
-    case = case_of_record(path, record)
-    found = diagnose(case) if case is not None else []
-    for c in record.claims:
-        if c.verdict is Verdict.FAIL:
-            words = c.detail or c.compared
-            found.append(Diagnosis(f"step {c.step}: {c.name}".strip(), c.label, words, 0.5, c.fix))
-    return found
 
 
 def _report_diagnoses(
@@ -118,9 +108,20 @@ def _examine_robot(source: str, base: Any, trust: bool, as_json: bool) -> None:
         result = audit(source, None, None, trust)
     failed = [c for c in checks if c.passed is False]
     errors = [f for f in result.findings if f.severity == "error"]
-    missing = _missing_limits(loaded)
-    right = not failed and not errors
-    steps = _next_command(source, result, bool(failed or errors))
+    # how many joints lack each kind of limit
+    limits = loaded.limits
+    kinds = {
+        "position": ~(np.isfinite(limits.lower) & np.isfinite(limits.upper)),
+        "velocity": ~np.isfinite(limits.velocity),
+        "effort": ~np.isfinite(limits.effort),
+    }
+    missing = {name: int(x.sum()) for name, x in kinds.items() if x.any()}
+    gravity = tuple(float(x) for x in loaded.model.gravity)
+    upward = gravity[2] > 0.0
+    right = not failed and not errors and not upward
+    repair = f"qddot audit {source} --fix fixed{result.robot.file.suffix}"
+    onward = f"qddot pipeline {source} --record run.mcap --report run.html"
+    steps = repair if failed or errors else onward
     if as_json:
         print_json(
             {
@@ -134,6 +135,7 @@ def _examine_robot(source: str, base: Any, trust: bool, as_json: bool) -> None:
                     {"link": f.subject, "cause": f.hypothesis, "why": f.message} for f in errors
                 ],
                 "warnings": result.count("warning"),
+                "gravity": gravity,
                 "missing_limits": missing,
                 "next": steps,
             }
@@ -141,31 +143,18 @@ def _examine_robot(source: str, base: Any, trust: bool, as_json: bool) -> None:
         raise typer.Exit(0 if right else 1)
     _print_screen(loaded, checks, result, missing)
     word = ("RIGHT, as far as a file can say", "green") if right else ("WRONG", "bold red")
+    doubts = dict.fromkeys(f.subject for f in doubtful_findings(result))
+    if right and doubts:
+        listed = ", ".join(doubts)
+        word = (f"RIGHT, but look at {listed}: a pipeline asks you to --accept them", "yellow")
     out.print(style_text("verdict: ", word))
     out.print(f"next: {steps}", soft_wrap=True)
     raise typer.Exit(0 if right else 1)
 
 
-def _missing_limits(robot: Robot) -> dict[str, int]:
-    """How many joints lack each kind of limit."""
-    limits = robot.limits
-    kinds = {
-        "position": ~(np.isfinite(limits.lower) & np.isfinite(limits.upper)),
-        "velocity": ~np.isfinite(limits.velocity),
-        "effort": ~np.isfinite(limits.effort),
-    }
-    return {name: int(x.sum()) for name, x in kinds.items() if x.any()}
-
-
-def _next_command(source: str, result: Audit, wrong: bool) -> str:
-    if wrong:
-        return f"qddot audit {source} --fix fixed{result.robot.file.suffix}"
-    return f"qddot pipeline {source} --record run.mcap --report run.html"
-
-
 def _print_screen(robot: Robot, checks: list[Any], result: Audit, missing: dict[str, int]) -> None:
     model = robot.model
-    base = "free" if any(b.joint.kind.name == "free" for b in model.bodies) else "fixed"
+    base = "free" if any(b.joint.kind.floats for b in model.bodies) else "fixed"
     facts = (
         f": {base} base, {count_text(model.nb, 'moving body', 'moving bodies')}, nq {model.nq}, nv "
         f"{model.nv}, {model.mass:.4g} kg, {count_text(len(model.loops), 'loop')}"
@@ -187,13 +176,15 @@ def _print_screen(robot: Robot, checks: list[Any], result: Audit, missing: dict[
     for f in result.findings[:6]:
         if f.severity != "info":
             table.add_row("", f.severity, f"{f.subject}: {f.hypothesis}. {f.message}")
+    x, y, z = (float(g) for g in model.gravity)
+    table.add_row("gravity", _tick(z < 0.0), f"({x:.4g}, {y:.4g}, {z:.4g}) m/s²")
     lack = ", ".join(f"{n} {kind}" for kind, n in missing.items())
     table.add_row(
         "limits", _tick(not missing), f"missing: {lack}" if lack else "every joint has its limits"
     )
-    flagged = [x for x in robot.health if x.severity != "info"]
-    for x in flagged[:4]:
-        table.add_row("health", x.severity, f"{x.subject}: {x.message}")
+    flagged = [h for h in robot.health if h.severity != "info"]
+    for h in flagged[:4]:
+        table.add_row("health", h.severity, f"{h.subject}: {h.message}")
     out.print(table)
 
 

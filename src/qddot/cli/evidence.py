@@ -70,13 +70,15 @@ def _show(record: RecordArgument, as_json: JsonOption = False) -> None:
             known = DEFINITIONS.get(m.definition)
             words = f"{m.definition}: {known.formula}" if known else m.definition
             value = f"{m.value:.6g} {m.unit}".strip()
-            table.add_row(m.name, value, words, ", ".join(m.operands))
+            name = m.name + found.mark_virtual(m.step)
+            table.add_row(name, value, words, ", ".join(m.operands))
         out.print(table)
     for name, trace in found.traces.items():
         columns = ", ".join(
             f"{c} {list(x.shape[1:]) or ''}".strip() for c, x in trace.columns.items()
         )
-        out.print(f"trace {name}: {count_text(len(trace), 'row')}; {columns}", soft_wrap=True)
+        shown = name + found.mark_virtual(trace.step)
+        out.print(f"trace {shown}: {count_text(len(trace), 'row')}; {columns}", soft_wrap=True)
     for words in found.damage:
         out.print(style_text(("damage:", "red"), f" {words}"), soft_wrap=True)
     out.print(
@@ -147,14 +149,15 @@ def _replay(record: RecordArgument, as_json: JsonOption = False) -> None:
 def _run_again(file: Path, before: Record, folder: Path) -> Record:
     """The record of the same command on the inputs that a record keeps."""
     run = before.run
-    if run.command not in _REPLAYABLE:
+    words = run.command.split()
+    if not words or words[0] not in _REPLAYABLE:
         known = ", ".join(_REPLAYABLE)
         raise RecordError(file, f"{run.command!r} cannot be run again; these can: {known}")
     paths = restore_inputs(file, run.inputs, folder / "inputs")
-    words = [_fill(word, [str(p) for p in paths]) for word in run.arguments]
+    words += [_fill(word, [str(p) for p in paths]) for word in run.arguments]
     again = folder / "again.mcap"
     err.print(f"running qddot {run.command} again …")
-    command = [sys.executable, "-m", "qddot", run.command, *words, "--record", str(again)]
+    command = [sys.executable, "-m", "qddot", *words, "--record", str(again)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     try:
         done = subprocess.run(

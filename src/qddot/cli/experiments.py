@@ -134,7 +134,7 @@ def _fit(
     shaft: list[str] | None, on_step: OnStep,
 ) -> Fit:  # fmt: skip
     """A weighted least-squares fit of a whole log."""
-    data = source.read(robot, log)
+    data = source.read(robot, log, on_step)
     return identification.fit(
         robot, data, parse_terms(friction), "wls",
         bandwidth=bandwidth, shafts=parse_shafts(shaft), on_step=on_step,
@@ -253,9 +253,9 @@ def payload(
     with errors_as_messages():
         check_outputs(force, save)
         arm = load_robot_plainly(robot)
-        first, second = source.read(arm, empty), source.read(arm, loaded)
         options = {"friction": parse_terms(friction), "bandwidth": bandwidth}
         with progress_bar() as on_step:
+            first, second = (source.read(arm, file, on_step) for file in (empty, loaded))
             if known_mass is None:
                 found: Any = identification.payload(
                     arm,

@@ -59,7 +59,8 @@ def export(
     strict: StrictOption = False,
     trust: TrustOption = False,
     functions: Annotated[
-        list[str] | None, typer.Option("--function", help="A function; may be repeated.")
+        list[str] | None,
+        typer.Option("--function", "--functions", help="One, or several: a,b; may be repeated."),
     ] = None,
     frames: Annotated[
         list[str] | None,
@@ -80,7 +81,8 @@ def export(
     with errors_as_messages(), err.status("tracing and measuring"):
         loaded = load_robot(robot, base, couplings, strict, trust)
         given = {"reference": reference and reference.value, "friction": friction}
-        requests = _function_requests(functions or _EXPORTED, frames or [], given)
+        names = [name for text in functions or _EXPORTED for name in text.split(",")]
+        requests = _function_requests(names, frames or [], given)
         result = export_c(loaded, requests, folder, dtype.value, overwrite=force)
     if as_json:
         print_json({**dataclasses.asdict(result), "folder": str(result.folder)})

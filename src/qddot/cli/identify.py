@@ -26,6 +26,7 @@ from qddot.cli.log_options import (
     parse_terms,
     with_log_options,
 )
+from qddot.cli.recording import RecordOption, open_recorder
 from qddot.cli.terminal import (
     ForceOption,
     JsonOption,
@@ -37,6 +38,7 @@ from qddot.cli.terminal import (
     style_text,
     write_output,
 )
+from qddot.evidence.results import record_fit, record_inspection
 from qddot.identify import Fit, Validation
 
 __all__ = ["identify"]
@@ -55,21 +57,25 @@ _HOLD_OUT = 1 / 3
 @identify.command("inspect")
 @with_log_options
 def _inspect(
+    context: typer.Context,
     source: LogSource,
     robot: RobotArgument,
     log: LogArgument,
     bandwidth: BandwidthOption = None,
     save: SaveOption = None,
+    record: RecordOption = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Look for mistakes in a log; exit code 1 if there are any."""
     with errors_as_messages():
-        check_outputs(force, save)
+        check_outputs(force, save, record)
         loaded = load_robot_plainly(robot)
-        data = source.read(loaded, log)
         with progress_bar() as on_step:
+            data = source.read(loaded, log, on_step)
             result = identification.inspect(loaded, data, bandwidth, on_step)
+        with open_recorder(context, record, [robot, *source.files(log)], force) as recorder:
+            record_inspection(recorder, result)
 
     def show() -> None:
         out.print(str(data))
@@ -85,13 +91,14 @@ def _inspect(
             table.add_row(name, f"{100 * share:.1f} %", f"{100 * part:.0f} %")
         out.print(table)
 
-    deliver(result, show, as_json, save, force)
+    deliver(result, show, as_json, save, force, record)
     raise typer.Exit(1 if result.suspicions else 0)
 
 
 @identify.command("fit")
 @with_log_options
 def _fit(
+    context: typer.Context,
     source: LogSource,
     robot: RobotArgument,
     log: LogArgument,
@@ -105,6 +112,7 @@ def _fit(
     shaft: ShaftOption = None,
     plot: PlotOption = None,
     save: SaveOption = None,
+    record: RecordOption = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -113,11 +121,11 @@ def _fit(
     Exit code 1 if the held-out prediction is poor.
     """
     with errors_as_messages():
-        check_outputs(force, save, plot, write)
+        check_outputs(force, save, plot, write, record)
         loaded = load_robot_plainly(robot)
-        data = source.read(loaded, log)
-        train, test = (data, None) if whole else data.split(1 - _HOLD_OUT)
         with progress_bar() as on_step:
+            data = source.read(loaded, log, on_step)
+            train, test = (data, None) if whole else data.split(1 - _HOLD_OUT)
             found = identification.fit(
                 loaded,
                 train,
@@ -139,6 +147,8 @@ def _fit(
                 plot, lambda f: identification.plot_prediction(residuals, shown, f, title), force
             )
         notes = found.write(robot, write, force).notes if write else ()
+        with open_recorder(context, record, [robot, *source.files(log)], force) as recorder:
+            record_fit(recorder, found, test, checked)
 
     def show() -> None:
         _print_fit(found)
@@ -148,7 +158,7 @@ def _fit(
             _print_validation(checked)
 
     both = _Both(found, checked)
-    deliver(both, show, as_json, save, force, plot, write)
+    deliver(both, show, as_json, save, force, plot, write, record)
     raise typer.Exit(1 if checked is not None and checked.verdict == "poor" else 0)
 
 
@@ -207,6 +217,7 @@ def _print_validation(checked: Validation) -> None:
 @identify.command("validate")
 @with_log_options
 def _validate(
+    context: typer.Context,
     source: LogSource,
     robot: RobotArgument,
     log: LogArgument,
@@ -217,15 +228,16 @@ def _validate(
     shaft: ShaftOption = None,
     plot: PlotOption = None,
     save: SaveOption = None,
+    record: RecordOption = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Fit one log and predict another; exit code 1 if the prediction is poor."""
     with errors_as_messages():
-        check_outputs(force, save, plot)
+        check_outputs(force, save, plot, record)
         loaded = load_robot_plainly(robot)
-        train, test = (source.read(loaded, file) for file in (log, test_log))
         with progress_bar() as on_step:
+            train, test = (source.read(loaded, file, on_step) for file in (log, test_log))
             found = identification.fit(
                 loaded,
                 train,
@@ -240,5 +252,8 @@ def _validate(
             write_output(
                 plot, lambda f: identification.plot_prediction(checked.residuals, test, f), force
             )
-    deliver(checked, lambda: _print_validation(checked), as_json, save, force, plot)
+        sources: list[str | Path] = [robot, *source.files(log, test_log)]
+        with open_recorder(context, record, sources, force) as recorder:
+            record_fit(recorder, found, test, checked)
+    deliver(checked, lambda: _print_validation(checked), as_json, save, force, plot, record)
     raise typer.Exit(1 if checked.verdict == "poor" else 0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
 
 from rich.table import Table
 
@@ -26,7 +25,6 @@ from qddot.cli.terminal import (
 from qddot.errors import count_text
 from qddot.loaders import robot_names
 from qddot.model.model import WORLD, Model
-from qddot.robot.robot import Robot
 
 __all__ = ["info", "robots"]
 
@@ -51,7 +49,33 @@ def info(
     """Show a robot: structure, mass, degrees of freedom, health."""
     with errors_as_messages():
         loaded = load_robot(robot, base, couplings, strict, trust)
-        summary = _summary_json(loaded)
+        # everything `info` shows, as plain data
+        m = loaded.model
+        summary = {
+            "name": m.name,
+            "mass": m.mass,
+            "nq": m.nq,
+            "nv": m.nv,
+            "gravity": list(m.gravity),
+            "bodies": [
+                {
+                    "name": b.name,
+                    "parent": m.bodies[b.parent].name if b.parent != WORLD else None,
+                    "joint": b.joint.name,
+                    "kind": b.joint.kind.name,
+                    "leader": b.joint.leader,
+                    "mass": b.inertia.mass,
+                    "com": list(b.inertia.com),
+                    "limits": dataclasses.asdict(b.joint.limits),
+                    "drivetrain": dataclasses.asdict(b.joint.drivetrain),
+                }
+                for b in m.bodies
+            ],
+            "frames": [f.name for f in m.frames],
+            "loops": [dataclasses.asdict(loop) for loop in m.loops],
+            "configurations": {k: list(v) for k, v in m.configurations.items()},
+            "health": [dataclasses.asdict(f) for f in loaded.health],
+        }
     if as_json:
         print_json(summary)
         return
@@ -59,36 +83,6 @@ def info(
     if not loaded.health:
         out.print(style_text(("health: nothing to report", "green")))
     print_findings(loaded.health)
-
-
-def _summary_json(robot: Robot) -> dict[str, Any]:
-    """Everything `info` shows, as plain data."""
-    m = robot.model
-    return {
-        "name": m.name,
-        "mass": m.mass,
-        "nq": m.nq,
-        "nv": m.nv,
-        "gravity": list(m.gravity),
-        "bodies": [
-            {
-                "name": b.name,
-                "parent": m.bodies[b.parent].name if b.parent != WORLD else None,
-                "joint": b.joint.name,
-                "kind": b.joint.kind.name,
-                "leader": b.joint.leader,
-                "mass": b.inertia.mass,
-                "com": list(b.inertia.com),
-                "limits": dataclasses.asdict(b.joint.limits),
-                "drivetrain": dataclasses.asdict(b.joint.drivetrain),
-            }
-            for b in m.bodies
-        ],
-        "frames": [f.name for f in m.frames],
-        "loops": [dataclasses.asdict(loop) for loop in m.loops],
-        "configurations": {k: list(v) for k, v in m.configurations.items()},
-        "health": [dataclasses.asdict(f) for f in robot.health],
-    }
 
 
 def _print_summary(m: Model) -> None:

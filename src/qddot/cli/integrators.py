@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.table import Table
 
@@ -28,8 +29,12 @@ from qddot.cli.terminal import (
     style_text,
     write_output,
 )
+from qddot.errors import InvalidArgument
+from qddot.robot.robot import Robot
 from qddot.simulate import certificate
-from qddot.simulate.certificate import DURATION, USES, Certificate
+from qddot.simulate.certificate import DURATION, STATES, USES, Certificate
+from qddot.simulate.file_physics import PHYSICS
+from qddot.simulate.store import load_trajectory
 
 __all__ = ["integrators"]
 
@@ -37,6 +42,17 @@ __all__ = ["integrators"]
 def integrators(
     robot: RobotArgument = "ur5e",
     dt: Annotated[float, typer.Option(help="Step of the free swing, s.")] = 1e-3,
+    without: Annotated[
+        str,
+        typer.Option(
+            help=f"Physics of the file to leave out, with commas between: {', '.join(PHYSICS)}, "
+            "passive; or nothing, in quotes. Impacts at limits make small errors unreachable."
+        ),
+    ] = "limits",
+    trajectory: Annotated[
+        Path | None,
+        typer.Option(help="Test from the states of this .npz (q, v), not from random ones."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the states it starts from.")] = 0,
     plot: Annotated[Path | None, typer.Option(help="Draw the measurements into this file.")] = None,
     base: BaseOption = None,
@@ -53,8 +69,12 @@ def integrators(
     with errors_as_messages():
         check_outputs(force, plot)
         loaded = load_robot(robot, base, couplings, strict, trust)
+        words = tuple(word.strip() for word in without.split(",") if word.strip())
+        states: dict[str, Any] = {} if trajectory is None else _read_states(loaded, trajectory)
         with progress_bar() as on_step:
-            found = certificate.certify(loaded, dt, seed=seed, on_step=on_step)
+            found = certificate.certify(
+                loaded, dt, without=words, seed=seed, on_step=on_step, **states
+            )
         if plot:
             write_output(plot, lambda draft: certificate.plot(found, draft), force)
     if as_json:
@@ -65,6 +85,25 @@ def integrators(
             out.print(style_text(("note", "cyan"), " loops are left out: this is the open tree"))
     print_written(as_json, plot)
     raise typer.Exit(1 if found.unmet else 0)
+
+
+def _read_states(robot: Robot, file: Path) -> dict[str, Any]:
+    """States of an archive of a motion or of batches of them, one after the other."""
+    arrays = load_trajectory(file)
+    for name in ("q", "v"):
+        if name not in arrays:
+            accepted = f"it needs arrays q and v; it has {', '.join(arrays) or 'none'}"
+            raise InvalidArgument("--trajectory", str(file), accepted)
+    sizes = {"q": robot.nq, "v": robot.nv}
+    shapes = {name: arrays[name].shape for name in sizes}
+    fits = all(shapes[name] and shapes[name][-1] == n for name, n in sizes.items())
+    if not fits or shapes["q"][:-1] != shapes["v"][:-1] or not arrays["q"].size:
+        accepted = f"{robot.name!r} has q (…, {robot.nq}) and v (…, {robot.nv})"
+        raise InvalidArgument("--trajectory", shapes, accepted)
+    found = {name: arrays[name].reshape(-1, n) for name, n in sizes.items()}
+    # evenly spaced states, as many as there would be random ones
+    chosen = np.unique(np.linspace(0, len(found["q"]) - 1, STATES).round().astype(int))
+    return {name: x[chosen] for name, x in found.items()}
 
 
 def _print_certificate(found: Certificate) -> None:
@@ -105,15 +144,19 @@ def _print_certificate(found: Certificate) -> None:
             f"{1e9 * row.cost:,.0f}",
         )
     out.print(table)
+    _print_recommendations(found)
+
+
+def _print_recommendations(found: Certificate) -> None:
     bounds = {use.name: use.error for use in USES}
     table = Table(
         "use",
         "error allowed",
         "integrator",
         "Δt",
-        "expected error",
+        "largest error",
         "× real time",
-        title="least computing time for the error of a use (rad or m after half a second)",
+        title="least computing time for the error of a use (rad or m within half a second)",
     )
     for x in found.recommendations:
         table.add_row(
@@ -127,6 +170,13 @@ def _print_certificate(found: Certificate) -> None:
     for use in found.unmet:
         table.add_row(use, f"{bounds[use]:.0e}", style_text(("none is accurate and stable", "red")))
     out.print(table)
+    kind = "random states over the range of the joints, with speeds" if found.random else "states"
+    left_out = ", ".join(found.without) or "nothing"
+    out.print(
+        f"errors are the largest of {found.states} {kind}; left out of the file's physics: "
+        f"{left_out}; error of the reference {found.uncertainty:.0e}",
+        soft_wrap=True,
+    )
 
 
 def _format_number(x: float, form: str) -> str:

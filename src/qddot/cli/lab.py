@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from qddot.cli.recording import RecordOption, open_recorder
 from qddot.cli.terminal import (
     ForceOption,
     JsonOption,
@@ -26,6 +27,7 @@ from qddot.cli.terminal import (
 from qddot.control.laboratory import EXPERIMENTS, LABELS, Result, panel, plot_result
 from qddot.control.laboratory.gravity import gravity
 from qddot.errors import CannotWrite, InvalidArgument
+from qddot.evidence.results import record_experiment
 
 __all__ = ["ExperimentChoice", "PlantChoice", "lab"]
 
@@ -65,6 +67,7 @@ PlotOption = Annotated[Path | None, typer.Option(help="Draw the traces as .png i
 
 
 def lab(
+    context: typer.Context,
     experiment: ExperimentArgument = ExperimentChoice.all,
     plant: PlantOption = PlantChoice.own,
     mjcf: MjcfOption = None,
@@ -72,6 +75,7 @@ def lab(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the panel.")] = 0,
     save: SaveOption = None,
     plot: PlotOption = None,
+    record: RecordOption = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -82,11 +86,15 @@ def lab(
     with errors_as_messages(), progress_bar() as on_step:
         if mjcf is not None and names != ["gravity"]:
             raise InvalidArgument("--mjcf", mjcf, "it goes with the experiment gravity")
-        for name in names:
-            for kind in kinds:
-                results.append(_run_experiment(name, kind, mjcf, on_step))
-        if panel_size:
-            results += [panel(kind, panel_size, seed, on_step) for kind in kinds]
+        check_outputs(force, record)
+        with open_recorder(context, record, [mjcf] if mjcf else [], force, seed) as recorder:
+            for name in names:
+                for kind in kinds:
+                    results.append(_run_experiment(name, kind, mjcf, on_step))
+                    record_experiment(recorder, results[-1])
+            for kind in kinds if panel_size else ():
+                results.append(panel(kind, panel_size, seed, on_step))
+                record_experiment(recorder, results[-1])
         written = _write_files(results, save, plot, force)
     if as_json:
         rows = [r.to_json() for r in results]
@@ -95,7 +103,7 @@ def lab(
         for result in results:
             _print_result(result)
         _print_verdict(results)
-    print_written(as_json, *written)
+    print_written(as_json, *written, record)
     raise typer.Exit(0 if all(r.holds for r in results) else 1)
 
 

@@ -17,6 +17,7 @@ import typer
 from qddot import identify as identification
 from qddot.cli.terminal import (
     CouplingsChoice,
+    OnStep,
     errors_as_messages,
     load_robot,
     print_json,
@@ -104,7 +105,14 @@ class LogSource:
     offset: str | None = None
     rate: float | None = None
 
-    def read(self, robot: Robot, file: Path) -> Log:
+    def files(self, *given: Path) -> list[Path]:
+        """Files that are read: those given, that of torques, and that of a gear matrix."""
+        gear = Path(self.gear) if self.gear and Path(self.gear).exists() else None
+        asked = [f for f in (*given, self.torque_log, gear) if f is not None]
+        # a rosbag2 folder is its files
+        return [file for f in asked for file in (sorted(f.iterdir()) if f.is_dir() else [f])]
+
+    def read(self, robot: Robot, file: Path, on_step: OnStep | None = None) -> Log:
         """The log of a file, or of one for positions and one for torques."""
         gear: Any = None
         if self.gear is not None:
@@ -120,6 +128,7 @@ class LogSource:
             and parse_numbers("--torque-constant", self.torque_constant),
             offset=self.offset and parse_numbers("--offset", self.offset),
             rate=self.rate,
+            on_step=on_step,
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import secrets
 from collections.abc import Iterator
@@ -31,8 +32,10 @@ from qddot.cli.terminal import (
 from qddot.errors import InvalidArgument, RecordError, count_text
 from qddot.evidence.reader import read_record
 from qddot.evidence.record import Record, Verdict
+from qddot.evidence.recorder import Recorder
 from qddot.pipeline import STEPS, Context, Settings, Step, run_pipeline, select_steps
 from qddot.pipeline.context import EXPECTED, parse_expectations
+from qddot.pipeline.hardware_steps import latency_budget
 
 __all__ = ["pipeline"]
 
@@ -45,6 +48,10 @@ SkipOption = Annotated[list[str] | None, typer.Option(help="Without this step; a
 ExpectOption = Annotated[
     list[str] | None,
     typer.Option(help=f"What is meant, KEY=VALUE of {', '.join(EXPECTED)}; again for more."),
+]
+AcceptOption = Annotated[
+    list[str] | None,
+    typer.Option(help="A link whose doubtful inertia (step 2) is meant; again for more."),
 ]
 LogOption = Annotated[
     Path | None, typer.Option(help="A log of the real robot; without one, virtual hardware.")
@@ -73,6 +80,7 @@ def pipeline(
     only: OnlyOption = None,
     skip: SkipOption = None,
     expect: ExpectOption = None,
+    accept: AcceptOption = None,
     log: LogOption = None,
     integrator: IntegratorOption = None,
     dt: StepOption = None,
@@ -94,12 +102,11 @@ def pipeline(
     """
     with errors_as_messages():
         chosen = select_steps(steps, only or (), skip or ())
-        if dt is not None and not 0.0 < dt < 1.0:
-            raise InvalidArgument("--dt", dt, "it is a time in seconds, up to one")
         settings = Settings(
             base=base.value if base else None,
             trust=trust,
             expect=parse_expectations(expect or []),
+            accept=tuple(accept or ()),
             log=log,
             integrator=integrator,
             dt=dt,
@@ -113,11 +120,14 @@ def pipeline(
         with (
             _record_target(record, before) as target,
             progress_bar() as on_step,
-            open_recorder(context, target, sources, True, seed) as recorder,
+            open_recorder(
+                context, target, sources, True, seed, latency=latency_budget()
+            ) as recorder,
         ):
             _require_same_run(record, before, recorder.run)
             work = Context(robot, settings, recorder, on_step)
-            run_pipeline(work, chosen, before, None if as_json else _print_step)
+            show = functools.partial(_print_step, recorder)
+            run_pipeline(work, chosen, before, None if as_json else show)
         found = recorder.record
         if report is not None:
             from qddot.report import write_report
@@ -183,10 +193,11 @@ def _record_target(record: Path | None, before: Record | None) -> Iterator[Path 
             draft.unlink()
 
 
-def _print_step(step: Step, verdict: Verdict) -> None:
+def _print_step(recorder: Recorder, step: Step, verdict: Verdict) -> None:
     """A line as soon as a step is judged."""
     mark = (f"{verdict.value:<13}", VERDICT_COLOURS[verdict])
-    err.print(style_text(mark, f" {step.number:>2} {step.title}"))
+    title = step.title + recorder.record.mark_virtual(step.name)
+    err.print(style_text(mark, f" {step.number:>2} {title}"))
 
 
 def _exit_code(found: Record, strict: bool) -> int:

@@ -20,7 +20,9 @@ __all__ = ["RecordOption", "open_recorder", "recorded_arguments"]
 RecordOption = Annotated[
     Path | None, typer.Option(help="Keep the evidence in this MCAP file; see `qddot evidence`.")
 ]
-_OUTPUTS = {"as_json", "record", "force", "plot", "save", "html", "page", "fix", "report", "resume"}
+_OUTPUTS = {
+    "as_json", "record", "force", "plot", "save", "html", "page", "fix", "report", "resume", "write"
+}  # fmt: skip
 """Parameters that say where results go, and have no part in them."""
 
 
@@ -37,7 +39,7 @@ def open_recorder(
     given = [str(x) for x in sources]
     kept = gather_inputs(given) if file is not None else ()
     run = Run(
-        command=context.info_name or "",
+        command=_command_path(context),
         arguments=recorded_arguments(context, given),
         configuration={
             k: _placeholder(v, given) if str(v) in given else _plain(v)
@@ -54,17 +56,32 @@ def open_recorder(
 
 def recorded_arguments(context: typer.Context, sources: Sequence[str]) -> tuple[str, ...]:
     """The arguments with which the command would run again; sources are {0}, {1} and so on."""
-    words: list[str] = []
+    given: list[str] = []
+    options: list[str] = []
     for parameter in context.command.params:
         value = context.params.get(parameter.name)
         if parameter.name in _OUTPUTS or value is None:
             continue
+        each = value if isinstance(value, list | tuple) else [value]
         if parameter.param_type_name == "argument":
-            words[:0] = [_placeholder(value, sources)]
+            given += [_placeholder(x, sources) for x in each]
+        elif isinstance(value, bool) and value != parameter.default:
+            options.append(parameter.opts[-1] if value else parameter.secondary_opts[-1])
         elif value != parameter.default:
-            flag = parameter.opts[-1] if value is not False else parameter.secondary_opts[-1]
-            words += [flag] if isinstance(value, bool) else [flag, _placeholder(value, sources)]
-    return tuple(words)
+            options += [
+                word for x in each for word in (parameter.opts[-1], _placeholder(x, sources))
+            ]
+    return (*given, *options)
+
+
+def _command_path(context: typer.Context) -> str:
+    """Words of the command after the name of the program."""
+    words: list[str] = []
+    place: Any = context
+    while place.parent is not None:
+        words.insert(0, place.info_name or "")
+        place = place.parent
+    return " ".join(words) or context.info_name or ""
 
 
 def _placeholder(value: Any, sources: Sequence[str]) -> str:

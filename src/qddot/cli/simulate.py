@@ -43,15 +43,13 @@ from qddot.model.model import WORLD
 from qddot.plotting import PALETTE, new_figure, save_figure
 from qddot.robot.robot import Robot
 from qddot.simulate.contact.gaps import find_sites
-from qddot.simulate.contact.penalty import PRESETS, PenaltyContact, stopped_bodies
+from qddot.simulate.contact.penalty import PRESETS, PenaltyContact
 from qddot.simulate.contact.scene import Pair, Scene
-from qddot.simulate.contact.stops import RigidStops
-from qddot.simulate.drivetrain.friction import ModelLosses
 from qddot.simulate.energy import EnergyLedger, draw_energy, draw_residual, energy_ledger
+from qddot.simulate.file_physics import PASSIVE, PHYSICS, parse_without
 from qddot.simulate.integrators import INTEGRATORS
 from qddot.simulate.rollout import Rollout
 from qddot.simulate.simulator import rollout
-from qddot.simulate.status import Verdict
 from qddot.simulate.step import LOOPS
 from qddot.simulate.store import save_trajectory
 
@@ -59,6 +57,7 @@ __all__ = ["simulate"]
 
 _MOST_ROWS = 40
 _FREE = ("x", "y", "z", "about x", "about y", "about z")
+_LEVELS = ("kinetic", "potential", "spring")
 _MOST_LINES = len(PALETTE)
 _STEP, _GROUND_STEP = 1e-3, 2.5e-4
 _GUESSES = 32
@@ -80,11 +79,12 @@ TorqueOption = Annotated[
     typer.Option(help="Held throughout, N m or N: one for all joints, one a joint, or gravity."),
 ]
 StateOption = Annotated[str, typer.Option(help=f"Where it starts, at rest: {STATE_HELP}.")]
-FrictionOption = Annotated[
-    bool, typer.Option("--friction", help="With the friction and springs of its joints.")
-]
-StopsOption = Annotated[
-    bool, typer.Option("--stops/--no-stops", help="Whether joints stop at their limits.")
+WithoutOption = Annotated[
+    str,
+    typer.Option(
+        help=f"Physics of the file to leave out, with commas between: {', '.join(PHYSICS)}; "
+        f"or passive, for {', '.join(PASSIVE)}."
+    ),
 ]
 GroundOption = Annotated[
     bool, typer.Option("--ground", help="On level ground, by the collision shapes of the file.")
@@ -103,8 +103,7 @@ class _Request:
     state: str
     seed: int
     every: int | None
-    friction: bool
-    stops: bool
+    without: tuple[str, ...]
     ground: bool
 
     @property
@@ -128,8 +127,7 @@ def simulate(
     state: StateOption = "random",
     seed: Annotated[int, typer.Option(min=0, help="Seed of a random start.")] = 0,
     every: Annotated[int | None, typer.Option(min=1, help="Keep every n-th step.")] = None,
-    friction: FrictionOption = False,
-    stops: StopsOption = True,
+    without: WithoutOption = "",
     ground: GroundOption = False,
     plot: Annotated[Path | None, typer.Option(help="Draw motion and energy here.")] = None,
     save: Annotated[Path | None, typer.Option(help="Keep the motion: .npz, .mcap or .csv.")] = None,
@@ -143,20 +141,19 @@ def simulate(
 ) -> None:
     """Step a robot in time and give an account of it; exit code 1 if something went wrong."""
     length = dt if dt is not None else _GROUND_STEP if ground else _STEP
-    request = _Request(
-        source=robot,
-        time=time,
-        dt=length,
-        integrator=integrator,
-        torque=torque,
-        state=state,
-        seed=seed,
-        every=every,
-        friction=friction,
-        stops=stops,
-        ground=ground,
-    )
     with errors_as_messages(), progress_bar() as on_step:
+        request = _Request(
+            source=robot,
+            time=time,
+            dt=length,
+            integrator=integrator,
+            torque=torque,
+            state=state,
+            seed=seed,
+            every=every,
+            without=parse_without([word.strip() for word in without.split(",") if word.strip()]),
+            ground=ground,
+        )
         check_outputs(force, plot, save, record)
         on_step("load", 0, 1)
         loaded = load_robot(robot, base, couplings, strict, trust)
@@ -172,9 +169,9 @@ def simulate(
         if save:
             write_output(save, lambda draft: _save_motion(loaded, found, draft), force)
     if as_json:
-        print_json(_summary_json(loaded, found, ledger, verdict))
+        print_json(_summary_json(loaded, found, ledger))
     else:
-        _print_motion(loaded, found, ledger, verdict, request)
+        _print_motion(loaded, found, ledger, request)
     print_written(as_json, plot, save, record)
     raise typer.Exit(0 if verdict.step is None and ledger.drift().acceptable else 1)
 
@@ -196,12 +193,7 @@ def _run_motion(robot: Robot, request: _Request, on_step: OnStep) -> Rollout:
     if robot.model.loops:
         guesses = robot.random(request.seed, _GUESSES) if random else start
         start = _close_start(robot, guesses)
-    integrator = request.integrator or ("semi_implicit" if request.ground else "rk4")
     effects: list[Any] = []
-    if request.stops and stopped_bodies(robot.model):
-        effects.append(RigidStops())
-    if request.friction:
-        effects.append(ModelLosses(damping=integrator != "implicit_damping"))
     if request.ground:
         scene = _ground_scene(robot, request.source)
         # soft contact that gives no more than it is meant to where one point carries the robot
@@ -224,8 +216,9 @@ def _run_motion(robot: Robot, request: _Request, on_step: OnStep) -> Rollout:
         _joint_torques(robot, start, request.torque),
         dt=request.dt,
         steps=steps,
-        integrator=integrator,
+        integrator=request.integrator,
         every=keep,
+        without=request.without,
         effects=effects,
         record=True,
         on_step=on_step,
@@ -296,10 +289,8 @@ def _joint_torques(robot: Robot, q: np.ndarray, text: str | None) -> np.ndarray 
     return tau
 
 
-def _summary_json(
-    robot: Robot, found: Rollout, ledger: EnergyLedger, verdict: Verdict
-) -> dict[str, Any]:
-    drift = ledger.drift()
+def _summary_json(robot: Robot, found: Rollout, ledger: EnergyLedger) -> dict[str, Any]:
+    drift, verdict = ledger.drift(), found.status.of()
     return {
         "robot": robot.name,
         "steps": round(float(found.time[-1]) / found.dt),
@@ -314,10 +305,11 @@ def _summary_json(
             "time": verdict.time,
             "cause": verdict.cause,
             "remedy": verdict.remedy,
+            "notes": list(found.status.notes),
         },
         "energy": {
             name: float(getattr(ledger, name)[-1])
-            for name in ("kinetic", "potential", "spring", "work", "friction", "contact")
+            for name in (*_LEVELS, "work", "friction", "contact", "numerical")
         }
         | {"residual": float(ledger.residual[-1]), "quadrature_error": float(ledger.error[-1])},
         "drift": {
@@ -340,9 +332,8 @@ def _loop_gap(found: Rollout) -> float | None:
     return float(found.residuals[..., -1, names.index(LOOPS)])
 
 
-def _print_motion(
-    robot: Robot, found: Rollout, ledger: EnergyLedger, verdict: Verdict, request: _Request
-) -> None:
+def _print_motion(robot: Robot, found: Rollout, ledger: EnergyLedger, request: _Request) -> None:
+    verdict = found.status.of()
     steps = round(float(found.time[-1]) / found.dt)
     text = (
         f" {request.description}: {count_text(steps, 'step')} of {found.dt:g} s "
@@ -353,7 +344,7 @@ def _print_motion(
     # the ledger at its last sample, from the start
     last = _count_finite(found) - 1
     table = Table("energy, J", "start", "end", "change", title="energy ledger")
-    for name in ("kinetic", "potential", "spring"):
+    for name in _LEVELS:
         x = getattr(ledger, name)
         if np.any(x):
             table.add_row(name, *(f"{y:.6g}" for y in (x[0], x[last], x[last] - x[0])))
@@ -361,6 +352,7 @@ def _print_motion(
         ("work of motors", ledger.work),
         ("taken by friction", -ledger.friction),
         ("taken by contact and stops", -ledger.contact),
+        ("numerical damping of springs", -ledger.numerical),
         ("residual: not explained", ledger.residual),
     )
     for words, x in flows:
@@ -376,10 +368,13 @@ def _print_motion(
     out.print(style_text("energy: ", (str(drift), colour)), soft_wrap=True)
     colour = "green" if verdict.step is None else "red"
     out.print(style_text("status: ", (str(verdict), colour)), soft_wrap=True)
+    for note in found.status.notes:
+        out.print(style_text(("note: ", "yellow"), note), soft_wrap=True)
     # the remedy for a verdict with the options of this command
     if verdict.label == "limit_violated":
         outside = "it starts beyond its limit: another --state is within"
-        hint = outside if not verdict.step else "" if request.stops else "leave --no-stops away"
+        stops = "limits" not in request.without
+        hint = outside if not verdict.step else "" if stops else "--without has limits"
     elif verdict.label == "penetration" and not verdict.step:
         hint = "it starts below the ground: --base free lets it stand on it"
     else:

@@ -79,7 +79,9 @@ def size(
                 payload,
                 frame,
                 _parse_numbers("--com", com),
-                _parse_bound("--speed", speed),
+                speed
+                if speed.endswith("%")
+                else _parse_numbers("--speed", speed, ", or a share such as 50%"),
                 _parse_numbers("--acceleration", acceleration),
                 samples,
                 seed,
@@ -105,11 +107,6 @@ def _parse_numbers(option: str, text: str, more: str = "") -> list[float]:
         return [float(x) for x in text.split(",")]
     except ValueError:
         raise InvalidArgument(option, text, f"it needs numbers with commas between{more}") from None
-
-
-def _parse_bound(option: str, text: str) -> str | list[float]:
-    """Numbers between commas, or a share such as 50%."""
-    return text if text.endswith("%") else _parse_numbers(option, text, ", or a share such as 50%")
 
 
 def _print_sizing(answer: Sizing) -> None:

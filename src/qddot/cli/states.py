@@ -25,7 +25,22 @@ def parse_configuration(robot: Robot, option: str, text: str, seed: int = 0) -> 
         return np.array(named[text])
     parts = [part.strip() for part in text.replace(";", ",").split(",") if part.strip()]
     if parts and all("=" in part for part in parts):
-        return _joints_by_name(robot, option, parts)
+        # the neutral configuration with some joints elsewhere
+        q = robot.neutral()
+        for part in parts:
+            name, _, value = part.partition("=")
+            body = robot.model.body_of_joint(name.strip())
+            if body.joint.kind.nq != 1 or body.joint.leader is not None:
+                raise InvalidArgument(
+                    option, part, f"{name} has no coordinate of its own to be set"
+                )
+            try:
+                q[body.iq] = float(value)
+            except ValueError:
+                raise InvalidArgument(option, part, "it is JOINT=NUMBER") from None
+        if not np.isfinite(q).all():
+            raise InvalidArgument(option, ",".join(parts), "numbers must be finite")
+        return q
     try:
         numbers = [float(part) for part in parts]
     except ValueError:
@@ -39,29 +54,18 @@ def parse_configuration(robot: Robot, option: str, text: str, seed: int = 0) -> 
     return np.array(numbers)
 
 
-def _joints_by_name(robot: Robot, option: str, parts: list[str]) -> np.ndarray:
-    """The neutral configuration with some joints elsewhere."""
-    q = robot.neutral()
-    for part in parts:
-        name, _, value = part.partition("=")
-        body = robot.model.body_of_joint(name.strip())
-        if body.joint.kind.nq != 1 or body.joint.leader is not None:
-            raise InvalidArgument(option, part, f"{name} has no coordinate of its own to be set")
-        try:
-            q[body.iq] = float(value)
-        except ValueError:
-            raise InvalidArgument(option, part, "it is JOINT=NUMBER") from None
-    if not np.isfinite(q).all():
-        raise InvalidArgument(option, ",".join(parts), "numbers must be finite")
-    return q
-
-
 def write_motion_table(robot: Robot, file: Path, **columns: Any) -> None:
     """Write a motion as CSV: time, then q, v, tau and so on with the names of coordinates.
 
     Each array has a row a sample; None is left out, and one sample less repeats the last.
     """
     time = np.asarray(columns.pop("time"), dtype=float)
+    # one name a coordinate: the joint's, with a number where it has several
+    coordinates = [
+        body.joint.name if body.joint.kind.nq == 1 else f"{body.joint.name}.{k}"
+        for body in robot.model.independent
+        for k in range(body.joint.kind.nq)
+    ]
     heads, blocks = ["time"], [time[:, None]]
     for name, values in columns.items():
         if values is None:
@@ -69,19 +73,10 @@ def write_motion_table(robot: Robot, file: Path, **columns: Any) -> None:
         rows = np.asarray(values, dtype=float)
         if len(rows) == len(time) - 1:
             rows = np.concatenate([rows, rows[-1:]]) if len(rows) else np.zeros((1, rows.shape[1]))
-        names = _coordinate_names(robot) if name == "q" else robot.model.velocity_names
+        names = coordinates if name == "q" else robot.model.velocity_names
         heads += [f"{name}_{x}" for x in names]
         blocks.append(rows)
     with file.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream)
         writer.writerow(heads)
         writer.writerows(np.concatenate(blocks, axis=1).tolist())
-
-
-def _coordinate_names(robot: Robot) -> list[str]:
-    """One name a coordinate: the joint's, with a number where it has several."""
-    return [
-        body.joint.name if body.joint.kind.nq == 1 else f"{body.joint.name}.{k}"
-        for body in robot.model.independent
-        for k in range(body.joint.kind.nq)
-    ]

@@ -106,7 +106,10 @@ def torques(
         check_outputs(force, plot, save)
         loaded = load_robot(robot, base, couplings, strict, trust)
         if payload:
-            loaded = loaded.with_payload(_payload_frame(loaded, frame), payload)
+            found = frame or tool_frame(loaded.model)
+            if found is None:
+                raise InvalidArgument("--frame", None, f"{loaded.name} has no frame that moves")
+            loaded = loaded.with_payload(found, payload)
         moved, a = _read_motion(loaded, trajectory, start, to, time)
         tau = loaded.inverse_dynamics(moved.q, moved.v, a, friction=friction)
         peaks = _find_peaks(moved, tau)
@@ -128,13 +131,6 @@ def torques(
         _print_peaks(moved, peaks, faults)
     print_written(as_json, plot, save)
     raise typer.Exit(1 if faults else 0)
-
-
-def _payload_frame(robot: Robot, frame: str | None) -> str:
-    found = frame or tool_frame(robot.model)
-    if found is None:
-        raise InvalidArgument("--frame", None, f"{robot.name} has no frame that moves")
-    return found
 
 
 def _read_motion(
@@ -233,10 +229,13 @@ def _plot(moved: Motion, tau: np.ndarray) -> Any:
             for side in (-limit, limit):
                 label = "limit" if side > 0 else None
                 axes.axhline(side, color=PALETTE[4], ls="--", lw=1.0, label=label)
-        axes.set_title(robot.model.velocity_names[k], fontsize=9)
+        axes.set_title(robot.model.velocity_names[k], fontsize=9, loc="left")
         axes.set_ylabel("N m" if turns else "N")
         axes.grid(alpha=0.25)
-        axes.legend(fontsize=7, loc="best")
+        # above the panel, where it covers no curve
+        axes.legend(
+            fontsize=7, loc="lower right", bbox_to_anchor=(1.0, 0.98), ncols=2, frameon=False
+        )
     for axes in panels[len(rows) :]:
         axes.set_axis_off()
     for axes in panels[max(0, len(rows) - columns) : len(rows)]:

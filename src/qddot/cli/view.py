@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -39,7 +40,11 @@ def view(
         str | None, typer.Option(help="A second file or name, to compare as a ghost.")
     ] = None,
     play: Annotated[
-        Path | None, typer.Option(help="Play a motion: .npz, .mcap or .csv with time and q.")
+        Path | None,
+        typer.Option(help="Play a motion: .npz, .csv, .mcap with time and q, or a record."),
+    ] = None,
+    trace: Annotated[
+        str | None, typer.Option(help="Which motion of an evidence record; else the longest.")
     ] = None,
     export: Annotated[
         Path | None, typer.Option(help="Write a page that plays by itself, and do not serve.")
@@ -54,11 +59,12 @@ def view(
     """See a robot in the browser: move it, drag its tool, watch torques, play motions."""
     # viser takes a second to import
     from qddot.view.browser import export_page, open_view
+    from qddot.view.motion import read_motion
 
     with errors_as_messages():
         check_outputs(force, export)
         loaded = load_robot(robot, base, couplings, strict, trust)
-        motion = None if play is None else str(play)
+        motion = None if play is None else read_motion(play, trace)
         if export is not None:
             page = export_page(loaded, export, motion)
             if as_json:
@@ -73,6 +79,8 @@ def view(
         print_json({"url": shown.url})
     else:
         out.print(f"{loaded.name} is at {shown.url} (Ctrl-C ends it)")
+    # a pipe or a file learns the address before the process ends
+    sys.stdout.flush()
     try:
         shown.wait()
     finally:

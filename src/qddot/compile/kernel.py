@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from qddot.compile.ir.block import Places
+from qddot.compile.ir.calls import function_calls
 from qddot.compile.ir.fast_call import FAST_CALL, fast_call_ir
 from qddot.compile.ir.loop import loop_ir
 from qddot.compile.ir.lower import lower_tape
@@ -36,6 +37,7 @@ from qddot.compile.runtime.cache import Cache, Entry
 from qddot.compile.runtime.calls import guard_memory
 from qddot.compile.runtime.fast_call import make_fast_call
 from qddot.compile.runtime.gufunc import Loops, make_gufunc
+from qddot.compile.runtime.progress import announce_long_work
 from qddot.compile.runtime.refill import refill_arrays
 from qddot.compile.trace.fuse import fuse_multiply_adds
 from qddot.compile.trace.tape import Symbol, Tape, record
@@ -105,13 +107,13 @@ class KernelSource:
 
     def loop_ir(self, tape: Tape, plan: Schedule, vector: VectorType, places: Places) -> str:
         """The IR of the loop over a batch."""
-        workspace, pieces = plan.workspace, len(plan.pieces)
+        workspace, calls = plan.workspace, function_calls(tape, plan, vector, plan.calls)
         if self.scan:
-            return scan_ir(tape, places, vector, self.scan, workspace, pieces, _LOOP)
+            return scan_ir(tape, places, vector, self.scan, workspace, calls, _LOOP)
         shapes = (self.inputs, self.outputs)
         if not (self.zeros and worth_streaming(self.outputs)):
-            return loop_ir(vector, *shapes, workspace, pieces, _LOOP)
-        near = loop_ir(vector, *shapes, workspace, pieces, _NEAR_LOOP, internal=True)
+            return loop_ir(vector, *shapes, workspace, calls, _LOOP)
+        near = loop_ir(vector, *shapes, workspace, calls, _NEAR_LOOP, internal=True)
         return near + "\n" + stream_ir(vector, *shapes, _NEAR_LOOP, _LOOP)
 
     def record_tape(self) -> Tape:
@@ -151,6 +153,16 @@ class Kernel:
         """Time for one state, or one step of it, in operations."""
         return int(self.facts["cost"])
 
+    @property
+    def bytes_in(self) -> int:
+        """Bytes of the inputs of one state in float64; 0 for axes whose length a call gives."""
+        return _count_bytes(self.source.arguments)
+
+    @property
+    def bytes_out(self) -> int:
+        """Bytes of the results of one state in float64, as `bytes_in`."""
+        return _count_bytes(self.source.results)
+
     def __str__(self) -> str:
         f = self.facts
         counts = ", ".join(f"{n} {name}" for name, n in sorted(f["operations"].items()))
@@ -159,6 +171,7 @@ class Kernel:
             [
                 f"{self.source.name} {self.source.signature}",
                 f"  operations   {self.operations} ({counts})",
+                f"  a state      {self.bytes_in} bytes in, {self.bytes_out} bytes out",
                 f"  vector       {f['lanes']} states of {f['dtype']} on {f['cpu']}",
                 f"  pieces       {f['pieces']}, workspace {f['workspace']} vectors",
                 f"  object code  {f['bytes']} bytes",
@@ -166,6 +179,13 @@ class Kernel:
                 f"  cache file   {f['file']}",
             ]
         )
+
+
+def _count_bytes(shapes: Sequence[tuple[int | str, ...]]) -> int:
+    """Bytes of arrays of float64 of these core shapes, those without named axes."""
+    known = [[n for n in shape if isinstance(n, int)] for shape in shapes]
+    pairs = zip(known, shapes, strict=True)
+    return 8 * sum(math.prod(sizes) for sizes, shape in pairs if len(sizes) == len(shape))
 
 
 @dataclass(frozen=True)
@@ -218,7 +238,8 @@ def _load_code(source: KernelSource, dtype: str, cache: Cache) -> _LoadedCode:
             return _link_code(entry, source, dtype, cached=True)
         except (RuntimeError, ValueError) as error:
             cache.warn(f"{cache.path(key)} cannot be loaded ({error}) and is built again")
-    entry = _compile_source(source, dtype)
+    with announce_long_work(f"compiling {source.name} ({dtype})"):
+        entry = _compile_source(source, dtype)
     cache.write(key, entry)
     return _link_code(entry, source, dtype, cached=False)
 
@@ -255,9 +276,9 @@ def _compile_source(source: KernelSource, dtype: str) -> Entry:
     # store places: a step leaves its outputs to the next one, any other function writes them
     parts = [] if source.scan else split_outputs(tape.outputs, source.outputs)
     places = step_places(tape, source.scan) if source.scan else {}
-    writes = writes_after(tape, parts, vector.lanes, source.zeros)
+    writes = writes_after(tape, parts, vector, source.zeros)
     # schedule: short pieces, with a workspace for the values that outlive a piece
-    plan = schedule_pieces(tape, writes)
+    plan = schedule_pieces(tape, writes, places=places)
     # lower: the pieces as LLVM IR, with the loop over the batch and the call past NumPy
     ir = lower_tape(tape, plan, vector, source.loop_ir(tape, plan, vector, places), places)
     if dtype == "float64" and source.has_fast_call:

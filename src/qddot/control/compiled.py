@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,23 +62,33 @@ class CompiledLaw:
         self, robot: Robot, state: State, reference: Reference, memory: Memory
     ) -> tuple[np.ndarray, Memory]:
         """Joint torques and the memory of the next sample, of one state or a batch."""
-        given = [state.q, state.v]
-        if self.reads_clock:
-            given.append(_clock(state))
-        for frame in self.frames:
-            given.append(state.wrenches[frame])
-        for name in self.names:
-            given.append(reference[name])
-        given += self._gain_arrays
+        # a cycle is as short as these lines are
+        given = (state.q, state.v, *self._sense(state), *self._pick(reference), *self._gain_arrays)
         if not self.shapes:
             return self.function(*given), {}
-        given.append(memory.vector if type(memory) is LawMemory else self._pack(memory))
-        tau, kept = self.function(*given)
+        kept = memory.vector if type(memory) is LawMemory else self._pack(memory)
+        tau, kept = self.function(*given, kept)
         return tau, LawMemory(self.shapes, kept)
 
     @cached_property
-    def _gain_arrays(self) -> list[np.ndarray]:
-        return list(self.gains.values())
+    def _sense(self) -> Callable[[State], tuple[Any, ...]]:
+        """What the law reads of a state beside q and v: the clock, then wrenches."""
+        if not self.reads_clock and not self.frames:
+            return lambda state: ()
+        if not self.reads_clock:
+            return lambda state: tuple(state.wrenches[frame] for frame in self.frames)
+        return lambda state: (_clock(state), *(state.wrenches[frame] for frame in self.frames))
+
+    @cached_property
+    def _pick(self) -> Callable[[Reference], tuple[Any, ...]]:
+        """The references in the order of the function."""
+        if len(self.names) > 1:
+            return itemgetter(*self.names)
+        return lambda reference: tuple(reference[name] for name in self.names)
+
+    @cached_property
+    def _gain_arrays(self) -> tuple[np.ndarray, ...]:
+        return tuple(self.gains.values())
 
     def evaluate(
         self, robot: Robot, law: Law, state: State, reference: Reference, memory: Memory

@@ -100,6 +100,9 @@ def require_same_joints(robot: Robot, other: Robot, where: str, partial: bool = 
 class RolloutPlant:
     """A robot in the simulation of our own: exact friction cones, a batch of states at once.
 
+    It has the damping, friction, springs and limits of its description, as `rollout` does; further
+    choices are those of `make_simulator`, such as `without` and `integrator`.
+
     `world` is a robot that has the joints of `robot` and others beside them, which start at `rest`
     ({joint: coordinate}) and feel the torques `passive` ({joint: torque}). `contact` is by
     complementarity; the wrench at the frame of the `tip` is that of the first pair of the scene,
@@ -225,7 +228,6 @@ class MujocoAdapter:
         self.robot, self.tip, self.surface = robot, tip, surface
         self.plant = MujocoPlant(model, robot=robot, **choices)
         self._engine = importlib.import_module("mujoco")
-        self._direct = self._same_coordinates()
         self._read()
 
     @property
@@ -250,43 +252,12 @@ class MujocoAdapter:
 
     def step(self, tau: ArrayLike, pushes: Sequence[Wrench] = ()) -> None:
         """One step under joint torques and external wrenches."""
-        if self._direct is None or pushes:
-            self.plant.step(tau, pushes)
-        else:
-            data = self.plant.data
-            data.xfrc_applied[:] = 0.0
-            data.qfrc_applied[self._direct.v] = tau
-            self._engine.mj_step(self.plant.model, data)
+        self.plant.step(tau, pushes)
         self._read()
 
     def _read(self) -> None:
         """Convert the state once a step."""
-        data = self.plant.data
-        if self._direct is None:
-            self._q, self._v = self.plant.q, self.plant.v
-        else:
-            self._q, self._v = data.qpos[self._direct.q], data.qvel[self._direct.v]
-
-    def _same_coordinates(self) -> Places | None:
-        """Places of the coordinates in MuJoCo, where they are the same numbers there."""
-        model, adapter = self.plant.model, self.plant.adapter
-        if self.robot.nq != len(self.robot.joint_names):
-            return None
-        try:
-            joints = [model.joint(name) for name in self.robot.joint_names]
-        except KeyError:
-            return None
-        places = Places(
-            *(
-                np.array([x[0] for x in part], int)
-                for part in zip(*((j.qposadr, j.dofadr) for j in joints), strict=True)
-            )
-        )
-        q = self.robot.random(0)
-        v = np.arange(1.0, self.robot.nv + 1.0)
-        same = np.array_equal(np.asarray(adapter.to_q(q))[places.q], q)
-        same = same and np.array_equal(np.asarray(adapter.to_v(q, v))[places.v], v)
-        return places if same and np.array_equal(adapter.to_tau(q, v)[places.v], v) else None
+        self._q, self._v = self.plant.q, self.plant.v
 
     def wrench(self, frame: str) -> np.ndarray:
         """Wrench on the robot at the frame of the tip, of tool–surface contacts alone."""

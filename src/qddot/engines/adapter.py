@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.algorithms.kinematics import body_poses, external_forces
 from qddot.engines.layout import JointMap, Layout, match_joints
+from qddot.engines.state_map import StateMap, find_state_map
 from qddot.errors import DoubtfulQuaternion, ShapeMismatch, Unsupported, WrongType
 from qddot.model.model import WORLD
 from qddot.robot.robot import Robot, Wrench
@@ -41,6 +43,11 @@ class Adapter:
     def engine(self) -> str:
         """The name of the engine."""
         return self.layout.engine
+
+    @cached_property
+    def state_map(self) -> StateMap | None:
+        """The map of one state by indices, for loops over steps; None where joints need more."""
+        return find_state_map(self._leading_joints, self.robot.nq, self.robot.nv)
 
     def to_q(self, q: ArrayLike) -> np.ndarray:
         """Configurations there."""

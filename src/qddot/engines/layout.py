@@ -130,6 +130,11 @@ class JointMap:
         return x if ends is None else _compose_poses(ends[0], x, ends[1])
 
     @property
+    def moves_frames(self) -> bool:
+        """Whether poses there are those of other frames than ours."""
+        return self._constant_poses is not None
+
+    @property
     def _constant_poses(self) -> tuple[Transform, Transform] | None:
         """The constant poses before and after ours that give theirs; None for identities."""
         if self.form.family not in ("free", "ball"):

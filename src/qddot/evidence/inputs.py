@@ -29,10 +29,12 @@ def gather_inputs(sources: Sequence[str | Path]) -> tuple[Input, ...]:
     loaders do.
     """
     files: dict[Path, str] = {}
+    # sources first: arguments name them by their number
     for source in sources:
         path = locate_source(source) if not Path(source).is_file() else Path(source)
         files.setdefault(path.resolve(), "")
-        for file, uri in _references(path.resolve(), set()):
+    for path in list(files):
+        for file, uri in _references(path, set()):
             files.setdefault(file, uri)
     if not files:
         return ()

@@ -167,7 +167,8 @@ class Claim:
     """A claim with its verdict, the value and bound behind it, what was compared, how to fix it.
 
     With a relation the verdict follows from value and bound; without one it was judged in words.
-    `metric` names the metric whose value it is. `label` says where a failure lies.
+    `metric` names the metric whose value it is. `label` says where a failure lies, `cause` what it
+    points to in the words of the doctor.
     """
 
     step: str
@@ -182,6 +183,7 @@ class Claim:
     fix: str = ""
     metric: str = ""
     label: str = ""
+    cause: str = ""
 
     @property
     def threshold(self) -> str:
@@ -225,6 +227,15 @@ class Record:
     def finished_steps(self) -> tuple[str, ...]:
         """Steps that came to their end."""
         return tuple(m.step for m in self.marks if m.event == "end")
+
+    @property
+    def virtual_steps(self) -> frozenset[str]:
+        """Steps with claims that rest on virtual hardware, which their names say."""
+        return frozenset(c.step for c in self.claims if "(virtual)" in c.name)
+
+    def mark_virtual(self, step: str) -> str:
+        """The word that belongs to everything from a step on virtual hardware, or none."""
+        return " (virtual)" if step in self.virtual_steps else ""
 
     @property
     def verdict(self) -> Verdict:

@@ -259,6 +259,7 @@ class Recorder:
         detail: str = "",
         fix: str = "",
         label: str = "",
+        cause: str = "",
         unit: str = "",
     ) -> Claim:
         """Judge a claim and keep it: a metric or value against a bound, or a verdict in words."""
@@ -285,6 +286,7 @@ class Recorder:
             fix=fix,
             metric=metric,
             label=label if verdict is Verdict.FAIL else "",
+            cause=cause if verdict is Verdict.FAIL else "",
         )
         self.claims.append(made)
         self._send("/claim", "qddot.Claim", {**vars(made), "verdict": verdict.value})

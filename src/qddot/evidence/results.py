@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,20 +13,37 @@ from qddot.evidence.record import Verdict
 from qddot.evidence.recorder import Recorder
 from qddot.simulate.energy import EnergyLedger
 from qddot.simulate.rollout import Rollout
-from qddot.verify.audit import Audit
-from qddot.verify.compare import Report
+from qddot.verify.audit import Audit, AuditFinding
+from qddot.verify.compare import ModelComparison, Report
 from qddot.verify.invariants import Check, Sample
 
+if TYPE_CHECKING:
+    from qddot.control.laboratory import Result
+    from qddot.identify import Fit, Inspection, Log, Validation
+
 __all__ = [
+    "doubtful_findings",
     "record_audit",
     "record_check",
     "record_checks",
     "record_comparison",
+    "record_experiment",
+    "record_fit",
+    "record_inspection",
     "record_motion",
     "record_sizing",
 ]
 
-_DRIVE_TERMS = {"armature", "damping", "friction", "spring"}
+_HABITS = {"zero or default", "drivetrain", "total mass"}
+"""Warnings of an audit that right files have too."""
+_CAUSES = dict.fromkeys(
+    ("radius of gyration", "differs from its shapes"), "tensor does not fit the link"
+)
+_DRIVE_TERMS = {"armature", "damping", "friction", "spring", "passive"}
+_EVERY = 10
+"""Samples of an experiment for one that is kept."""
+_MOST_ROWS = 20_000
+"""Rows of a prediction that are kept."""
 _VERDICTS = {True: Verdict.PASS, False: Verdict.FAIL, None: Verdict.NOT_EVALUATED}
 
 
@@ -66,8 +84,20 @@ def record_check(recorder: Recorder, check: Check) -> None:
     )
 
 
-def record_audit(recorder: Recorder, result: Audit) -> None:
-    """An audit: masses of links and strengths of findings, a claim for each error and warning."""
+def doubtful_findings(result: Audit) -> list[AuditFinding]:
+    """Warnings of an audit on the mass, the centre or the tensor of a link."""
+    warnings = [f for f in result.findings if f.severity == "warning"]
+    return [f for f in warnings if f.hypothesis not in _HABITS]
+
+
+def record_audit(
+    recorder: Recorder, result: Audit, doubts: bool = False, accepted: Sequence[str] = ()
+) -> None:
+    """An audit: masses of links and strengths of findings, a claim for each that counts.
+
+    Errors count; with `doubts` also warnings on the mass, the centre or the tensor of a link,
+    unless the link is one of `accepted`.
+    """
     links = result.robot.links
     masses = [x.inertial.mass if x.inertial is not None else np.nan for x in links.values()]
     recorder.trace("links", {"mass": np.array(masses, float)}, {"mass": "kg"}, list(links))
@@ -77,22 +107,28 @@ def record_audit(recorder: Recorder, result: Audit) -> None:
             {"strength": [f.strength for f in result.findings]},
             labels=[f"{f.severity} {f.subject}: {f.hypothesis}" for f in result.findings],
         )
-    for f in result.findings:
-        if f.severity == "error":
-            recorder.claim(
-                f"inertia of {f.subject}",
-                f.hypothesis,
-                verdict=Verdict.FAIL,
-                detail=f.message,
-                fix="`qddot audit FILE --fix FIXED` writes what has one remedy",
-                label="model",
-            )
+    counted = [f for f in result.findings if f.severity == "error"]
+    counted += doubtful_findings(result) if doubts else []
+    passed = [f.subject for f in counted if f.severity == "warning" and f.subject in accepted]
+    failed = [f for f in counted if f.subject not in passed]
+    for f in failed:
+        meant = "" if f.severity == "error" else f"; where it is meant, --accept {f.subject}"
+        recorder.claim(
+            f"inertia of {f.subject}",
+            f.hypothesis,
+            verdict=Verdict.FAIL,
+            detail=f.message,
+            fix=f"`qddot audit FILE --fix FIXED` writes what has one remedy{meant}",
+            label="model",
+            cause=f"{_CAUSES.get(f.hypothesis, f.hypothesis)} ({f.subject})",
+        )
     errors, warnings = result.count("error"), result.count("warning")
     told = f"{count_text(len(links), 'link')}, {count_text(warnings, 'warning')}"
+    told += f"; accepted: {', '.join(passed)}" if passed else ""
     recorder.claim(
         "no impossible or mistaken inertia",
         "inertias against physics, shapes, twins and density",
-        value=float(errors),
+        value=float(len(failed)),
         relation="=",
         bound=0.0,
         detail=f"{count_text(errors, 'error')} in {told}",
@@ -104,9 +140,11 @@ def record_audit(recorder: Recorder, result: Audit) -> None:
 def record_comparison(recorder: Recorder, report: Report, unread: bool = False) -> None:
     """Comparisons with other engines or files: sizes of differences, a claim each.
 
-    With `unread`, a comparison that differs by drive terms only is not evaluated: engines read
-    armature, friction and springs of one file differently, which says nothing about the file.
+    With `unread`, a difference says nothing about the file where it comes from an engine's reader,
+    and is not evaluated: drive terms (armature, friction, springs) are read by few engines, and
+    where another engine reads the file as we do, the one that differs is alone with its reading.
     """
+    witness = next((c.b for c in report.comparisons if _is_read_alike(c)), "") if unread else ""
     for c in report.comparisons:
         name = f"compare/{c.b}".replace(" ", "_")
         if c.stages:
@@ -117,22 +155,26 @@ def record_comparison(recorder: Recorder, report: Report, unread: bool = False) 
             )
         cause = c.first_cause
         verdict = Verdict.NOT_EVALUATED
-        if c.evaluated:
+        if c.evaluated and (c.agrees or not witness):
             verdict = Verdict.PASS if c.agrees else Verdict.FAIL
-            if unread and c.causes and {stage.name for stage in c.causes} <= _DRIVE_TERMS:
-                verdict = Verdict.NOT_EVALUATED
-        words = (
-            "; ".join(f"{d.subject} {d.message}" for d in cause.differences[:3]) if cause else ""
-        )
+        words = ""
+        if cause is not None:
+            named = "; ".join(f"{d.subject} {d.message}" for d in cause.differences[:3])
+            alone = f"{witness} reads the file as qddot does; " if witness not in ("", c.b) else ""
+            words = f"{alone}first cause: {cause.name}: {named or cause.message}"
         recorder.claim(
             f"{c.a} agrees with {c.b}",
             "masses, tensors, poses, M, g, bias, q̈ at random states",
             verdict=verdict,
-            detail=c.reason
-            or (f"first cause: {cause.name}: {words or cause.message}" if cause else ""),
+            detail=c.reason or words,
             fix="`qddot compare FILE` shows every stage and what follows from what",
             label="evaluation" if not c.evaluated else "model",
         )
+
+
+def _is_read_alike(c: ModelComparison) -> bool:
+    """Whether two models agree but for terms of the drives."""
+    return c.evaluated and (c.agrees or {stage.name for stage in c.causes} <= _DRIVE_TERMS)
 
 
 def record_motion(
@@ -145,7 +187,8 @@ def record_motion(
     columns = {"time": motion.time, "q": motion.q, "v": motion.v, "tau": tau}
     units = {"time": "s", "q": "rad, m", "v": "rad/s, m/s", "tau": "N m, N"}
     recorder.trace(name, columns, units, frame="joints")
-    parts = ("kinetic", "potential", "spring", "work", "friction", "contact", "residual")
+    levels, flows = ("kinetic", "potential", "spring"), ("work", "friction", "contact")
+    parts = (*levels, *flows, "numerical", "residual")
     energy = {x: np.broadcast_to(getattr(ledger, x), motion.time.shape) for x in parts}
     recorder.trace(f"{name}/energy", {"time": motion.time, **energy}, dict.fromkeys(parts, "J"))
     recorder.metric(
@@ -196,3 +239,95 @@ def record_sizing(recorder: Recorder, answer: Sizing) -> None:
             fix="a smaller payload or speed, or a larger drive",
             label="planning",
         )
+
+
+def record_experiment(recorder: Recorder, result: Result) -> None:
+    """An experiment of the laboratory: its measures, a claim for each bound, its runs."""
+    stem = f"{result.experiment}_{result.plant}"
+    with recorder.mark(stem, f"{result.experiment} on the plant {result.plant}"):
+        # indented names belong to the line before them
+        names, head = [], ""
+        for m in result.measures:
+            head = head if m.name.startswith(" ") else m.name
+            names.append(m.name if head == m.name else f"{head}, {m.name.strip()}")
+        # a column is named after the last point
+        names = [name.replace(".", "_") for name in names]
+        values = {name: [m.value] for name, m in zip(names, result.measures, strict=True)}
+        units = {name: m.unit for name, m in zip(names, result.measures, strict=True)}
+        recorder.trace(f"{stem}/measures", values, units)
+        for name, m in zip(names, result.measures, strict=True):
+            key = f"{stem}/{name}"
+            recorder.metric(key, "entry", f"{stem}/measures.{name}", unit=m.unit)
+            if m.bound is not None:
+                recorder.claim(
+                    name,
+                    f"{result.experiment} on the plant {result.plant}",
+                    metric=key,
+                    relation=m.sense,
+                    bound=m.bound,
+                    label="" if result.label == "ok" else result.label,
+                )
+        for name, run in result.traces.items():
+            columns = {"time": run.time, "q": run.q, "v": run.v, "tau": run.tau}
+            columns |= {f"wrench_{frame}": x for frame, x in run.wrenches.items()}
+            kept = {column: x[::_EVERY] for column, x in columns.items()}
+            recorder.trace(f"{stem}/{name}", kept, {"time": "s", "q": "rad", "tau": "N m"})
+        for note in result.notes:
+            recorder.note(note)
+
+
+def record_inspection(recorder: Recorder, found: Inspection) -> None:
+    """What a log shows of its own mistakes: shares by joint, a claim for each suspicion."""
+    columns = {"explained": found.explained, "gravity_share": found.gravity_shares}
+    recorder.trace("joints", columns, labels=found.joints)
+    for s in found.suspicions:
+        recorder.claim(
+            f"no {s.kind} {' '.join(s.joints)}".strip(),
+            "the log with the nominal model",
+            verdict=Verdict.FAIL,
+            detail=str(s),
+            label="perception",
+        )
+    for text in found.silent:
+        recorder.claim(
+            text, "the log with the nominal model", verdict=Verdict.NOT_EVALUATED, detail=text
+        )
+    if not found.suspicions:
+        recorder.claim("no mistakes", "the log with the nominal model", verdict=Verdict.PASS)
+
+
+def record_fit(recorder: Recorder, fit: Fit, test: Log | None, checked: Validation | None) -> None:
+    """Base parameters with intervals; measured and predicted torques of a held-out log."""
+    rows = list(fit.base)
+    recorder.trace(
+        "base_parameters",
+        {name: [getattr(r, name) for r in rows] for name in ("value", "low", "high", "prior")},
+        labels=[r.name for r in rows],
+    )
+    for refusal in fit.refused:
+        recorder.note(f"no number for {refusal}")
+    shown, log = (fit.residuals, fit.design.log) if checked is None else (checked.residuals, test)
+    assert log is not None
+    step = -(-len(shown.index) // _MOST_ROWS)
+    here = slice(None, None, step)
+    name = "training" if checked is None else "held_out"
+    columns = {
+        "time": np.asarray(log.time)[shown.index[here]],
+        "measured": shown.tau[here],
+        "predicted": shown.predicted[here],
+    }
+    recorder.trace(name, columns, {"time": "s", "measured": "N m", "predicted": "N m"})
+    recorder.metric(f"{name}_error", "relative_rms", f"{name}.measured", f"{name}.predicted")
+    if checked is None:
+        recorder.note("nothing was held out: how well the model predicts is not judged")
+        return
+    recorder.claim(
+        "held-out torques are predicted",
+        "measured torques of the held-out log with those of the identified model",
+        metric="held_out_error",
+        relation="≤",
+        bound=checked.usable,
+        detail=f"{100 * checked.total:.3g} % remain, {100 * checked.before:.3g} % before the fit",
+        fix="`qddot identify inspect` looks for mistakes in the log; `plan` makes a better motion",
+        label="model",
+    )

@@ -89,6 +89,8 @@ class Routine:
         names = [p.name for p in (*self.inputs, *self.outputs)]
         if len(set(names)) < len(names) or any(_OWN_NAMES.fullmatch(n) for n in names):
             raise ValueError(f"{self.name}: arguments {names} are not distinct names of their own")
+        if self.tape.regions:
+            raise ValueError(f"{self.name}: the parts of a tape that are run again have no C text")
 
     @property
     def plan(self) -> Schedule:

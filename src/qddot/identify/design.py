@@ -17,6 +17,7 @@ from qddot.errors import InvalidArgument, UnusableLog
 from qddot.identify.base_parameters import BaseParameters
 from qddot.identify.log import Log
 from qddot.identify.signals import Filter, motion_bandwidth
+from qddot.identify.spill import release_pages
 from qddot.identify.torque_model import TorqueModel
 
 __all__ = ["Block", "Design", "Form", "OnStep", "choose_filters", "rest_speeds"]
@@ -25,8 +26,12 @@ Form = Literal["torque", "momentum"]
 OnStep = Callable[[str, int, int], None]
 _BLOCK_BYTES = 24 * 2**20
 """Bytes of the unfiltered columns of a block."""
+_BAND = 5.0
+"""Bandwidth of torques for one of the motion: friction and Coriolis torques have its harmonics."""
 _ROWS = 100.0
 """Periods of the bandwidth that a log should have: each is three rows."""
+_SPECTRUM = 200_000
+"""Samples whose spectrum tells the bandwidth of the motion."""
 _REST = 0.01
 """Share of its peak speed below which a joint is at rest."""
 _STILL = 0.25
@@ -98,6 +103,7 @@ class Design:
                     on_step(name, done, total)
                 first = segment.start + k * step
                 yield self._block(first, first + 2 * margin + (n - 1) * step + 1, n)
+                release_pages(self.log.q, self.log.tau, self.log.v)
                 done += n
 
     def _block(self, first: int, last: int, outputs: int) -> Block:
@@ -171,11 +177,11 @@ def choose_filters(log: Log, bandwidth: float | None = None) -> tuple[Filter, Fi
     dt = log.dt
     if bandwidth is None:
         segment = max(log.segments, key=lambda s: s.stop - s.start)
-        part = slice(segment.start, min(segment.stop, segment.start + 200_000))
+        part = slice(segment.start, min(segment.stop, segment.start + _SPECTRUM))
         velocity = np.asarray(
             log.v[part] if log.v is not None else np.gradient(log.q[part], dt, axis=0)
         )
-        bandwidth = max(5.0 * motion_bandwidth(velocity, dt), _ROWS / log.duration)
+        bandwidth = max(_BAND * motion_bandwidth(velocity, dt), _ROWS / log.duration)
     elif not bandwidth > 0.0:
         raise InvalidArgument("bandwidth", bandwidth, "it is a positive number of Hz")
     return Filter(2.0 * bandwidth, dt, attenuation=70.0), Filter(bandwidth, dt)
@@ -194,4 +200,5 @@ def rest_speeds(log: Log, motion: Filter) -> np.ndarray:
                     else motion.apply(np.asarray(log.v[k:last]))
                 )
                 peak = np.maximum(peak, np.abs(v).max(axis=0))
+                release_pages(log.q, log.v)
     return _REST * peak

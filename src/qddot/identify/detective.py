@@ -39,6 +39,8 @@ _GRAVITY_SHARE = 0.25
 _LEAST_SHIFT = 1.5
 """Samples of delay that are told from none."""
 _MOST_CHANGES = 4
+_MOST_SAMPLES = 500_000
+"""Samples that are looked at."""
 _SATURATED = 0.01
 _PAYLOAD_SHARE = 0.06
 _TILT = np.deg2rad(6.0)
@@ -145,6 +147,9 @@ def inspect(
         raise InvalidArgument("log", log.joints, f"the robot has {robot.model.velocity_names}")
     found: list[Suspicion] = []
     silent: list[str] = []
+    if len(log) > _MOST_SAMPLES:
+        log = log.between(0, _MOST_SAMPLES)
+        silent.append(f"what comes after the first {log.duration:.4g} s, which are looked at")
     dead = _dead_joints(log)
     found += [Suspicion("dead joint", (log.joints[j],), 0.0, why, 0.99) for j, why in dead.items()]
     signals = _filter_log(robot, log, bandwidth)
@@ -177,19 +182,13 @@ def _filter_log(robot: Robot, log: Log, bandwidth: float | None) -> _Signals:
     torque = choose_filters(log, bandwidth)[1]
     parts: list[list[np.ndarray]] = [[], [], [], []]
     for segment in log.segments:
-        q = np.asarray(log.q[segment])
+        q = log.q[segment]
         if len(q) <= 2 * torque.half + torque.step:
             continue
-        here = slice(0, None, torque.step)
-        parts[0].append(torque.apply(q)[here])
-        if log.v is None:
-            parts[1].append(torque.apply(q, 1)[here])
-            parts[2].append(torque.apply(q, 2)[here])
-        else:
-            v = np.asarray(log.v[segment])
-            parts[1].append(torque.apply(v)[here])
-            parts[2].append(torque.apply(v, 1)[here])
-        parts[3].append(torque.apply(np.asarray(log.tau[segment]))[here])
+        velocity, order = (q, 1) if log.v is None else (log.v[segment], 0)
+        signals = ((q, 0), (velocity, order), (velocity, order + 1), (log.tau[segment], 0))
+        for part, (x, derivative) in zip(parts, signals, strict=True):
+            part.append(torque.decimate(x, derivative))
     if not parts[0]:
         raise InvalidArgument("log", len(log), "it is too short to filter; give bandwidth=")
     return _Signals(robot, *(np.concatenate(p) for p in parts))

@@ -7,7 +7,7 @@ sums of the scores over overlapping windows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ from scipy.stats import t as student
 
 from qddot.errors import NotIdentifiable
 from qddot.identify.design import Block
+from qddot.identify.spill import release_pages, stack_rows
 
 __all__ = [
     "Estimate",
@@ -34,6 +35,8 @@ __all__ = [
 ]
 
 _HUBER = 1.5
+_WINDOWED = 1 << 14
+"""Rows whose windows are summed at a time."""
 _SINGULAR = 1e-9
 """Smallest eigenvalue of the scaled normal matrix that the data can stand for."""
 
@@ -144,9 +147,13 @@ def _solve_normal(A: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray,
 
 @dataclass(frozen=True)
 class Residuals:
-    """Residuals and predictions of a fit on decimated rows, and sums for the covariance."""
+    """Residuals and predictions of a fit on decimated rows, and sums for the covariance.
+
+    Where a joint is not `moving` (rows × nv), its torques are zero.
+    """
 
     index: np.ndarray
+    moving: np.ndarray
     tau: np.ndarray
     predicted: np.ndarray
     scores: np.ndarray
@@ -161,31 +168,37 @@ def gather_residuals(
     blocks: Iterable[Block], values: np.ndarray, weights: np.ndarray, keep_scores: bool = True
 ) -> Residuals:
     """Predictions of a fit, and the scores Σ w x e of each row."""
-    index, tau, predicted, scores = [], [], [], []
-    for block in blocks:
-        guess = block.columns @ values
-        index.append(block.index)
-        tau.append(block.tau)
-        predicted.append(guess)
-        if keep_scores:
-            error = (block.tau - guess) * weights
-            scores.append(np.einsum("tjp,tj->tp", block.columns, error).astype(np.float32))
-    none = np.zeros((0, len(values)), dtype=np.float32)
+    index, moving, tau, predicted = [], [], [], []
+
+    def scores() -> Iterator[np.ndarray]:
+        for block in blocks:
+            guess = block.columns @ values
+            index.append(block.index)
+            moving.append(block.moving)
+            tau.append(block.tau)
+            predicted.append(guess)
+            if keep_scores:
+                error = (block.tau - guess) * weights
+                yield np.einsum("tjp,tj->tp", block.columns, error).astype(np.float32)
+
+    made = stack_rows(scores())
     return Residuals(
-        np.concatenate(index),
-        np.concatenate(tau),
-        np.concatenate(predicted),
-        np.concatenate(scores) if scores else none,
+        index=np.concatenate(index),
+        moving=np.concatenate(moving),
+        tau=np.concatenate(tau),
+        predicted=np.concatenate(predicted),
+        scores=made,
     )
 
 
 def autocorrelation(errors: np.ndarray, most: int) -> np.ndarray:
     """Autocorrelation of each joint's residual at lags 0 … most (lags × joints)."""
-    x = errors - errors.mean(axis=0)
-    n = len(x)
+    n = len(errors)
     size = 1 << int(np.ceil(np.log2(2 * n)))
-    power = np.abs(np.fft.rfft(x, size, axis=0)) ** 2
-    raw = np.fft.irfft(power, size, axis=0)[: min(most, n - 1) + 1]
+    raw = np.empty((min(most, n - 1) + 1, errors.shape[1]))
+    for j, column in enumerate(errors.T):
+        power = np.abs(np.fft.rfft(column - column.mean(), size)) ** 2
+        raw[:, j] = np.fft.irfft(power, size)[: len(raw)]
     return raw / np.maximum(raw[0], 1e-300)
 
 
@@ -219,10 +232,16 @@ def robust_covariance(
     used = min(length * p / (nv * n), 0.75)
     # sums of scores over overlapping windows, which also run over the ends
     window = int(np.clip(np.ceil(2.0 * length), 1, max(n // 8, 1)))
-    sums = np.cumsum(np.concatenate([np.zeros((1, p)), residuals.scores.astype(float)]), axis=0)
-    padded = np.concatenate([np.zeros((window - 1, p)), sums, np.repeat(sums[-1:], window - 1, 0)])
-    moving = padded[window:] - padded[:-window]
-    by_scores = moving.T @ moving / window
+    by_scores = np.zeros((p, p))
+    step = max(_WINDOWED, 4 * window)
+    for k in range(0, n + window - 1, step):
+        last = min(k + step, n + window - 1)
+        part = residuals.scores[max(k - window + 1, 0) : last].astype(float)
+        ends = (max(window - 1 - k, 0) + 1, max(last - n, 0))
+        sums = np.cumsum(np.pad(part, (ends, (0, 0))), axis=0)
+        moving = sums[window:] - sums[:-window]
+        by_scores += moving.T @ moving / window
+        release_pages(residuals.scores)
     # columns times their neighbours, weighed by the autocorrelation of each joint
     lags = int(np.clip(np.ceil(5.0 * length), 1, max(n // 4, 1)))
     rho = autocorrelation(residuals.errors, lags) * np.linspace(1.0, 0.0, lags + 1)[:, None]

@@ -28,15 +28,17 @@ __all__ = ["MotionLimits", "Objective", "Plan", "information", "motion_limits", 
 
 Objective = Literal["d-optimal", "condition"]
 _STARTS = 200
-_TRIED, _POLISHED = 12, 2
+_TRIED, _POLISHED = 16, 3
 """Starts that are improved a little, and those of them that are finished."""
 _FIRST_STEPS = 40
 _FINE = 12
 """Points of the fine grid for one of the coarse."""
 _ACCELERATION = 10.0
-_FIRST = ((2.0, 300.0),)
-_STAGES = ((2.0, 300.0), (6.0, 3000.0), (12.0, 30000.0))
-"""Power of the smooth condition number and weight of the penalty, one after the other."""
+_FIRST = ((0.12, 2.0, 300.0),)
+_STAGES = ((0.12, 2.0, 300.0), (0.04, 6.0, 3e3), (0.02, 12.0, 3e4), (0.0, 30.0, 1e5))
+"""Least v₀ of Coulomb friction as a share of the velocity limits, power of the smooth condition
+number and weight of the penalty, one after the other: friction that turns sharply between two
+points of the grid makes an objective with a thousand dents, in which no descent gets far."""
 
 
 @dataclass(frozen=True)
@@ -251,7 +253,7 @@ class _Problem:
         start: FourierMotion,
         objective: Objective,
         iterations: int,
-        stages: Sequence[tuple[float, float]] = _STAGES,
+        stages: Sequence[tuple[float, float, float]] = _STAGES,
     ) -> FourierMotion:
         """A motion improved by quasi-Newton steps with rising penalties."""
         time = np.arange(self.points) * self.duration / self.points
@@ -261,11 +263,14 @@ class _Problem:
         )
         x = start.coefficients.ravel()
         shape = start.coefficients.shape
-        for power, penalty in stages:
+        for bend, power, penalty in stages:
+            smooth = replace(self, model=self._smooth_model(bend))
 
-            def cost(x: np.ndarray, p: float = power, w: float = penalty) -> tuple[float, Any]:
+            def cost(
+                x: np.ndarray, problem: _Problem = smooth, p: float = power, w: float = penalty
+            ) -> tuple[float, Any]:
                 q, v, a = basis @ x.reshape(shape).T
-                value, slopes = self._objective(q, v, a, objective, p, derivatives)
+                value, slopes = problem._objective(q, v, a, objective, p, derivatives)
                 excess, more = self._penalty(q, v, a)
                 total = [s + w * m for s, m in zip(slopes, more, strict=True)]
                 gradient = sum(t.T @ b for t, b in zip(total, basis, strict=True))
@@ -274,6 +279,18 @@ class _Problem:
             options = {"maxiter": iterations, "maxcor": 30}
             x = minimize(cost, x, jac=True, method="L-BFGS-B", options=options).x
         return replace(start, coefficients=x.reshape(shape))
+
+    def _smooth_model(self, bend: float) -> TorqueModel:
+        """The torque model with v₀ of Coulomb friction at least a share of the velocity limits."""
+        return self.model.with_drives(
+            [
+                [
+                    replace(t, speed=max(t.speed, bend * v)) if t.kind == "coulomb" else t
+                    for t in own
+                ]
+                for own, v in zip(self.model.drives, self.limits.velocity.tolist(), strict=True)
+            ]
+        )
 
     def _objective(
         self,

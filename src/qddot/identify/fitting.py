@@ -118,7 +118,6 @@ class Fit:
     blind: np.ndarray
     residuals: Residuals
     speeds: np.ndarray
-    moving: np.ndarray
     correlation: float
     parameters: np.ndarray | None = None
     selection: Selection | None = None
@@ -197,7 +196,7 @@ class Fit:
     def rms(self) -> np.ndarray:
         """Root mean square residual of each joint, where it moves."""
         squares = (self.residuals.errors**2).sum(axis=0)
-        return np.sqrt(squares / np.maximum(self.moving.sum(axis=0), 1))
+        return np.sqrt(squares / np.maximum(self.residuals.moving.sum(axis=0), 1))
 
     @property
     def relative(self) -> np.ndarray:
@@ -408,8 +407,7 @@ def _estimate(
         parameters, notes = made.parameters, [*notes, *made.notes]
         values = design.base.values(parameters)
         residuals = gather_residuals(passes(), values, estimate.weights, keep_scores=False)
-    moving = np.concatenate([block.moving for block in passes()])
-    still = 1.0 - moving.mean(axis=0)
+    still = 1.0 - residuals.moving.mean(axis=0)
     if (still > 0.02).any():
         parts = [f"{design.log.joints[j]} {100 * still[j]:.2g} %" for j in range(len(still))]
         notes.append(f"rows at standstill left out, by joint: {', '.join(parts)}")
@@ -424,7 +422,6 @@ def _estimate(
         blind=estimate.blind,
         residuals=residuals,
         speeds=speeds,
-        moving=moving,
         correlation=length,
         parameters=parameters,
         selection=selection,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.errors import InvalidArgument, ShapeMismatch, UnusableLog, count_text
+from qddot.identify.spill import release_pages, row_slices, stack_rows
 from qddot.robot.robot import Robot
 
 __all__ = ["Log", "make_log", "repair_times"]
@@ -21,6 +23,8 @@ _GAP = 5.5
 """Periods without a sample that end a segment."""
 _JITTER = 0.02
 """Deviation of the period, relative, beyond which samples are interpolated on an even grid."""
+_PART = 1 << 17
+"""Samples that are interpolated at a time."""
 
 
 @dataclass(frozen=True)
@@ -115,8 +119,8 @@ def make_log(
     # rows that are whole
     whole = np.isfinite(clock)
     for x in made.values():
-        for k in range(0, len(x), 1 << 18):
-            whole[k : k + (1 << 18)] &= np.isfinite(x[k : k + (1 << 18)]).all(axis=1)
+        for part in row_slices(x):
+            whole[part] &= np.isfinite(x[part]).all(axis=1)
     remarks = list(notes)
     if not whole.any():
         raise UnusableLog(source, "no row is complete: every one has a value that is no number")
@@ -130,7 +134,12 @@ def make_log(
             source, f"it has {count_text(len(rows), 'usable row')}; {_LEAST_ROWS} at least"
         )
     if len(rows) < len(clock):
-        clock, made = clock[rows], {name: x[rows] for name, x in made.items()}
+        clock = clock[rows]
+        made = {
+            name: stack_rows(np.asarray(x[rows[part]]) for part in row_slices(rows, x[: len(rows)]))
+            for name, x in made.items()
+        }
+    del whole, rows
     return _even_log(names, clock, made, remarks, source)
 
 
@@ -145,14 +154,17 @@ def repair_times(
     """
     found: list[str] = []
     count = len(rows)
-    t = time[rows]
-    low, high = np.quantile(t, [0.25, 0.75])
+    t = time if count == len(time) else time[rows]
+    rises = bool(np.all(t[1:] > t[:-1]))
+    # quartiles, which stand in their places where times rise
+    quartiles = t[[count // 4, 3 * count // 4]] if rises else np.quantile(t, [0.25, 0.75])
+    low, high = quartiles
     reach = 10.0 * max(high - low, 1e-9)
     sane = (t >= low - reach) & (t <= high + reach)
     if not sane.all():
         found.append(f"{count_text(int((~sane).sum()), 'absurd timestamp')} left out")
         rows, t = rows[sane], t[sane]
-    if np.any(np.diff(t) <= 0.0):
+    if not rises and np.any(t[1:] <= t[:-1]):
         kept = _longest_increase(t)
         lost = len(t) - len(kept)
         found.append(f"{count_text(lost, 'row')} with repeated or backward timestamps left out")
@@ -169,10 +181,21 @@ def repair_times(
 
 def _longest_increase(t: np.ndarray) -> np.ndarray:
     """Indices of the longest strictly increasing subsequence (patience sorting)."""
-    tails: list[float] = []
-    ends: list[int] = []
+    # what is above all before it and below all after it is in it
+    clear = np.ones(len(t), dtype=bool)
+    clear[1:] &= t[1:] > np.maximum.accumulate(t[:-1])
+    clear[:-1] &= t[:-1] < np.minimum.accumulate(t[:0:-1])[::-1]
+    doubtful = np.flatnonzero(~clear)
+    if doubtful.size:
+        clear[doubtful[_patience_sort(t[doubtful])]] = True
+    return np.flatnonzero(clear)
+
+
+def _patience_sort(t: np.ndarray) -> np.ndarray:
+    """Indices of the longest strictly increasing subsequence of a sequence without order."""
+    tails, ends = array("d"), array("q")
     before = np.full(len(t), -1, dtype=np.int64)
-    for k, x in enumerate(t.tolist()):
+    for k, x in enumerate(t):
         place = len(tails) if not tails or x > tails[-1] else bisect_left(tails, x)
         if place == len(tails):
             tails.append(x)
@@ -200,9 +223,10 @@ def _even_log(
     starts = [0, *ends.tolist()]
     if len(ends):
         notes.append(f"{count_text(len(ends), 'gap')} of more than {_GAP - 0.5:g} periods")
-    inner = np.delete(steps, ends - 1)
+    inner = np.delete(steps, ends - 1) if len(ends) else steps
+    del steps
     # the period that fits a whole segment, where the clock is coarse
-    regular = np.abs(inner - dt).max(initial=0.0) <= _JITTER * dt
+    regular = max(inner.max(initial=dt) - dt, dt - inner.min(initial=dt)) <= _JITTER * dt
     if not regular:
         jitter = float(np.std(inner) / dt)
         dt = float(np.mean(inner))
@@ -227,16 +251,23 @@ def _interpolate(
     time: np.ndarray, arrays: dict[str, np.ndarray], starts: list[int], dt: float
 ) -> tuple[np.ndarray, dict[str, np.ndarray], list[int]]:
     """Linear interpolation on an even grid, segment by segment."""
-    grids, begun = [], []
+    parts: list[tuple[slice, np.ndarray]] = []
+    begun: list[int] = []
     total = 0
-    pieces: dict[str, list[np.ndarray]] = {name: [] for name in arrays}
     for a, b in zip(starts, (*starts[1:], len(time)), strict=True):
-        grid = time[a] + dt * np.arange(int((time[b - 1] - time[a]) / dt + 1e-9) + 1)
-        grids.append(grid)
         begun.append(total)
-        total += len(grid)
-        for name, x in arrays.items():
-            columns = [np.interp(grid, time[a:b], column) for column in x[a:b].T]
-            pieces[name].append(np.stack(columns, axis=1))
-    joined = {name: np.concatenate(parts) for name, parts in pieces.items()}
-    return np.concatenate(grids), joined, begun
+        count = int((time[b - 1] - time[a]) / dt + 1e-9) + 1
+        total += count
+        for k in range(0, count, _PART):
+            grid = time[a] + dt * np.arange(k, min(k + _PART, count))
+            # the samples on both sides of this part of the grid
+            first, last = np.searchsorted(time[a:b], grid[[0, -1]])
+            parts.append((slice(a + max(first - 1, 0), min(a + last + 1, b)), grid))
+
+    def columns(x: np.ndarray) -> Iterator[np.ndarray]:
+        for here, grid in parts:
+            yield np.stack([np.interp(grid, time[here], c) for c in x[here].T], axis=1)
+            release_pages(x)
+
+    made = {name: stack_rows(columns(x)) for name, x in arrays.items()}
+    return np.concatenate([grid for _, grid in parts]), made, begun

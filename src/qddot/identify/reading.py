@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.errors import InvalidArgument, UnusableLog
+from qddot.identify.design import OnStep
 from qddot.identify.log import Log, make_log
+from qddot.identify.spill import row_slices
 from qddot.identify.tables import TIME, Table, gather_rows, lost_rows_note, open_table, squeeze_name
 from qddot.robot.robot import Robot
 
@@ -56,6 +58,7 @@ def read(
     offset: ArrayLike | None = None,
     rate: float | None = None,
     topic: str | None = None,
+    on_step: OnStep | None = None,
 ) -> Log:
     """Read a log of a robot: CSV, Parquet, npz, MATLAB, MCAP or rosbag2.
 
@@ -87,7 +90,7 @@ def read(
         flat = [k for found in places.values() for k in found]
         if not flat:
             raise UnusableLog(table.source, f"{_no_columns(key, robot)}; {_listing(table)}")
-        rows = gather_rows(table, flat)
+        rows = gather_rows(table, flat, on_step)
         notes += [*table.notes, *filter(None, [lost_rows_note(table)])]
         at = 0
         for name, found in places.items():
@@ -102,9 +105,7 @@ def read(
         listed = ", ".join(f"{k} {n}" for k, n in lengths.items())
         raise UnusableLog(source_name, f"files have different numbers of rows: {listed}")
     time = _time(signals, wanted, rate, source_name)
-    made = _to_joint_side(signals, wanted, gear, torque_constant, robot)
-    if offset is not None:
-        made["q"] = made["q"] + _vector("offset", offset, robot)
+    made = _to_joint_side(signals, wanted, gear, torque_constant, offset, robot)
     return make_log(robot, time, made["q"], made["tau"], made.get("v"), source_name, notes)
 
 
@@ -184,7 +185,11 @@ def _time(
         return np.arange(count) / rate
     if "t" not in signals:
         raise UnusableLog(source, f"no column of time ({TIME}, t …); name it, or give rate=")
-    return np.array(signals["t"][:, 0]) * _unit("t", units.get("t", "s"))[0]
+    stamps, factor = signals["t"], _unit("t", units.get("t", "s"))[0]
+    time = np.empty(count)
+    for part in row_slices(stamps):
+        time[part] = factor * stamps[part, 0]
+    return time
 
 
 def _unit(name: str, text: str) -> tuple[float, bool, bool]:
@@ -218,9 +223,10 @@ def _to_joint_side(
     units: Mapping[str, str],
     gear: ArrayLike | None,
     torque_constant: ArrayLike | None,
+    offset: ArrayLike | None,
     robot: Robot,
 ) -> dict[str, np.ndarray]:
-    """Positions, velocities and torques of the joints in SI units."""
+    """Positions, velocities and torques of the joints in SI units, in the place of the signals."""
     plain = {"q": "rad", "v": "rad/s", "tau": "N m"}
     made = {}
     for name, x in signals.items():
@@ -238,15 +244,11 @@ def _to_joint_side(
                 raise InvalidArgument(f"units: {name}", units[name], "motor units need gear=")
             G = _gear_matrix(gear, robot)
             matrix = G.T @ matrix if name == "tau" else np.linalg.solve(G, matrix)
-        same = np.array_equal(matrix, np.eye(robot.nv))
-        made[name] = x if same else _multiply(x, matrix)
+        if not np.array_equal(matrix, np.eye(robot.nv)):
+            for part in row_slices(x):
+                x[part] = x[part] @ matrix.T
+        if name == "q" and offset is not None:
+            for part in row_slices(x):
+                x[part] += _vector("offset", offset, robot)
+        made[name] = x
     return made
-
-
-def _multiply(x: np.ndarray, matrix: np.ndarray) -> np.ndarray:
-    """Rows times a matrix, in the place of x where it lies in a file."""
-    if not isinstance(x, np.memmap):
-        return np.asarray(x @ matrix.T)
-    for k in range(0, len(x), 1 << 18):
-        x[k : k + (1 << 18)] = x[k : k + (1 << 18)] @ matrix.T
-    return x

@@ -24,6 +24,8 @@ _DIFFERENCE = np.array([1.0, -8.0, 0.0, 8.0, -1.0]) / 12.0
 """Derivative by five points, for correlation."""
 _CUT = 3.0
 """Samples after decimation in a period of the bandwidth: what folds back is below 0.003."""
+_PART = 1 << 16
+"""Samples that are filtered at a time."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,17 @@ class Filter:
         if len(x) < 2 * self.half + 1:
             return x[:0]
         return np.asarray(oaconvolve(x, self.taps(order)[::-1, None], mode="valid", axes=0))
+
+    def decimate(self, x: np.ndarray, order: int = 0) -> np.ndarray:
+        """Every `step`-th of the filtered samples, computed in parts."""
+        count = max((len(x) - 2 * self.half - 1) // self.step + 1, 0)
+        made = np.empty((count, *x.shape[1:]))
+        part = max(_PART // self.step, 1)
+        for k in range(0, count, part):
+            last = min(k + part, count)
+            here = x[k * self.step : (last - 1) * self.step + 2 * self.half + 1]
+            made[k:last] = self.apply(np.asarray(here), order)[:: self.step]
+        return made
 
     @lru_cache(maxsize=8)  # noqa: B019 (a filter is two numbers)
     def decimator(self, outputs: int, order: int = 0) -> csr_matrix:

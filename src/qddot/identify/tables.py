@@ -10,37 +10,40 @@ import json
 import math
 import re
 import sqlite3
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any, TextIO
 
 import numpy as np
 
 from qddot.errors import MissingPackage, QddotError, UnusableLog, count_text
+from qddot.identify.spill import row_slices, stack_rows
 
 __all__ = ["TIME", "Table", "gather_rows", "lost_rows_note", "open_table", "squeeze_name"]
 
 TIME = "time"
 _LINES = 40_000
 """Lines of text that are read at a time."""
-_HELD = 256 * 2**20
-"""Bytes of a table that stay in memory; more go to a temporary file."""
 _MOST_LOST = 0.2
 _JOINT_STATE = "JointState"
 
 
 @dataclass
 class Table:
-    """Names of columns and an iterator of rows in pieces; `lost` counts rows that were no rows."""
+    """Names of columns and an iterator of rows in pieces; `lost` counts rows that were no rows.
+
+    `expected` is about the number of rows, where the file tells it before it is read.
+    """
 
     source: str
     names: tuple[str, ...]
     pieces: Iterator[np.ndarray]
     lost: int = 0
     found: int = 0
+    expected: int = 0
     notes: list[str] = field(default_factory=list)
 
 
@@ -67,19 +70,18 @@ def open_table(file: str | Path, topic: str | None = None) -> Table:
         raise UnusableLog(path.name, f"it cannot be read: {error}") from error
 
 
-def gather_rows(table: Table, columns: Sequence[int]) -> np.ndarray:
+def gather_rows(
+    table: Table, columns: Sequence[int], on_step: Callable[[str, int, int], None] | None = None
+) -> np.ndarray:
     """All rows of some columns: in memory, or in a temporary file where they are many."""
-    held: list[np.ndarray] = []
-    size, spill = 0, None
-    for piece in _guard_pieces(table):
-        part = np.ascontiguousarray(piece[:, list(columns)], dtype=float)
-        size += part.nbytes
-        if spill is None and size > _HELD:
-            spill = tempfile.TemporaryFile()  # noqa: SIM115 (the array keeps it)
-            for earlier in held:
-                earlier.tofile(spill)
-            held = []
-        held.append(part) if spill is None else part.tofile(spill)
+
+    def pieces() -> Iterator[np.ndarray]:
+        for piece in _guard_pieces(table):
+            if on_step:
+                on_step(f"reading {table.source}", table.found + table.lost, table.expected)
+            yield np.asarray(piece[:, list(columns)], dtype=float)
+
+    rows = stack_rows(pieces())
     total = table.found + table.lost
     if table.lost > _MOST_LOST * max(total, 1):
         raise UnusableLog(
@@ -87,12 +89,9 @@ def gather_rows(table: Table, columns: Sequence[int]) -> np.ndarray:
             f"{table.lost} of {total} rows are no rows of {len(table.names)} numbers; "
             "is it a table of numbers, with the same columns all along?",
         )
-    if not size:
+    if not rows.size:
         raise UnusableLog(table.source, "it has no row of numbers")
-    if spill is None:
-        return np.concatenate(held)
-    spill.flush()
-    return np.memmap(spill, dtype=float, mode="r+").reshape(-1, len(columns))
+    return rows
 
 
 def _guard_pieces(table: Table) -> Iterator[np.ndarray]:
@@ -125,7 +124,8 @@ def _text(path: Path) -> Table:
     widths = [len(cells(line)) for line in body] or [len(heads)]
     width = len(heads) if header else max(set(widths), key=widths.count)
     names = tuple(heads) if header else tuple(str(k) for k in range(width))
-    table = Table(path.name, names, iter(()))
+    mean = sum(len(line) for line in start) / len(start)
+    table = Table(path.name, names, iter(()), expected=round(path.stat().st_size / mean))
     table.pieces = _text_pieces(
         table, stream, body, cells, width, None if delimiter == " " else delimiter
     )
@@ -184,12 +184,6 @@ def _count(table: Table, pieces: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
         yield piece
 
 
-def _whole(source: str, names: Sequence[str], rows: np.ndarray) -> Table:
-    table = Table(source, tuple(names), iter(()))
-    table.pieces = _count(table, iter((rows,)))
-    return table
-
-
 def _parquet(path: Path) -> Table:
     try:
         parquet = importlib.import_module("pyarrow.parquet")
@@ -208,7 +202,7 @@ def _parquet(path: Path) -> Table:
             ]
             yield np.stack(columns, axis=1)
 
-    table = Table(path.name, tuple(names), iter(()))
+    table = Table(path.name, tuple(names), iter(()), expected=file.metadata.num_rows)
     table.pieces = _count(table, pieces())
     return table
 
@@ -224,8 +218,38 @@ def _numbers(column: np.ndarray) -> np.ndarray:
 
 
 def _archive(path: Path) -> Table:
-    with np.load(path, allow_pickle=False) as content:
-        return _from_arrays(path.name, {name: content[name] for name in content.files})
+    archive = zipfile.ZipFile(path)
+    shapes: dict[str, tuple[int, ...]] = {}
+    for file in archive.namelist():
+        with archive.open(file) as stream:
+            shape, _, dtype = _read_header(stream)
+        if dtype.kind in "biuf":
+            shapes[file.removesuffix(".npy")] = shape
+
+    def rows_of(name: str, length: int) -> _TakeRows:
+        stream = archive.open(f"{name}.npy")
+        shape, by_columns, dtype = _read_header(stream)
+        if by_columns or shape[0] != length:
+            # its rows do not lie one after the other
+            with archive.open(f"{name}.npy") as again:
+                return _rows_of_array(np.lib.format.read_array(again, allow_pickle=False), length)
+        width = math.prod(shape[1:])
+
+        def take(first: int, last: int) -> np.ndarray:
+            raw = stream.read((last - first) * width * dtype.itemsize)
+            return np.frombuffer(raw, dtype).reshape(last - first, width)
+
+        return take
+
+    return _from_arrays(path.name, shapes, rows_of)
+
+
+def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, order (whether by columns) and type of the array that begins here."""
+    version = np.lib.format.read_magic(stream)
+    if version == (1, 0):
+        return np.lib.format.read_array_header_1_0(stream)
+    return np.lib.format.read_array_header_2_0(stream)
 
 
 def _array(path: Path) -> Table:
@@ -233,8 +257,8 @@ def _array(path: Path) -> Table:
     if rows.ndim != 2 or rows.dtype.kind not in "iuf":
         raise UnusableLog(path.name, "it is no matrix of numbers")
     table = Table(path.name, tuple(str(k) for k in range(rows.shape[1])), iter(()))
-    pieces = (np.asarray(rows[k : k + _LINES]) for k in range(0, len(rows), _LINES))
-    table.pieces = _count(table, pieces)
+    table.expected = len(rows)
+    table.pieces = _count(table, (np.asarray(rows[part]) for part in row_slices(rows)))
     return table
 
 
@@ -246,26 +270,44 @@ def _matlab(path: Path) -> Table:
     except NotImplementedError as error:
         reason = "it is a MATLAB 7.3 file; save it with '-v7'"
         raise UnusableLog(path.name, reason) from error
-    named = {k: v for k, v in content.items() if not k.startswith("__")}
-    return _from_arrays(path.name, {k: v for k, v in named.items() if v.dtype.kind in "iuf"})
+    arrays = {k: v for k, v in content.items() if not k.startswith("__") and v.dtype.kind in "iuf"}
+    shapes = {name: a.shape for name, a in arrays.items()}
+    return _from_arrays(path.name, shapes, lambda name, n: _rows_of_array(arrays[name], n))
 
 
-def _from_arrays(source: str, arrays: dict[str, np.ndarray]) -> Table:
+_TakeRows = Callable[[int, int], np.ndarray]
+"""Rows of an array from one index up to another; calls go on where the last one ended."""
+
+
+def _from_arrays(
+    source: str, shapes: Mapping[str, tuple[int, ...]], rows_of: Callable[[str, int], _TakeRows]
+) -> Table:
     """Vectors and matrices of one length as columns, "name" or "name_1", "name_2" and so on."""
-    lengths = [max(a.shape) for a in arrays.values() if 0 < a.ndim <= 2 and a.size]
+    lengths = [max(s) for s in shapes.values() if 0 < len(s) <= 2 and 0 not in s]
     if not lengths:
         raise UnusableLog(source, "it has no vectors or matrices of numbers")
     length = max(set(lengths), key=lambda n: (lengths.count(n), n))
-    names, columns = [], []
-    for name, raw in arrays.items():
-        a = np.atleast_2d(np.asarray(raw, dtype=float)) if 0 < raw.ndim <= 2 else np.zeros((0, 0))
-        a = a if a.shape[0] == length else a.T
-        if a.shape[0] != length:
-            continue
-        count = a.shape[1]
-        names += [name] if count == 1 else [f"{name}_{k + 1}" for k in range(count)]
-        columns += list(a.T)
-    return _whole(source, names, np.stack(columns, axis=1))
+    used = {n: math.prod(s) // length for n, s in shapes.items() if len(s) <= 2 and length in s}
+    names = [
+        name if count == 1 else f"{name}_{k + 1}" for name, count in used.items()
+        for k in range(count)
+    ]  # fmt: skip
+
+    def pieces() -> Iterator[np.ndarray]:
+        takers = [rows_of(name, length) for name in used]
+        for first in range(0, length, _LINES):
+            last = min(first + _LINES, length)
+            yield np.hstack([take(first, last) for take in takers])
+
+    table = Table(source, tuple(names), iter(()), expected=length)
+    table.pieces = _count(table, pieces())
+    return table
+
+
+def _rows_of_array(array: np.ndarray, length: int) -> _TakeRows:
+    """Rows of a vector or matrix in memory whose axis of this length is time."""
+    x = array.reshape(length, -1) if array.shape[0] == length else array.T.reshape(length, -1)
+    return lambda first, last: np.asarray(x[first:last], dtype=float)
 
 
 def _bag_folder(folder: Path, topic: str | None) -> Table:

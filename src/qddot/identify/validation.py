@@ -69,6 +69,11 @@ class Validation:
         """Judgement of all joints together."""
         return _judge(self.total)
 
+    @property
+    def usable(self) -> float:
+        """Relative error up to which a model is usable."""
+        return _USABLE
+
     def summary(self) -> dict[str, Any]:
         """The validation as plain data."""
         return {

@@ -19,7 +19,14 @@ from typing import Any
 
 from xacro import NameSpace, YamlDictWrapper, YamlListWrapper
 
-__all__ = ["Function", "Refused", "builtin_functions", "check_plain", "evaluate", "math_symbols"]
+__all__ = [
+    "AllowedFunction",
+    "Refused",
+    "builtin_functions",
+    "check_plain",
+    "evaluate",
+    "math_symbols",
+]
 
 _WITHOUT_TRUST = "in a file that is not trusted (trust=True, --trust)"
 _MOST_LETTERS = 1_000_000
@@ -38,7 +45,7 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True)
-class Function:
+class AllowedFunction:
     """A function that expressions may call."""
 
     call: Callable[..., Any]
@@ -55,7 +62,7 @@ _SCALARS = (bool, int, float, str, type(None), datetime.date, datetime.datetime)
 _LISTS = (list, tuple, set, frozenset, range, YamlListWrapper)
 _DICTS = (dict, YamlDictWrapper)
 _DATA = frozenset((*_SCALARS, *_LISTS, *_DICTS))
-_KINDS = _DATA | {NameSpace, Function}
+_KINDS = _DATA | {NameSpace, AllowedFunction}
 _TEXT_METHODS = (
     "capitalize", "casefold", "count", "endswith", "find", "index", "isalnum", "isalpha",
     "isdecimal", "isdigit", "islower", "isnumeric", "isspace", "isupper", "join", "lower",
@@ -220,14 +227,14 @@ class _Evaluator:
             if type(value) is NameSpace:
                 return _look_up(value, name)
             if name in _METHODS.get(type(value), ()):
-                return Function(lambda *given: _call_method(value, name, given))
+                return AllowedFunction(lambda *given: _call_method(value, name, given))
             if type(value) is YamlDictWrapper:
                 return value[name]
         raise Refused(f"the attribute {name!r} of a value of type {type(value).__name__!r}")
 
     def _Call(self, node: ast.Call) -> Any:
         function = self.value(node.func)
-        if type(function) is not Function:
+        if type(function) is not AllowedFunction:
             raise TypeError(f"a value of type {type(function).__name__!r} cannot be called")
         arguments = [self.value(x) for x in node.args]
         keywords = {}
@@ -236,7 +243,7 @@ class _Evaluator:
                 raise Refused("'**' in a call")
             keywords[keyword.arg] = self.value(keyword.value)
         result = function(*arguments, **keywords)
-        return result if type(result) is Function else check_plain(result)
+        return result if type(result) is AllowedFunction else check_plain(result)
 
     def _JoinedStr(self, node: ast.JoinedStr) -> Any:
         return "".join(str(self._plain_value(part)) for part in node.values)
@@ -292,7 +299,7 @@ def check_plain(value: Any) -> Any:
         elif kind is not range and kind in _LISTS:
             # without the wrappers that xacro makes anew at each look
             stack += list.__iter__(x) if isinstance(x, list) else x
-        elif kind not in _SCALARS and kind is not range and kind is not Function:
+        elif kind not in _SCALARS and kind is not range and kind is not AllowedFunction:
             raise Refused(f"a value of type {kind.__name__!r}")
     return value
 
@@ -333,14 +340,17 @@ def builtin_functions() -> dict[str, Any]:
         "round": bounded_round,
         "zip": lambda *x: list(zip(*map(_iterate_over, x), strict=False)),
     }
-    return {name: Function(f) for name, f in functions.items()} | {"True": True, "False": False}
+    return {name: AllowedFunction(f) for name, f in functions.items()} | {
+        "True": True,
+        "False": False,
+    }
 
 
 def math_symbols() -> dict[str, Any]:
     """Constants and functions of `math`, without the few whose results grow beyond bounds."""
     unbounded = {"comb", "factorial", "lcm", "perm", "prod"}
     public = {k: v for k, v in vars(math).items() if not k.startswith("_") and k not in unbounded}
-    return {k: Function(v) if callable(v) else v for k, v in public.items()}
+    return {k: AllowedFunction(v) if callable(v) else v for k, v in public.items()}
 
 
 def _look_up(names: Mapping[str, Any], name: str) -> Any:

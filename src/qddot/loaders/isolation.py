@@ -23,7 +23,7 @@ from typing import IO, Any
 
 from qddot.errors import DescriptionError, MissingPackage, QddotError
 
-__all__ = ["Limits", "run_isolated"]
+__all__ = ["ChildLimits", "run_isolated"]
 
 _SCRIPT = Path(__file__).with_name("isolation_child.py")
 _ENVIRONMENT = (
@@ -37,7 +37,7 @@ _MIB = 2**20
 
 
 @dataclass(frozen=True)
-class Limits:
+class ChildLimits:
     """Bounds of a child: seconds, seconds of processor time, bytes of memory and of output."""
 
     seconds: float = 15.0
@@ -50,14 +50,14 @@ def run_isolated(
     task: str,
     *arguments: Any,
     file: str | Path,
-    limits: Limits | None = None,
+    limits: ChildLimits | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Any:
     """The result of a task "module:function" that ran in a child process.
 
     `file` is what errors name. `environment` replaces the few variables that a child sees.
     """
-    limits = limits or Limits()
+    limits = limits or ChildLimits()
     if environment is None:
         environment = {k: os.environ[k] for k in _ENVIRONMENT if k in os.environ} | _ONE_THREAD
     request = {
@@ -99,7 +99,7 @@ def run_isolated(
 
 
 def _run_child(
-    request: bytes, limits: Limits, environment: Mapping[str, str], file: str | Path
+    request: bytes, limits: ChildLimits, environment: Mapping[str, str], file: str | Path
 ) -> tuple[bytes, int, bytes]:
     """The answer of a child, its exit status, and what it printed."""
     options = ["-I", "-S", "-X", "utf8", *(["-B"] if sys.dont_write_bytecode else [])]
@@ -167,7 +167,7 @@ def _end_child(child: subprocess.Popen[bytes]) -> None:
     child.wait()
 
 
-def _failure_reason(status: int, limits: Limits, messages: bytes) -> str:
+def _failure_reason(status: int, limits: ChildLimits, messages: bytes) -> str:
     """Why a child gave no answer."""
     if status == -getattr(signal, "SIGXCPU", 0):
         return f"takes more than {limits.cpu_seconds} s of processor time to read"

@@ -18,7 +18,7 @@ from qddot.spatial.algebra import Inertia, Sym3, Transform, Vec3
 
 __all__ = ["describe_urdf", "expand_xacro"]
 
-_LIMITS = isolation.Limits(output=32 * 2**20)
+_LIMITS = isolation.ChildLimits(output=32 * 2**20)
 _KINDS = {
     "revolute": "revolute",
     "continuous": "continuous",

@@ -26,7 +26,7 @@ from xacro import substitution_args
 
 from qddot.errors import DescriptionError
 from qddot.loaders.expressions import (
-    Function,
+    AllowedFunction,
     Refused,
     builtin_functions,
     check_plain,
@@ -320,16 +320,16 @@ def global_symbols(load_yaml: Callable[[str], Any]) -> dict[str, Any]:
 
     builtins, functions = builtin_functions(), math_symbols()
     own: dict[str, Any] = {
-        "abs_filename": Function(xacro.abs_filename_spec),
-        "dotify": Function(xacro.YamlDictWrapper),
-        "load_yaml": Function(load_yaml),
+        "abs_filename": AllowedFunction(xacro.abs_filename_spec),
+        "dotify": AllowedFunction(xacro.YamlDictWrapper),
+        "load_yaml": AllowedFunction(load_yaml),
     }
     names = {**functions, **own, **{name: builtins[name] for name in _COMMON}}
-    own["arg"] = Function(lambda name: xacro.substitution_args_context["arg"][name])
-    own["tokenize"] = Function(split_words)
-    own["fatal"] = Function(raise_fatal)
+    own["arg"] = AllowedFunction(lambda name: xacro.substitution_args_context["arg"][name])
+    own["tokenize"] = AllowedFunction(split_words)
+    own["fatal"] = AllowedFunction(raise_fatal)
     for name in ("message", "warning", "error", "print_location"):
-        own[name] = Function(lambda *_, **__: "")
+        own[name] = AllowedFunction(lambda *_, **__: "")
     for name, content in (("python", builtins), ("math", functions), ("xacro", own)):
         names[name] = space = xacro.NameSpace()
         space.update(content)
@@ -364,5 +364,5 @@ class _EvalNames(dict[str, Any]):
             {name: builtins[name] for name in ("list", "dict", "map", "str", "float", "int")}
         )
         self.update({"true": True, "false": False, "True": True, "False": False})
-        self["arg"] = Function(lambda name: convert(str(arguments[name]), "auto"))
-        self["find"] = Function(folders.find_folder)
+        self["arg"] = AllowedFunction(lambda name: convert(str(arguments[name]), "auto"))
+        self["find"] = AllowedFunction(folders.find_folder)

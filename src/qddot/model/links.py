@@ -330,7 +330,8 @@ def _check_joint(joint: Joint) -> None:
     for label, value in constants.items():
         if isinstance(value, float | int) and value < 0:
             raise InvalidModel(element, f"negative {label} {value}")
-    if math.isnan(limits.lower) or math.isnan(limits.upper) or limits.lower > limits.upper:
+    # no number lies between two limits that are not numbers, in the wrong order or at one infinity
+    if not (limits.lower <= limits.upper and limits.lower < math.inf and limits.upper > -math.inf):
         raise InvalidModel(element, f"limits [{limits.lower}, {limits.upper}] are empty")
     if not (limits.velocity >= 0 and limits.effort >= 0):
         raise InvalidModel(element, "negative velocity or effort limit")

@@ -217,19 +217,43 @@ def _parse_link(spec: LinkSpec) -> Link:
             accepted = f"the coordinates of a {kind.name} joint have none"
             raise Unsupported(f"{what}: limits", spec.limits, accepted)
         lower, upper = parse_reals(f"{what}: limits", spec.limits, 2, infinite=True)
-        if lower > upper:
-            raise InvalidArgument(f"{what}: limits", spec.limits, "needs lower ≤ upper")
+        if lower > upper or lower == math.inf or upper == -math.inf:
+            raise InvalidArgument(
+                f"{what}: limits", spec.limits, "needs lower ≤ upper, not at one infinity"
+            )
     speed, effort = (
         parse_real(f"{what}: {key}", getattr(spec, key), 0.0, infinite=True)
         for key in ("velocity_limit", "effort_limit")
     )
+    label = f"{what}: friction"
+    if is_list(spec.friction):
+        ahead, back = (parse_real(label, x, 0.0) for x in parse_reals(label, spec.friction, 2))
+    else:
+        ahead = back = parse_real(label, spec.friction, 0.0)
+    damping, armature, stiffness = (
+        parse_real(f"{what}: {key}", getattr(spec, key), 0.0)
+        for key in ("damping", "armature", "stiffness")
+    )
+    if kind.nv == 0 and any((ahead, back, damping, armature, stiffness)):
+        accepted = "it has no damping, friction, armature or stiffness"
+        raise Unsupported(f"{what}: joint", kind.name, accepted)
+    rest = spec.rest
+    if rest is not None:
+        rest = tuple(parse_reals(f"{what}: rest", rest if is_list(rest) else [rest], kind.nq))
     joint = Joint(
         spec.joint_name or spec.name,
         kind,
         _parse_axes(what, kind, spec.axis),
         0.0 if spec.pitch is None else parse_real(f"{what}: pitch", spec.pitch),
         limits=Limits(lower, upper, speed, effort),
-        drivetrain=_parse_drivetrain(what, kind, spec),
+        drivetrain=Drivetrain(
+            armature=armature,
+            damping=damping,
+            friction=ahead,
+            backward_friction=None if back == ahead else back,
+            stiffness=stiffness,
+            rest=rest,
+        ),
     )
     placement = parse_placement(what, spec.placement, spec.position, spec.rotation)
     # mass, centre of mass and tensor about it
@@ -265,32 +289,6 @@ def _parse_axes(what: str, kind: JointKind, axis: Any) -> tuple[Vec3, ...]:
     # one axis; of a planar joint the normal, completed to a basis
     single = snap_vector(unit_axis(what, parse_reals(what, axis, 3)))
     return plane_basis(single) if kind.axes == 3 else (single,)
-
-
-def _parse_drivetrain(what: str, kind: JointKind, spec: LinkSpec) -> Drivetrain:
-    label = f"{what}: friction"
-    if is_list(spec.friction):
-        ahead, back = (parse_real(label, x, 0.0) for x in parse_reals(label, spec.friction, 2))
-    else:
-        ahead = back = parse_real(label, spec.friction, 0.0)
-    damping, armature, stiffness = (
-        parse_real(f"{what}: {key}", getattr(spec, key), 0.0)
-        for key in ("damping", "armature", "stiffness")
-    )
-    if kind.nv == 0 and any((ahead, back, damping, armature, stiffness)):
-        accepted = "it has no damping, friction, armature or stiffness"
-        raise Unsupported(f"{what}: joint", kind.name, accepted)
-    rest = spec.rest
-    if rest is not None:
-        rest = tuple(parse_reals(f"{what}: rest", rest if is_list(rest) else [rest], kind.nq))
-    return Drivetrain(
-        armature=armature,
-        damping=damping,
-        friction=ahead,
-        backward_friction=None if back == ahead else back,
-        stiffness=stiffness,
-        rest=rest,
-    )
 
 
 def _parse_frame(spec: FrameSpec, links: Iterable[str]) -> FrameDraft:

@@ -7,6 +7,7 @@ from qddot.model.model import WORLD, Model
 __all__ = ["tool_frame"]
 
 _NAMES = ("tcp", "grasp", "tool", "end_effector", "ee_link", "flange", "attachment", "hand", "foot")
+_FINGERS = ("finger", "gripper", "jaw", "knuckle", "thumb")
 _LONGEST_FINGER = 5
 _SHORTEST_ARM = 3
 
@@ -14,7 +15,8 @@ _SHORTEST_ARM = 3
 def tool_frame(model: Model) -> str | None:
     """Name of the frame at the end of the longest chain of joints; None where nothing moves.
 
-    Short branches at the end of a chain are fingers: the tool is on the body that they share.
+    Short branches at the end of a chain are fingers: the tool is on the body that they share. So
+    are joints at the end that are called so: the tool is on the body before them.
     """
     if not any(frame.body != WORLD for frame in model.frames):
         return None
@@ -25,7 +27,9 @@ def tool_frame(model: Model) -> str | None:
     end = 0
     for k in range(1, min(_LONGEST_FINGER + 1, len(chain))):
         before = sum(model.bodies[i].joint.kind.nv == 1 for i in chain[k:])
-        if children[chain[k]] > 1 and before >= _SHORTEST_ARM:
+        finger = any(word in model.bodies[chain[k - 1]].joint.name.lower() for word in _FINGERS)
+        branches = children[chain[k]] > 1
+        if (branches or (finger and end == k - 1)) and before >= _SHORTEST_ARM:
             end = k
     # a frame on that body, or the nearest one before it
     closures = {name for loop in model.loops for name in (loop.frame1, loop.frame2)}

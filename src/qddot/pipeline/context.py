@@ -39,13 +39,14 @@ class NotApplicable(Exception):
 class Settings:
     """What is asked of a pipeline: how the robot stands, intent, data, simulator, seed.
 
-    `integrator` and `dt` are those of the user's simulator, judged in steps 9 and 10; without them
-    the pipeline chooses.
+    `accept` names links whose doubtful inertia is meant. `integrator` and `dt` are those of the
+    user's simulator, judged in steps 9 and 10; without them the pipeline chooses.
     """
 
     base: Base = None
     trust: bool = False
     expect: Mapping[str, str] = field(default_factory=dict)
+    accept: tuple[str, ...] = ()
     log: Path | None = None
     integrator: str | None = None
     dt: float | None = None
@@ -53,6 +54,10 @@ class Settings:
     states: int = 100
     samples: int = 400
     duration: float = 20.0
+
+    def __post_init__(self) -> None:
+        if self.dt is not None and not 0.0 < self.dt < 1.0:
+            raise InvalidArgument("dt", self.dt, "it is a time in seconds, up to one")
 
 
 def parse_expectations(given: list[str]) -> dict[str, str]:
@@ -100,7 +105,7 @@ class Context:
     @property
     def floats(self) -> bool:
         """Whether the robot has a floating base."""
-        return any(b.joint.kind.name == "free" for b in self.robot.model.bodies)
+        return any(b.joint.kind.floats for b in self.robot.model.bodies)
 
     @cached_property
     def hardware(self) -> VirtualHardware:

@@ -81,7 +81,7 @@ def case_of_record(file: str | Path, record: Record) -> Case | None:
     trace = next(
         (
             record.traces[name]
-            for name in ("motion", "control/computed", "contact", "free_motion")
+            for name in ("motion", "control/computed", "contact")
             if name in record.traces and {"time", "q"} <= set(record.traces[name].columns)
         ),
         None,

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from qddot.pipeline.diagnosis import Case, Diagnosis
+from pathlib import Path
+
+import numpy as np
+
+from qddot.evidence.record import Record, Trace, Verdict
+from qddot.pipeline.diagnosis import Case, Diagnosis, case_of_record
 from qddot.pipeline.log_diagnoses import diagnose_log
 from qddot.pipeline.motion_diagnoses import MOTION_DIAGNOSES
 
-__all__ = ["diagnose"]
+__all__ = ["diagnose", "diagnose_record"]
 
 _LEAST_ROWS = 100
+_WHOLE = {"integrator gains energy": "explicit integrator on stiff contact"}
+"""Causes that are a part of another one where both are found."""
+_CAUSE, _CLAIM = 0.8, 0.5
+"""Confidence in a failed claim that names its cause, and in one that does not."""
 
 
 def diagnose(case: Case) -> list[Diagnosis]:
@@ -19,3 +28,57 @@ def diagnose(case: Case) -> list[Diagnosis]:
     if case.measured and single and enough:
         found += diagnose_log(case)
     return sorted(found, key=lambda d: -d.confidence)
+
+
+def _find_impossible_bodies(trace: Trace) -> Diagnosis | None:
+    """Identified bodies that cannot exist: their pseudo-inertia (4 × 4) is not positive."""
+    rows = trace.columns.get("parameters")
+    if rows is None or rows.ndim != 2 or rows.shape[1] != 10:
+        return None
+    xx, xy, yy, xz, yz, zz = rows[:, 4:].T
+    tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]).transpose(2, 0, 1)
+    trace_half = 0.5 * np.trace(tensor, axis1=1, axis2=2)
+    pseudo = np.zeros((len(rows), 4, 4))
+    pseudo[:, :3, :3] = trace_half[:, None, None] * np.eye(3) - tensor
+    pseudo[:, :3, 3] = pseudo[:, 3, :3] = rows[:, 1:4]
+    pseudo[:, 3, 3] = rows[:, 0]
+    values = np.linalg.eigvalsh(np.nan_to_num(pseudo))
+    wrong = values[:, 0] < -1e-9 * np.abs(values).max(axis=1)
+    if not wrong.any():
+        return None
+    names = [
+        trace.labels[k] if k < len(trace.labels) else f"{k + 1}" for k in np.flatnonzero(wrong)
+    ]
+    return Diagnosis(
+        cause="non-physical identification",
+        symptom="identified masses or inertias that no body has",
+        evidence=f"no body has the parameters of {', '.join(names[:4])}: the smallest eigenvalue "
+        f"of the pseudo-inertia is {values[:, 0].min():.2g}",
+        confidence=0.9,
+        fix='constraints in the fit: `qddot identify fit`, method "feasible"',
+    )
+
+
+def diagnose_record(file: str | Path, record: Record) -> list[Diagnosis]:
+    """Diagnoses of the motion in a record and of its failed claims, a cause once, surest first."""
+    case = case_of_record(file, record)
+    found = diagnose(case) if case is not None else []
+    found += [x for trace in record.traces.values() if (x := _find_impossible_bodies(trace))]
+    for c in record.claims:
+        if c.verdict is Verdict.FAIL:
+            value = "" if c.value is None else f"{c.value:.3g} {c.unit}".strip()
+            judged = f"{value}, to be {c.threshold}" if c.threshold else value
+            found.append(
+                Diagnosis(
+                    cause=c.cause or f"step {c.step}: {c.name}".strip(),
+                    symptom=c.compared,
+                    evidence="; ".join(filter(None, (c.detail, judged))),
+                    confidence=_CAUSE if c.cause else _CLAIM,
+                    fix=c.fix,
+                )
+            )
+    named = {d.cause for d in found}
+    found = [d for d in found if _WHOLE.get(d.cause) not in named]
+    # sorting keeps the order of the steps among equals
+    ranked = sorted(found, key=lambda d: -d.confidence)
+    return list({d.cause: d for d in reversed(ranked)}.values())[::-1]

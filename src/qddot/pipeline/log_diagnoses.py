@@ -114,7 +114,7 @@ def diagnose_log(case: Case) -> list[Diagnosis]:
     plain, _ = at.leave(at.tau - at.rigid)
     found = []
     if plain > _NOISE:
-        for make in (_swaps, _signs, _gravity, _coriolis, _delays, _payload, _inertia):
+        for make in (_swaps, _signs, _gravity, _coriolis, _delays, _payload, _inertia, _cartesian):
             for hypothesis in make(at, plain):
                 if hypothesis.left < _BETTER * plain:
                     found.append(hypothesis)
@@ -123,7 +123,8 @@ def diagnose_log(case: Case) -> list[Diagnosis]:
     diagnoses = []
     # what leaves several times more than the best hypothesis does is its shadow
     for k, h in enumerate(h for h in found if h.left < 2.0 * best + _NOISE):
-        sure = min(0.97, 1.0 - h.left / plain)
+        # the share of the unexplained variance that it explains
+        sure = min(0.97, 1.0 - (h.left / plain) ** 2)
         diagnoses.append(_replace_confidence(h.diagnosis, sure if k == 0 else 0.7 * sure))
     if plain > 0.3 and best > 0.15:
         return [_other_robot(at, plain, best), *diagnoses]
@@ -273,6 +274,29 @@ def _payload(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
         ),
         left,
         4,
+    )
+
+
+def _cartesian(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
+    """Torques that are a force or a wrench at the tip: Jᵀ of them are those of the model."""
+    if at.robot.nv not in (3, 6):
+        return
+    frame = at.robot.frame_names[-1]
+    J = at.robot.frame_jacobian(at.q, frame, "local_world_aligned")[:, : at.robot.nv]
+    mapped = np.einsum("sij,si->sj", J, at.tau)
+    total = np.sqrt(np.mean((mapped / at.size) ** 2)) + 1e-12
+    left = float(np.sqrt(np.mean(at.project(mapped - at.rigid) ** 2)) / total)
+    yield _Hypothesis(
+        Diagnosis(
+            cause="Cartesian and joint coordinates confused",
+            symptom="joint torques that make no sense in any joint",
+            evidence=f"taken as a wrench at {frame}, Jᵀ F leaves {100 * left:.2g} % of the torque, "
+            f"as joint torques they leave {100 * plain:.2g} %",
+            confidence=0.0,
+            fix="τ = Jᵀ F; Λ = (J M⁻¹ Jᵀ)⁻¹ belongs to Cartesian commands, M to joint ones",
+        ),
+        left,
+        1,
     )
 
 

@@ -32,6 +32,7 @@ __all__ = [
     "check_mass_matrix",
     "compare_engines",
     "draw_condition_map",
+    "draw_mass_ellipsoids",
     "draw_robot",
     "equivalent_box",
     "read_description",
@@ -118,7 +119,7 @@ def equivalent_box(parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def audit_inertias(context: Context) -> None:
     """Step 2: every link against physics, its shapes, its twins and density."""
     result = audit(context.source, None, context.on_step, context.settings.trust)
-    record_audit(context.recorder, result)
+    record_audit(context.recorder, result, doubts=True, accepted=context.settings.accept)
 
 
 def check_intent(context: Context) -> None:
@@ -138,6 +139,7 @@ def check_intent(context: Context) -> None:
             "base", "base of the model against --expect",
             verdict=Verdict.PASS if base == expect["base"] else Verdict.FAIL,
             detail=f"{base}, {expect['base']} is meant", fix="--base free or fixed", label="model",
+            cause="wrong base type",
         )  # fmt: skip
     if "joints" in expect:
         names = [x.strip() for x in expect["joints"].replace(",", " ").split()]
@@ -150,6 +152,7 @@ def check_intent(context: Context) -> None:
             verdict=Verdict.PASS if same else Verdict.FAIL,
             detail="" if same else f"{words}; it has {', '.join(model.joint_names)}",
             fix="name joints in the order of the controller", label="model",
+            cause="joints swapped" if moved else "other joints than meant",
         )  # fmt: skip
     if "mass" in expect:
         context.recorder.claim(
@@ -211,6 +214,7 @@ def check_gravity_torques(context: Context) -> None:
             detail=f"({gravity[0]:.4g}, {gravity[1]:.4g}, {gravity[2]:.4g}) m/s²",
             fix="the <option gravity> of the file, or the mounting of the base",
             label="model",
+            cause="gravity sign" if gravity[2] > 0.0 else "gravity in another frame",
         )
     single = not robot.model.has_couplings
     poses = [robot.neutral(), *at.q[:20]]
@@ -261,6 +265,7 @@ def check_mass_matrix(context: Context) -> None:
         "condition/flagged", "share_above", "condition.condition", bound=_FLAGGED
     )
     draw_condition_map(context)
+    draw_mass_ellipsoids(context)
     recorder.claim(
         "M can be inverted",
         f"largest cond(M) of {len(q)} poses; above {_FLAGGED:g} a pose is flagged",
@@ -303,6 +308,31 @@ def draw_condition_map(context: Context) -> None:
         "condition_map",
         {"y": y, "x": x, "condition": condition},
         {"x": first.joint.name, "y": second.joint.name},
+    )
+
+
+def draw_mass_ellipsoids(context: Context) -> None:
+    """Keep the mass that is felt at the tip along directions of the x–z plane, at four poses.
+
+    It is 1 / (uᵀ J M⁻¹ Jᵀ u) along u, the belted ellipsoid of Khatib (1995).
+    """
+    robot = context.robot
+    if robot.singular_joints or robot.model.loops or robot.nv < 2:
+        return
+    frame = tip_frame(robot)
+    q = np.concatenate([robot.neutral()[None], context.states.q[:3]])
+    J = robot.frame_jacobian(q, frame, "local_world_aligned")[:, [0, 2]]
+    mobility = J @ np.linalg.solve(robot.mass_matrix(q), np.swapaxes(J, 1, 2))
+    angle = np.linspace(0.0, 2.0 * np.pi, 73)
+    u = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+    inverse = np.einsum("ai,pij,aj->ap", u, mobility, u)
+    # a tip that cannot move along u feels like a wall
+    mass = np.where(inverse > 1e-6 * inverse.max(), 1.0 / np.maximum(inverse, 1e-300), np.nan)
+    context.recorder.trace(
+        "mass_ellipsoids",
+        {"angle": np.degrees(angle), "mass": mass},
+        {"angle": "° from x towards z", "mass": "kg"},
+        frame=f"{frame}, world axes; columns are the neutral and three random poses",
     )
 
 

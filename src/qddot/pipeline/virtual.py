@@ -22,6 +22,8 @@ __all__ = ["VirtualHardware", "VirtualLog", "build_hardware", "fourier_motion", 
 Law = Callable[[float, np.ndarray, np.ndarray], np.ndarray]
 RATE = 1000.0
 """Cycles of control a second."""
+DELAY = 1
+"""Cycles that a torque takes to act."""
 _HEAVIER = (-0.05, 0.25)
 """Share by which bodies are heavier than their files say: motors and harnesses are left out."""
 _FRICTION = 0.06
@@ -126,7 +128,7 @@ def build_hardware(robot: Robot, seed: int) -> VirtualHardware:
     truth = Robot(dataclasses.replace(heavier, bodies=tuple(bodies)), robot.native)
     return VirtualHardware(
         truth=truth,
-        delay=1,
+        delay=DELAY,
         resolution=_ENCODER,
         noise=(_VELOCITY_NOISE, _TORQUE_NOISE * holds),
         seed=seed,

@@ -32,6 +32,7 @@ th,td { text-align:left; vertical-align:top; padding:.3rem .5rem;
   border-bottom:1px solid var(--line) }
 td,p,h1,code { overflow-wrap:anywhere }
 td.tight { white-space:nowrap; overflow-wrap:normal } td.name { min-width:10rem }
+table.steps td:first-child { width:2rem } table.steps td.name { width:12rem }
 .mark { font-weight:600; white-space:nowrap }
 .pass { color:var(--pass) } .fail { color:var(--fail) } .none { color:var(--none) }
 .badge { display:inline-block; border:2px solid; border-radius:.4rem;
@@ -53,7 +54,8 @@ code { font-size:.85em } a { color:inherit }
   table.cards td[data-name]::before { content:attr(data-name) ": "; color:var(--dim) }
 }
 @media print {
-  body { max-width:none; padding:0; font-size:11px } h2 { break-after:avoid }
+  html { font-size:10px } body { max-width:none; padding:0; font-size:1rem }
+  h2,h3 { break-after:avoid } td.name { min-width:9rem } .plot { height:255px }
   tr { break-inside:avoid } .grid { display:block } a { text-decoration:none }
 }
 """
@@ -68,11 +70,12 @@ for (const plot of PLOTS) {
   }
   Plotly.newPlot(plot.id, plot.data, layout, config);
 }
-const fit = width => {
-  for (const plot of PLOTS) Plotly.relayout(plot.id, {width: width, autosize: !width});
+const fit = (width, height) => {
+  const size = {width: width, height: height, autosize: !width};
+  for (const plot of PLOTS) Plotly.relayout(plot.id, size);
 };
-addEventListener("beforeprint", () => fit(660));
-addEventListener("afterprint", () => fit(null));
+addEventListener("beforeprint", () => fit(660, 250));
+addEventListener("afterprint", () => fit(null, null));
 """
 
 
@@ -143,9 +146,8 @@ def _summary(record: Record) -> str:
     """The verdict in one line, and a row a step."""
     counts = [(v, sum(c.verdict is v for c in record.claims)) for v in Verdict]
     listed = ", ".join(f"{n} {v.value}" for v, n in counts if n)
-    virtual = any("(virtual)" in c.name for c in record.claims)
     notes = []
-    if virtual:
+    if record.virtual_steps:
         notes.append(
             "No log of the real robot was given: everything marked virtual was measured on a "
             "simulated plant with other masses, friction, delay and noise."
@@ -157,25 +159,34 @@ def _summary(record: Record) -> str:
     for mark in steps:
         claims = [c for c in record.claims if c.step == mark.step]
         worst = _worst(claims)
-        count = count_text(len(claims), "claim")
-        words = (
-            f"{count}, all pass" if worst is None else html.escape(worst.detail or worst.compared)
-        )
+        words = html.escape(_headline(claims) if worst is None else worst.detail or worst.compared)
         verdict = _step_verdict(claims)
         cells = (
             _cell(mark.step.lstrip("0"), kind="tight"),
-            _cell(html.escape(mark.title), kind="name"),
+            _cell(html.escape(mark.title + record.mark_virtual(mark.step)), kind="name"),
             _cell(_mark(verdict), kind="tight"),
             _cell(words),
         )
         rows.append(f"<tr>{''.join(cells)}</tr>")
-    table = _rows(rows, "", "step", "verdict", "in a sentence") if rows else ""
+    heads = ("", "step", "verdict", "in a sentence")
+    table = _rows(rows, *heads).replace("cards", "cards steps", 1) if rows else ""
     badge = f'<span class="badge {_CLASS[record.verdict]}">{record.verdict.value}</span>'
     facts = f"{listed or 'no claims'}; {html.escape(record.run.started)}; seed {record.run.seed}"
     digest = f"digest <code>{record.digest[:16]}</code>"
     return (
         f"<h1>{html.escape(_title(record))}</h1><p>{badge}</p><p>{facts}; {digest}</p>{body}{table}"
     )
+
+
+def _headline(claims: list[Claim]) -> str:
+    """The figures of a step that passes: values with thresholds, else what was found."""
+    judged = [
+        f"{c.name} {c.value:.2g} {c.unit} ({c.threshold})".replace("  ", " ")
+        for c in claims
+        if c.value is not None and c.bound
+    ]
+    told = [c.detail for c in claims if c.detail]
+    return "; ".join((judged or told)[:2]) or f"{count_text(len(claims), 'claim')}, all pass"
 
 
 def _step_verdict(claims: list[Claim]) -> Verdict:
@@ -273,7 +284,7 @@ def _metrics(record: Record) -> str:
         )
         name = html.escape(m.name)
         cells = (
-            f'<td id="metric-{name}"><b>{name}</b></td>',
+            f'<td class="name" id="metric-{name}"><b>{name}</b>{record.mark_virtual(m.step)}</td>',
             _cell(f"{m.value:.6g} {html.escape(m.unit)}".strip(), "value"),
             _cell(html.escape(formula), "definition"),
             _cell(links, "of"),
@@ -290,9 +301,9 @@ def _traces(record: Record) -> str:
             f"{c}{list(x.shape[1:]) or ''} {trace.units.get(c, '')}".strip()
             for c, x in trace.columns.items()
         )
-        safe = html.escape(name)
+        safe, mark = html.escape(name), record.mark_virtual(trace.step)
         cells = (
-            f'<td id="trace-{safe}"><b>{safe}</b></td>',
+            f'<td class="name" id="trace-{safe}"><b>{safe}</b>{mark}</td>',
             _cell(str(len(trace)), "rows"),
             _cell(html.escape(columns), "columns"),
             _cell(f"<code>{trace.digest[:12]}</code>", "digest"),
@@ -310,6 +321,7 @@ def _run(record: Record) -> str:
         "seed": str(run.seed),
         "units": run.units,
         "frames": run.frames,
+        **{f"latency, {k}": f"{1e3 * v:g} ms" for k, v in run.latency.items()},
         **{f"version of {k}": str(v) for k, v in run.versions.items()},
         **{k: str(v) for k, v in run.machine.items()},
         **{f"input {x.place}": f"{x.size} bytes, sha256 {x.sha256}" for x in run.inputs},

@@ -15,6 +15,8 @@ __all__ = ["PLOTS", "Plot", "make_plots"]
 
 _MOST_POINTS = 1200
 _MOST_LINES = 8
+_MOST_MASS = 30.0
+"""Times the smallest mass of a pose beyond which its ellipsoid is left open."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,34 @@ def _plot_condition_map(record: Record) -> Iterator[Plot]:
     yield Plot("Condition number of the mass matrix", words, ("condition_map",), data, layout)
 
 
+def _plot_mass_ellipsoids(record: Record) -> Iterator[Plot]:
+    """The mass felt at the tip by direction, a line a pose."""
+    trace = record.traces.get("mass_ellipsoids")
+    if trace is None:
+        return
+    angle, mass = trace.columns["angle"], trace.columns["mass"]
+    data = [
+        {
+            "type": "scatterpolar",
+            "mode": "lines",
+            "name": "neutral" if k == 0 else f"pose {k}",
+            "theta": _numbers(angle),
+            "r": _numbers(
+                np.where(mass[:, k] < _MOST_MASS * np.nanmin(mass[:, k]), mass[:, k], np.nan)
+            ),
+            "line": {"color": PALETTE[k % len(PALETTE)], "width": 1.5},
+        }
+        for k in range(mass.shape[1])
+        if np.isfinite(mass[:, k]).any()
+    ]
+    layout = {"polar": {"radialaxis": {"ticksuffix": " kg", "angle": 45}}}
+    words = (
+        "Felt at the tip along each direction of the x–z plane (0° is x, 90° up), a line a pose. "
+        "Gaps: directions in which the tip can hardly move."
+    )
+    yield Plot("Mass ellipsoids of the tip", words, (trace.name,), data, layout)
+
+
 def _plot_residuals(record: Record) -> Iterator[Plot]:
     """Residuals of the invariants, worst state each."""
     names = [n for n in record.traces if n.startswith("check/") and not n.endswith("definite")]
@@ -130,8 +160,15 @@ def _plot_contact(record: Record) -> Iterator[Plot]:
         _line("normal force, N", time, trace.columns["normal_force"], 0),
         _line("gap, mm", time, 1e3 * trace.columns["gap"], 1, yaxis="y2"),
     ]
-    layout = _axes("time, s", "normal force, N")
-    layout["yaxis2"] = {"title": {"text": "gap, mm"}, "overlaying": "y", "side": "right"}
+    # both from zero, so that rounding errors do not fill the plot
+    layout = _axes("time, s", "normal force, N", rangemode="tozero")
+    depth = float(np.nanmax(np.abs(trace.columns["gap"]), initial=1e-4))
+    layout["yaxis2"] = {
+        "title": {"text": "gap, mm"},
+        "overlaying": "y",
+        "side": "right",
+        "range": [-1.1e3 * depth, 1.1e3 * depth],
+    }
     words = "The contact test: the force that the surface gives, and how far bodies are apart."
     yield Plot("Contact", words, ("contact",), data, layout)
 
@@ -153,7 +190,7 @@ def _plot_tracking(record: Record) -> Iterator[Plot]:
     if data:
         layout = _axes("time, s", "RMS error over joints, mrad or mm")
         words = "Reference against encoders of the virtual hardware, all joints."
-        yield Plot("Tracking (virtual hardware)", words, tuple(names), data, layout)
+        yield Plot("Tracking (virtual)", words, tuple(names), data, layout)
 
 
 def _plot_torques(record: Record) -> Iterator[Plot]:
@@ -176,9 +213,29 @@ def _plot_torques(record: Record) -> Iterator[Plot]:
             _line("rest", time, measured[:, j] - model[:, j], 0, line={"width": 1}),
         ]
         words = "The log against the model; the rest is what the model does not explain."
-        yield Plot(
-            f"Torque of {name}", words, (trace.name,), data, _axes("time, s", "torque, N m or N")
-        )
+        title = f"Torque of {name}{record.mark_virtual(trace.step)}"
+        yield Plot(title, words, (trace.name,), data, _axes("time, s", "torque, N m or N"))
+
+
+def _plot_budget(record: Record) -> Iterator[Plot]:
+    """The terms of the torque by joint."""
+    trace = record.traces.get("torque_budget")
+    if trace is None:
+        return
+    data = [
+        {
+            "type": "bar",
+            "name": term,
+            "x": list(trace.labels),
+            "y": _numbers(values, 4),
+            "marker": {"color": PALETTE[k % len(PALETTE)]},
+        }
+        for k, (term, values) in enumerate(trace.columns.items())
+    ]
+    layout = {**_axes("", "RMS of the term, N m or N"), "barmode": "group"}
+    words = "Where the torque of the held-out motion goes, by the identified model."
+    title = f"Torque budget{record.mark_virtual(trace.step)}"
+    yield Plot(title, words, (trace.name,), data, layout)
 
 
 def _plot_identification(record: Record) -> Iterator[Plot]:
@@ -200,7 +257,8 @@ def _plot_identification(record: Record) -> Iterator[Plot]:
     ]
     layout = {**_axes("", "residual of the torque, %"), "barmode": "group"}
     words = "RMS of measured less predicted torque over RMS of the measured one, held-out part."
-    yield Plot("Identification", words, (trace.name,), data, layout)
+    title = f"Identification{record.mark_virtual(trace.step)}"
+    yield Plot(title, words, (trace.name,), data, layout)
 
 
 def _plot_motion(record: Record) -> Iterator[Plot]:
@@ -237,14 +295,16 @@ def _plot_sizing(record: Record) -> Iterator[Plot]:
     ]  # fmt: skip
     layout = {**_axes("", "torque, N m or N"), "barmode": "group"}
     words = "The largest torque at rest and moving, beside the rating of the joint."
-    yield Plot("Torque budget", words, ("torques",), data, layout)
+    yield Plot("Torques and ratings", words, ("torques",), data, layout)
 
 
 PLOTS: tuple[Callable[[Record], Iterator[Plot]], ...] = (
     _plot_identification,
     _plot_torques,
     _plot_tracking,
+    _plot_budget,
     _plot_condition_map,
+    _plot_mass_ellipsoids,
     _plot_residuals,
     _plot_energy,
     _plot_contact,

@@ -218,7 +218,13 @@ def _record_once(key: _LawKey) -> RecordedLaw:
 
 def _record(robot: Robot, law: Law, gains: Any) -> RecordedLaw:
     known = dict(_list_gains(robot, law))
-    wanted = _choose_gains(known, gains, law)
+    # the names of the gains that are inputs
+    names = (gains,) if isinstance(gains, str) and gains != "all" else gains or ()
+    for name in names if names != "all" else ():
+        if name not in known:
+            raise UnknownName("gain", name, known, type(law).__name__)
+    batched = {n for n, x in known.items() if x.value.ndim > len(x.shape or (1,))}
+    wanted = tuple(n for n in known if names == "all" or n in names or n in batched)
     start = {name: np.asarray(x, float) for name, x in law.memory(robot).items()}
     shapes = {n: known[n].shape for n in wanted}
     function = _record_text(robot, law, shapes, start, clock=True)
@@ -312,16 +318,6 @@ def _list_gains(robot: Robot, law: Any, prefix: str = "") -> Iterator[tuple[str,
         inside = getattr(law, f.name)
         if isinstance(inside, Law):
             yield from _list_gains(robot, inside, f"{prefix}{f.name}.")
-
-
-def _choose_gains(known: Mapping[str, _Gain], given: Any, law: Law) -> tuple[str, ...]:
-    """The names of the gains that are inputs."""
-    names = (given,) if isinstance(given, str) and given != "all" else given or ()
-    for name in names if names != "all" else ():
-        if name not in known:
-            raise UnknownName("gain", name, known, type(law).__name__)
-    batched = {n for n, x in known.items() if x.value.ndim > len(x.shape or (1,))}
-    return tuple(n for n in known if names == "all" or n in names or n in batched)
 
 
 def _with_gains(law: Any, values: Mapping[str, Any]) -> Any:

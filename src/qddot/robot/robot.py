@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +28,7 @@ from qddot.model.flexible import with_flexible_joints
 from qddot.model.links import Contact, Coupling, Finding, Loop
 from qddot.model.model import STANDARD_GRAVITY, Model
 from qddot.model.specs import FrameSpec, LinkSpec, model_from_links
+from qddot.robot.accumulate import accumulate
 from qddot.robot.arrays import axis_lengths
 from qddot.robot.catalogue_methods import CatalogueMethods
 from qddot.robot.dask_arrays import apply_lazily, is_lazy
@@ -361,6 +361,17 @@ class Robot(CatalogueMethods, OtherNames):
                 self._fast[place] = kernel.call
         return kernel
 
+    def accumulate(self, name: str, *arrays: Any, reducer: Any = "gram", **choices: Any) -> Any:
+        """A function on a batch, reduced block by block: its results are never held as a whole.
+
+        `reducer` "gram" gives `NormalEquations` (YᵀWY, YᵀWy, yᵀWy) of matrices Y, "qr" their
+        `TriangularFactor`; a function of your own takes the results of a block (states on the first
+        axis), then those of `rhs` and `weights` if given, and what it returns is added up with `+`.
+        `rhs` y and `weights` W broadcast to the batch and the rows of Y, such as (n, nv). The sum
+        is the same on any number of threads. `on_step(done, of)` hears of states that are done.
+        """
+        return accumulate(self, name, arrays, reducer, **choices)
+
     def empty(
         self, name: str, batch: int | Sequence[int] = (), dtype: Any = np.float64, **options: Any
     ) -> Any:
@@ -385,7 +396,7 @@ class Robot(CatalogueMethods, OtherNames):
     def explain(self, name: str, **options: Any) -> Kernel:
         """The kernel that a function is compiled to, with facts about its code.
 
-        Print it for a summary: operations, vector width, pieces, bytes of code, times, cache file.
+        Print it for a summary: operations, bytes a state, vector width, pieces, code, times, file.
         Its `facts` hold the same as a dict, `operations` and `cost` are counts for one state, and
         `gufunc` is the compiled function itself.
         """
@@ -577,9 +588,9 @@ def with_marked_rows(robot: Robot, row: Function, options: Mapping[str, Any]) ->
         return options
     given = options.get("constraints")
     if given not in robot._marked:
-        # constraints know robots, so a robot knows them by name only
-        rank = importlib.import_module("qddot.analysis.constraints.rank")
-        robot._marked[given] = rank.mark_redundant(robot, given)
+        from qddot.analysis.constraints.rank import mark_redundant
+
+        robot._marked[given] = mark_redundant(robot, given)
     return {**options, "constraints": robot._marked[given]}
 
 

@@ -10,7 +10,7 @@ from qddot.simulate.integrators import INTEGRATORS, Integrator
 from qddot.simulate.rollout import Rollout
 from qddot.simulate.simulator import Simulator, make_simulator, rollout
 from qddot.simulate.status import LABELS, Perturbation, Status
-from qddot.simulate.store import load_trajectory, save_trajectory
+from qddot.simulate.store import load, load_trajectory, save_trajectory
 
 if TYPE_CHECKING:
     from qddot.simulate.certificate import Certificate, certify
@@ -31,6 +31,7 @@ __all__ = [
     "certify",
     "energy_ledger",
     "integrate_adaptive",
+    "load",
     "load_trajectory",
     "make_simulator",
     "plot_energy",

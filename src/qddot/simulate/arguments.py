@@ -104,12 +104,14 @@ def loop_arguments(
     every: int,
     parameters: Mapping[str, ArrayLike],
     law_inputs: Mapping[str, ArrayLike],
+    wrenches: Mapping[str, ArrayLike] | None = None,
     arrays: Sequence[np.ndarray] = (),
     states: Sequence[np.ndarray] | None = None,
 ) -> list[np.ndarray]:
     """The arguments of the loop of a step, validated, in the order of its shapes.
 
-    `law_inputs` are references and gains of the feedback law by name, `arrays` the array
+    `law_inputs` are references and gains of the feedback law by name, `wrenches` external wrenches
+    by frame, zero where none is given, `arrays` the array
     parameters of effects, sensors and contact; `states` are their states, initial ones if None.
     """
     model, shapes, (references, gains) = step.model, step.shapes, step.law_shapes
@@ -134,6 +136,7 @@ def loop_arguments(
     sampled += [
         _sample_rows(name, law_inputs[name], shape, samples) for name, shape in references.items()
     ]
+    sampled += _wrench_rows(step, wrenches or {}, samples)
     # constants: parameters of the robot, gains, parameters of effects
     constants = [
         real_array("rollout", name, x, shape)
@@ -146,6 +149,20 @@ def loop_arguments(
     carry = (q, v, clock, *residuals, *states)
     inputs = (*carry, *sampled, length, count, *constants, count)
     return [x.astype(dtype, copy=False) for x in inputs]
+
+
+def _wrench_rows(step: Step, given: Mapping[str, ArrayLike], samples: int) -> list[np.ndarray]:
+    """A wrench a sample at each frame of a step."""
+    frames = [frame for frame, _ in step.wrenches]
+    if not isinstance(given, Mapping):
+        raise InvalidArgument("wrenches", given, "it is {frame: array of [force; moment]}")
+    for frame in given:
+        if frame not in frames:
+            raise UnknownName("frame of a wrench", frame, frames, "simulator")
+    none = np.zeros(6)
+    return [
+        _sample_rows(f"wrench at {frame!r}", given.get(frame, none), 6, samples) for frame in frames
+    ]
 
 
 def _sample_rows(name: str, x: ArrayLike, core: int | tuple[int, ...], rows: int) -> np.ndarray:

@@ -1,31 +1,36 @@
-"""The integrators measured on a robot: order, drift, stability, cost, and one for each use.
+"""The integrators measured on a plant: errors, order, drift, stability, cost; one for each use.
 
-All is measured on a free swing of the robot without losses: no torques, no damping. A robot that
-floats swings without gravity, where its momentum is constant.
+Errors are those of the plant that is used, over half a second from many states; energy and momentum
+are those of a free swing of the robot without losses.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import optimize
+from numpy.typing import ArrayLike
 
-from qddot.analysis.linearise import natural_modes
+from qddot.analysis.constraints import with_loops
 from qddot.errors import InvalidArgument, UnknownName
-from qddot.model.model import WORLD, Model
 from qddot.plotting import PALETTE, new_figure, save_figure
+from qddot.robot.law import Law
 from qddot.robot.robot import Robot
+from qddot.simulate.feedback import FeedbackTime
+from qddot.simulate.file_physics import parse_without
+from qddot.simulate.free_swing import DURATION, SWING_SAMPLES, FreeSwing
 from qddot.simulate.integrators import INTEGRATORS
-from qddot.simulate.simulator import rollout
+from qddot.simulate.plant import Effect
+from qddot.simulate.trial import HORIZON, SAMPLES, Trial, random_states
 
 __all__ = [
+    "DURATION",
+    "STATES",
     "USES",
     "Certificate",
     "Measurement",
@@ -37,27 +42,18 @@ __all__ = [
 
 Progress = Callable[[str, int, int], None]
 
-DURATION = 10.0
-"""Seconds of the free swing."""
-_HORIZON = 0.5
-_STEPS = (10, 20, 40, 80, 160, 320, 640)
-_REFERENCE = 4096
-_FLOOR = 1e-12
-"""Errors below it are mostly rounding."""
+STATES = 128
+"""Random states of a trial: if 5 % of all states broke a bound, one of them would in 99.86 %."""
+_STEPS = (10, 25, 50, 100, 250, 500, 1000, 2500, 5000)
+"""Steps of a trial: 50 ms, 20 ms, 10 ms … 0.1 ms."""
 _ROUNDING, _FAR = 1e-11, 0.1
-_STATES, _SAMPLES = 4, 200
-_SWING, _SPEED = 0.4, 1.0
-"""How far from rest a swing starts, rad or m, and how fast a floating robot moves, rad/s or m/s."""
 _GROWING = frozenset({"euler"})
 """Whatever the step, undamped oscillations grow: not for use."""
-_GROWTH = 0.01
-"""Growth in a period of the fastest mode that counts as unstable."""
-_SPACING, _REPEATS = 1.12, 7
 
 
 @dataclass(frozen=True)
 class Use:
-    """A use: the error after half a second that it bears, and the longest step that it can use."""
+    """A use: the error within half a second that it bears, and the longest step that it can use."""
 
     name: str
     error: float
@@ -76,10 +72,11 @@ USES = (
 class Measurement:
     """Measurements of an integrator.
 
-    `errors` are the largest errors of a coordinate (rad, m) after half a second at the steps `dts`.
-    `energy` is its error by time over the swing as a share of the peak kinetic energy, `trend` its
-    slope in 1/s, `momentum` the largest change of the momentum as a share of it (NaN where the base
-    is fixed), `stable` the longest stable step about rest (0 if none is, NaN without oscillation).
+    `errors` are the largest errors of a coordinate (rad, m) within half a second, of all motions of
+    the trial, at the steps `dts`. `energy` is its error by time over the swing as a share of the
+    peak kinetic energy, `trend` its slope in 1/s, `momentum` the largest change of the momentum as
+    a share of it (NaN where the base is fixed), `stable` the longest stable step about rest (0 if
+    none is, NaN without oscillation).
     """
 
     name: str
@@ -111,21 +108,23 @@ class Measurement:
             return "bounded"
         return "gains" if means[-1] > means[0] else "loses"
 
-    def longest(self, error: float) -> float:
-        """The longest step with at most this error, by the measured line of errors; NaN if none."""
-        good = np.isfinite(self.errors) & (self.errors > _FLOOR)
-        if not good.any():
-            return float(self.dts[0]) if np.nanmin(self.errors, initial=1.0) <= error else math.nan
-        dts, errors = self.dts[good], self.errors[good]
-        within = np.flatnonzero(errors <= error)
-        k = int(within[0]) if within.size else len(dts) - 1
-        coarser = dts[k - 1] if within.size and k else math.inf
-        return float(min(dts[k] * (error / errors[k]) ** (1.0 / self.order), coarser))
+    def longest(self, error: float, most: float = math.inf) -> float:
+        """The longest measured step up to `most` with at most this error; NaN if none.
+
+        All shorter steps that were measured have at most this error too.
+        """
+        within = np.logical_and.accumulate(self.errors[::-1] <= error)[::-1]
+        fits = self.dts[within & (self.dts <= most * (1.0 + 1e-9))]
+        return float(fits.max(initial=-math.inf)) if fits.size else math.nan
+
+    def error_at(self, dt: float) -> float:
+        """The error measured at one of the steps `dts`."""
+        return float(self.errors[np.argmin(np.abs(self.dts - dt))])
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The integrator and step for a use, and the cost (s) of a simulated second."""
+    """The integrator and step for a use, its measured error, the cost (s) of a simulated second."""
 
     use: str
     integrator: str
@@ -136,12 +135,20 @@ class Recommendation:
 
 @dataclass(frozen=True)
 class Certificate:
-    """The measurements on a robot: `frequency` is its fastest mode about rest, rad/s, 0 if none."""
+    """The measurements on a robot: `frequency` is its fastest mode about rest, rad/s, 0 if none.
+
+    `states` is the number of states of the trial, `random` whether they were drawn, `without` the
+    physics of the description that was left out, `uncertainty` the error of the reference.
+    """
 
     robot: str
     dt: float
     frequency: float
     floating: bool
+    states: int
+    random: bool
+    without: tuple[str, ...]
+    uncertainty: float
     time: np.ndarray
     rows: tuple[Measurement, ...]
     recommendations: tuple[Recommendation, ...]
@@ -180,6 +187,10 @@ class Certificate:
             "dt": self.dt,
             "fastest_mode_rad_s": self.frequency,
             "limit_2_over_omega": self.limit,
+            "states": self.states,
+            "random_states": self.random,
+            "without": list(self.without),
+            "reference_error": self.uncertainty,
             "integrators": rows,
             "recommendations": [dataclasses.asdict(r) for r in self.recommendations],
             "unmet": list(self.unmet),
@@ -191,42 +202,117 @@ def certify(
     dt: float = 1e-3,
     *,
     integrators: Sequence[str] | None = None,
+    without: str | Sequence[str] = "limits",
+    effects: Sequence[Effect] = (),
+    feedback: Law | None = None,
+    feedback_at: FeedbackTime | None = None,
+    q: ArrayLike | None = None,
+    v: ArrayLike | None = None,
+    tau: ArrayLike | None = None,
     seed: int = 0,
     on_step: Progress | None = None,
+    **law_inputs: ArrayLike,
 ) -> Certificate:
-    """Measure the integrators on a robot, with native code; the drift at steps of `dt`.
+    """Measure the integrators on a plant, with native code; the drift at steps of `dt`.
 
-    `implicit_damping` is left out unless named: without losses it steps as `semi_implicit` does.
+    The plant has the physics of the description but what `without` names, and the effects and
+    feedback of `rollout`. Errors are measured from states q (N, nq) and v (N, nv), as those of a
+    trajectory, or from random states over the range of the joints, with speeds. Torques `tau` and
+    references of the law are a row for all states, or a row a state, held. Impacts at limits make
+    small errors unreachable, so that limits are left out unless `without` is given. A robot with
+    loops is measured as its open tree. `implicit_damping` is left out unless named.
     """
-    if not isinstance(dt, int | float | np.floating) or not 0.0 < dt <= DURATION / _SAMPLES:
-        raise InvalidArgument("dt", dt, f"it is a time in seconds, up to {DURATION / _SAMPLES:g}")
-    if not robot.nv:
-        raise InvalidArgument("robot", robot.name, "it needs joints that move")
     if integrators is None:
         integrators = [name for name in INTEGRATORS if name != "implicit_damping"]
-    for name in integrators:
-        if name not in INTEGRATORS:
-            raise UnknownName("integrator", name, INTEGRATORS)
-    swing = _Swing.of(robot, np.random.default_rng(seed))
-    rows = []
-    for k, name in enumerate(integrators):
-        if on_step:
-            on_step(name, k, len(integrators))
-        # integrators that diverge are measured too
-        with np.errstate(all="ignore"):
-            rows.append(swing.measure(name, float(dt)))
+    _check_request(robot, dt, integrators, feedback)
+    if (q is None) != (v is None):
+        raise InvalidArgument("states", None, "give both q and v, or neither")
+    plant: dict[str, Any] = {
+        "without": parse_without(without),
+        "effects": tuple(effects),
+        "feedback": feedback,
+        "feedback_at": feedback_at,
+    }
+    inputs = {**law_inputs, **({} if tau is None else {"tau": tau})}
+    rng = np.random.default_rng(seed)
+    tree = Robot(with_loops(robot, []).model if robot.model.loops else robot.model, native=True)
     if on_step:
-        on_step("done", len(integrators), len(integrators))
-    chosen = tuple(x for use in USES if (x := _choose(use, rows)))
-    times = np.linspace(0.0, DURATION, _SAMPLES + 1)
+        on_step("reference", 0, len(integrators) + 1)
+    swing = FreeSwing.of(tree, rng)
+    if q is None or v is None:
+        start = random_states(tree, rng, STATES, "springs" not in plant["without"])
+    else:
+        start = np.asarray(q), np.asarray(v)
+    rows = []
+    # integrators that diverge are measured too
+    with np.errstate(all="ignore"):
+        trial = Trial.of(tree, *start, plant=plant, inputs=inputs)
+        for k, name in enumerate(integrators):
+            if on_step:
+                on_step(name, k + 1, len(integrators) + 1)
+            rows.append(_measure(trial, swing, name, float(dt)))
+    if on_step:
+        on_step("done", len(integrators) + 1, len(integrators) + 1)
     return Certificate(
         robot=robot.name,
         dt=float(dt),
-        frequency=swing.frequency,
+        frequency=trial.frequency,
         floating=swing.floating,
-        time=times,
+        states=len(trial.q),
+        random=q is None,
+        without=plant["without"],
+        uncertainty=float(trial.uncertainty.max()),
+        time=np.linspace(0.0, DURATION, SWING_SAMPLES + 1),
         rows=tuple(rows),
-        recommendations=chosen,
+        recommendations=tuple(x for use in USES if (x := _choose(use, rows))),
+    )
+
+
+def _check_request(robot: Robot, dt: Any, integrators: Sequence[str], feedback: Any) -> None:
+    """Refuse steps, robots, integrators and laws that cannot be measured."""
+    if not isinstance(dt, int | float | np.floating) or not 0.0 < dt <= DURATION / SWING_SAMPLES:
+        accepted = f"it is a time in seconds, up to {DURATION / SWING_SAMPLES:g}"
+        raise InvalidArgument("dt", dt, accepted)
+    if not robot.nv:
+        raise InvalidArgument("robot", robot.name, "it needs joints that move")
+    if feedback is not None and not hasattr(feedback, "command"):
+        raise InvalidArgument("feedback", feedback, "it is a compiled law such as control.PD")
+    for name in integrators:
+        if name not in INTEGRATORS:
+            raise UnknownName("integrator", name, INTEGRATORS)
+
+
+def _measure(trial: Trial, swing: FreeSwing, name: str, dt: float) -> Measurement:
+    """All measurements of an integrator; `dt` or a step a little longer is one of those tried."""
+    counts = sorted({*_STEPS, SAMPLES * math.floor(HORIZON / SAMPLES / dt + 1e-9)})
+    stable = trial.stable_step(name, grows=name in _GROWING)
+    # the step that all uses can have: with the least error there, none needs a shorter one
+    shortest = min(0.5 * stable if stable > 0.0 else math.inf, *(use.longest for use in USES))
+    errors: list[float] = []
+    for steps in counts:
+        errors.append(float(trial.errors(name, steps).max()))
+        if errors[-1] <= min(use.error for use in USES) and HORIZON / steps <= shortest:
+            break
+    dts = HORIZON / np.array(counts[: len(errors)])
+    # observed order: by the finest two steps whose errors are clear of that of the reference
+    floor = 10.0 * float(trial.uncertainty.max())
+    good = [k for k in range(1, len(errors)) if floor < errors[k] < errors[k - 1] < _FAR]
+    observed = math.nan
+    if good:
+        k = good[-1]
+        observed = math.log(errors[k - 1] / errors[k]) / math.log(dts[k - 1] / dts[k])
+    energy, trend, momentum = swing.drift(name, dt)
+    return Measurement(
+        name=name,
+        order=INTEGRATORS[name].order,
+        observed=observed,
+        dts=dts,
+        errors=np.array(errors),
+        energy=energy,
+        trend=trend,
+        momentum=momentum,
+        stable=stable,
+        cost=trial.cost(name, dt),
     )
 
 
@@ -236,195 +322,10 @@ def _choose(use: Use, rows: Sequence[Measurement]) -> Recommendation | None:
     for row in rows:
         # half the stable step leaves room for motions that are faster than those about rest
         bound = 0.5 * row.stable if row.stable > 0.0 else math.inf
-        dt = min(row.longest(use.error), bound, use.longest)
+        dt = row.longest(use.error, min(bound, use.longest))
         if row.stable != 0.0 and row.name not in _GROWING and math.isfinite(dt):
-            # the next number below with one of the digits 1, 2, 5
-            power = 10.0 ** math.floor(math.log10(dt))
-            digits = (d * power for d in (1.0, 2.0, 5.0) if d * power <= dt * 1.0001)
-            dt = max(digits, default=dt)
-            error = use.error * (dt / row.longest(use.error)) ** row.order
-            found.append(Recommendation(use.name, row.name, dt, error, row.cost / dt))
+            found.append(Recommendation(use.name, row.name, dt, row.error_at(dt), row.cost / dt))
     return min(found, key=lambda x: x.seconds, default=None)
-
-
-@dataclass(frozen=True)
-class _Swing:
-    """A robot without losses, where its swing starts, where it rests, and its exact motion."""
-
-    robot: Robot
-    q: np.ndarray
-    v: np.ndarray
-    rest: np.ndarray | None
-    frequency: float
-    floating: bool
-    end: np.ndarray
-
-    @staticmethod
-    def of(robot: Robot, rng: np.random.Generator) -> _Swing:
-        """Random states about rest; a floating robot moves from random poses."""
-        free = Robot(_lossless(robot.model), native=True)
-        floating = any(b.parent == WORLD and b.joint.kind.floats for b in free.model.bodies)
-        if floating:
-            free = free.with_gravity((0.0, 0.0, 0.0))
-        rest = None if floating else _rest(free)
-        at = robot.random(rng, (_STATES,)) if rest is None else np.tile(rest, (_STATES, 1))
-        q = free.integrate(at, _SWING * rng.uniform(-1.0, 1.0, (_STATES, free.nv)))
-        v = _SPEED * rng.uniform(-1.0, 1.0, (_STATES, free.nv)) * floating
-        if floating:
-            # base velocities with which the centre of mass rests
-            bodies = (b for b in free.model.bodies if b.parent == WORLD)
-            base = next(b for b in bodies if b.joint.kind.floats)
-            linear = slice(base.iv.start, base.iv.start + 3)
-            J = free.center_of_mass_jacobian(q)
-            v[..., linear] -= np.linalg.solve(J[..., linear], J @ v[..., None])[..., 0]
-        modes = None if rest is None else natural_modes(free, rest, springs=False)
-        fastest = 0.0 if modes is None else float(modes.frequencies.max(initial=0.0))
-        step = _HORIZON / _REFERENCE
-        exact = rollout(
-            free, q, v, dt=step, steps=_REFERENCE, every=_REFERENCE, integrator="dormand_prince"
-        )
-        return _Swing(
-            robot=free,
-            q=q,
-            v=v,
-            rest=rest,
-            frequency=fastest,
-            floating=floating,
-            end=exact.q[:, -1],
-        )
-
-    def measure(self, name: str, dt: float) -> Measurement:
-        """All measurements of an integrator."""
-        dts = np.array([_HORIZON / n for n in _STEPS])
-        errors = np.array([self._error(name, n) for n in _STEPS])
-        order = INTEGRATORS[name].order
-        # observed order: halvings of the error with the step, at the finest steps above rounding
-        good = [k for k in range(1, len(errors)) if _FLOOR < errors[k] < errors[k - 1] < 0.1]
-        observed = np.log2(errors[good[-1] - 1] / errors[good[-1]]) if good else math.nan
-        energy, trend, momentum = self._drift(name, dt)
-        return Measurement(
-            name=name,
-            order=order,
-            observed=float(observed),
-            dts=dts,
-            errors=errors,
-            energy=energy,
-            trend=trend,
-            momentum=momentum,
-            stable=self._stable(name),
-            cost=self._cost(name, dt),
-        )
-
-    def _error(self, name: str, n: int) -> float:
-        dt = _HORIZON / n
-        found = rollout(self.robot, self.q, self.v, dt=dt, steps=n, every=n, integrator=name)
-        return float(np.abs(self.robot.difference(self.end, found.q[:, -1])).max())
-
-    def _drift(self, name: str, dt: float) -> tuple[np.ndarray, float, float]:
-        """Error of the energy by time, worst state; its slope; the change of the momentum."""
-        every = max(1, round(DURATION / dt / _SAMPLES))
-        robot, steps = self.robot, every * _SAMPLES
-        found = rollout(
-            robot, self.q, self.v, dt=DURATION / steps, steps=steps, every=every, integrator=name
-        )
-        kinetic = robot.kinetic_energy(found.q, found.v)
-        total = kinetic + robot.potential_energy(found.q)
-        relative = (total - total[:, :1]) / kinetic.max(axis=-1, keepdims=True)
-        worst = relative[np.argmax(np.abs(np.nan_to_num(relative, nan=np.inf)).max(axis=-1))]
-        slope = np.polyfit(found.time, worst, 1)[0] if np.isfinite(worst).all() else math.nan
-        return worst, float(slope), self._momentum(found.q, found.v)
-
-    def _momentum(self, q: np.ndarray, v: np.ndarray) -> float:
-        """Largest change of momentum, angular about a fixed point, as a share of its size.
-
-        The linear momentum is zero; its change is a share of that of a body with the same energy.
-        """
-        if not self.floating:
-            return math.nan
-        robot = self.robot
-        centre, h = robot.center_of_mass(q), robot.centroidal_momentum(q, v)
-        centre = centre - centre[:, :1]
-        parts = (h[..., :3], h[..., 3:] + np.cross(centre, h[..., :3]))
-        energy = robot.kinetic_energy(self.q, self.v)[:, None]
-        sizes = (
-            np.sqrt(2.0 * float(robot.model.mass) * energy),
-            np.linalg.norm(parts[1][:, :1], axis=-1),
-        )
-        change = [np.linalg.norm(p - p[:, :1], axis=-1) for p in parts]
-        return float(max((c / s).max() for c, s in zip(change, sizes, strict=True)))
-
-    def _stable(self, name: str) -> float:
-        """The longest step with which a small motion about rest does not grow."""
-        if not self.frequency:
-            return math.nan
-        # steps that grow, until the motion does; then bisection
-        shares = 0.05 * _SPACING ** np.arange(54)
-        for k, share in enumerate(shares):
-            if self._growth(name, share / self.frequency) > _GROWTH:
-                if not k:
-                    return 0.0
-                low, high = shares[k - 1], share
-                for _ in range(6):
-                    middle = 0.5 * (low + high)
-                    grows = self._growth(name, middle / self.frequency) > _GROWTH
-                    low, high = (low, middle) if grows else (middle, high)
-                return float(low / self.frequency)
-        return math.inf
-
-    def _growth(self, name: str, dt: float) -> float:
-        """Growth of a small motion about rest in a period of the fastest mode, as a logarithm."""
-        assert self.rest is not None  # a floating robot has no fastest mode
-        robot, n, eps = self.robot, self.robot.nv, 1e-5
-        # derivative of one step, by central differences
-        steps = eps * np.concatenate([np.eye(2 * n), -np.eye(2 * n)])
-        q, v = robot.integrate(self.rest, steps[:, :n]), steps[:, n:]
-        found = rollout(robot, q, v, dt=dt, steps=1, integrator=name)
-        moved = np.hstack([robot.difference(self.rest, found.q[:, -1]), found.v[:, -1]])
-        if not np.isfinite(moved).all():
-            return math.inf
-        # velocities in units of the fastest mode, so that both halves are of one size
-        scale = np.repeat([1.0, 1.0 / self.frequency], n)
-        map_ = ((moved[: 2 * n] - moved[2 * n :]) / (2.0 * eps)).T * scale[:, None] / scale
-        radius = np.abs(np.linalg.eigvals(map_)).max()
-        return float(np.log(radius) * 2.0 * np.pi / (self.frequency * dt))
-
-    def _cost(self, name: str, dt: float) -> float:
-        """Seconds a step of one state in a batch, one core: the least of several."""
-        batch, steps = 128, 150
-        q, v = (np.resize(x, (batch, x.shape[-1])) for x in (self.q, self.v))
-        best = math.inf
-        for _ in range(_REPEATS):
-            start = time.perf_counter()
-            rollout(self.robot, q, v, dt=dt, steps=steps, every=steps, integrator=name)
-            best = min(best, time.perf_counter() - start)
-        return best / (batch * steps)
-
-
-def _lossless(model: Model) -> Model:
-    """The open tree of the model, without damping and friction at its joints."""
-    bodies = []
-    for body in model.bodies:
-        drive = dataclasses.replace(
-            body.joint.drivetrain, damping=0.0, friction=0.0, backward_friction=None
-        )
-        joint = dataclasses.replace(body.joint, drivetrain=drive)
-        bodies.append(dataclasses.replace(body, joint=joint))
-    return dataclasses.replace(model, bodies=tuple(bodies), loops=())
-
-
-def _rest(robot: Robot) -> np.ndarray | None:
-    """Where the potential energy is least, from the neutral configuration; None if nowhere."""
-    neutral = robot.integrate(robot.neutral(), 1e-2 * np.ones(robot.nv))
-
-    def energy(u: np.ndarray) -> float:
-        return float(robot.potential_energy(robot.integrate(neutral, u)))
-
-    with np.errstate(all="ignore"):
-        found = optimize.minimize(energy, np.zeros(robot.nv), method="BFGS")
-    q = robot.integrate(neutral, found.x)
-    load = np.abs(robot.gravity(q)).max()
-    weight = float(robot.model.mass) * math.hypot(*robot.model.gravity)
-    return q if np.isfinite(load) and load <= 1e-3 * (weight or 1.0) else None
 
 
 def plot(certificate: Certificate, file: Path) -> None:
@@ -440,9 +341,9 @@ def plot(certificate: Certificate, file: Path) -> None:
         work.loglog(row.errors, row.cost / row.dts, **style)
     if math.isfinite(certificate.limit):
         errors.axvline(certificate.limit, color="black", ls=":", lw=1.0, label="2/ω_n")
-    errors.set(xlabel="step Δt, s", ylabel=f"largest error after {_HORIZON:g} s, rad or m")
+    errors.set(xlabel="step Δt, s", ylabel=f"largest error within {HORIZON:g} s, rad or m")
     energy.set(xlabel="time, s", ylabel="energy error / peak kinetic energy")
-    work.set(xlabel=f"largest error after {_HORIZON:g} s, rad or m")
+    work.set(xlabel=f"largest error within {HORIZON:g} s, rad or m")
     work.set(ylabel="computing time of a simulated second, s")
     errors.set_title("convergence")
     energy.set_title(f"free swing, Δt = {1e3 * certificate.dt:g} ms")

@@ -1,8 +1,9 @@
 """The energy ledger of a rollout: levels, flows, and the residual of their balance.
 
-Kinetic, potential and spring energy change by the work of motors less the losses by friction and
-contact. The residual of this balance is the error of the integration. Its drift is classified,
-and points to a cause.
+Kinetic, potential and spring energy change by the work of motors less the losses by friction,
+contact and the numerical damping of springs that are taken at the end of a step. That damping and
+the residual of the balance are the error of the integration. Its drift is classified, and points
+to a cause.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from typing import Any
 import numpy as np
 
 from qddot.algorithms.constraints import ConstraintMobility
-from qddot.algorithms.inverse_dynamics import gravity, newton_euler
+from qddot.algorithms.inverse_dynamics import newton_euler
 from qddot.algorithms.linear import dot, factorise
 from qddot.algorithms.mass_matrix import mass_matrix
 from qddot.algorithms.recursion import Vector, per_body, zeros
+from qddot.display import Tabular
 from qddot.errors import InvalidArgument
 from qddot.plotting import PALETTE, new_figure, save_figure
-from qddot.simulate.contact.penalty import PenaltyStops
+from qddot.simulate.contact.complementarity import ComplementarityContact
+from qddot.simulate.contact.penalty import PenaltyContact, PenaltyStops
 from qddot.simulate.contact.stops import RigidStops
 from qddot.simulate.drivetrain.motor import (
     Delay,
@@ -30,13 +33,14 @@ from qddot.simulate.drivetrain.motor import (
     MotorConstant,
     TorqueSpeedLimit,
 )
-from qddot.simulate.implicit_torques import largest
+from qddot.simulate.implicit_torques import DampingTorque, VelocityConstraint, largest
 from qddot.simulate.layout import columns
 from qddot.simulate.motion import align, chart_rate, unalign
-from qddot.simulate.plant import RobotPlant, StepContext
+from qddot.simulate.plant import JointSprings, RobotPlant, StepContext
 from qddot.simulate.rollout import Rollout
-from qddot.simulate.status import energies, spring_energies
+from qddot.simulate.status import elastic_energies, energies
 from qddot.simulate.step import StepStart
+from qddot.simulate.wrench_work import project_forces, wrench_torques, wrench_work
 from qddot.spatial.algebra import Force
 from qddot.spatial.scalar import less, where
 
@@ -63,11 +67,14 @@ _ROUNDING = 1e3
 _BOUND = 0.05
 _JUMP = 1e-2
 _WINDOWS = 8
+_TRENDS = ("loss", "gain", "damped")
 
 CAUSES = {
     "kept": "energy is kept to the accuracy of the account",
     "bounded": "the error swings without a trend, as that of a symplectic integrator does",
     "unclear": "the account is too coarse to tell: keep more samples, or take a shorter step",
+    "damped": "springs or teeth that are taken at the end of the step are damped by it; a step "
+    "below the inverse of their angular frequency makes it smaller",
     "loss": "monotone loss: numerical damping of the integrator; a shorter step or a higher order "
     "makes it smaller",
     "gain": "monotone gain: the integrator puts energy in, and a long motion will diverge; take "
@@ -81,9 +88,9 @@ CAUSES = {
 
 @dataclass(frozen=True)
 class Drift:
-    """The drift of the residual of one rollout.
+    """The drift of the error of the integration of one rollout.
 
-    `rate` is the trend by second and `largest` the largest residual, both as shares of `scale`, the
+    `rate` is the trend by second and `largest` the largest error, both as shares of `scale`, the
     energy (J) that was at play: the most that was kinetic, exchanged, given or taken.
     """
 
@@ -95,7 +102,7 @@ class Drift:
     @property
     def acceptable(self) -> bool:
         """Whether the motion can be believed: kept, bounded below 5 %, or a trend ≤ 0.1 %/s."""
-        if self.kind in ("loss", "gain"):
+        if self.kind in _TRENDS:
             return abs(self.rate) <= LOSS
         return self.kind == "kept" or (self.kind == "bounded" and self.largest <= _BOUND)
 
@@ -111,17 +118,18 @@ class Drift:
     @property
     def summary(self) -> str:
         """Its kind and size in a few words."""
-        trend = f", {100.0 * self.rate:+.2g} %/s" if self.kind in ("loss", "gain") else ""
+        trend = f", {100.0 * self.rate:+.2g} %/s" if self.kind in _TRENDS else ""
         return f"{self.kind}{trend}, at most {100.0 * self.largest:.2g} %"
 
 
-@dataclass(frozen=True, eq=False)
-class EnergyLedger:
+@dataclass(frozen=True, eq=False, repr=False)
+class EnergyLedger(Tabular):
     """Energies (J) by batch and time.
 
     `kinetic`, `potential` and `spring` are levels; `work` of the motors, `friction` and `contact`
-    (both taken from the robot, stops with contact) count from the start; `error` bounds the
-    quadrature of these three. `precision` is the unit of rounding of the states.
+    (both taken from the robot, stops with contact) count from the start, and so does `numerical`,
+    what springs that are taken at the end of the step neither store nor give back. `error` bounds
+    the quadrature of these four. `precision` is the unit of rounding of the states.
     """
 
     time: np.ndarray
@@ -131,8 +139,23 @@ class EnergyLedger:
     work: np.ndarray
     friction: np.ndarray
     contact: np.ndarray
+    numerical: np.ndarray
     error: np.ndarray
     precision: float = float(np.finfo(float).eps)
+
+    def _table(self) -> tuple[str, list[str], list[list[str]]]:
+        """The drift in words, and an account a line; of a batch, its worst residual."""
+        residual = np.nan_to_num(np.abs(self.integration_error), nan=np.inf)
+        worst = residual.max(axis=-1, initial=0.0)
+        index = np.unravel_index(int(worst.argmax()), worst.shape) if worst.ndim else ()
+        of = f" of rollout {tuple(map(int, index))}" if index else ""
+        rows = []
+        levels, flows = ("kinetic", "potential", "spring"), ("work", "friction", "contact")
+        for name in (*levels, *flows, "numerical", "residual"):
+            x = getattr(self, name)[index]
+            rows.append([name, *(f"{y:.4g}" for y in (x[0], x[-1], x.min(), x.max()))])
+        heads = ["energy, J", "first", "last", "least", "most"]
+        return f"energy ledger{of}: {self.drift(index)}", heads, rows
 
     @property
     def total(self) -> np.ndarray:
@@ -143,19 +166,24 @@ class EnergyLedger:
     def residual(self) -> np.ndarray:
         """The residual of the balance: change of the total less work, plus losses."""
         change = self.total - self.total[..., :1]
-        return change - self.work + self.friction + self.contact
+        return change - self.work + self.friction + self.contact + self.numerical
+
+    @property
+    def integration_error(self) -> np.ndarray:
+        """The error of the integration: the residual, and the loss by numerical damping."""
+        return self.residual - self.numerical
 
     @property
     def scale(self) -> np.ndarray:
         """The energy at play, by rollout; at least a millionth of the largest level."""
         changes = (x - x[..., :1] for x in (self.potential, self.spring))
-        parts = (self.kinetic, *changes, self.work, self.friction, self.contact)
+        parts = (self.kinetic, *changes, self.work, self.friction, self.contact, self.numerical)
         return np.maximum(_largest(parts), _LEAST * self._level + 1e-300)
 
     @property
     def rounding(self) -> np.ndarray:
         """Residuals (J) that the rounding of levels and flows makes, by rollout."""
-        flows = _largest((self.work, self.friction, self.contact))
+        flows = _largest((self.work, self.friction, self.contact, self.numerical))
         return _ROUNDING * self.precision * np.maximum(self._level, flows)
 
     @property
@@ -163,12 +191,13 @@ class EnergyLedger:
         return _largest((self.kinetic, self.potential, self.spring))
 
     def drift(self, index: Any = ()) -> Drift:
-        """The drift of the residual of one rollout; of a batch, the one of this index."""
+        """The drift of the integration error of one rollout; of a batch, the one of this index."""
         if self.residual[index].ndim != 1:
             shape = self.residual.shape[:-1]
             raise InvalidArgument("index", index, f"it picks one rollout of the batch {shape}")
         with np.errstate(all="ignore"):
-            r, scale = self.residual[index], float(self.scale[index])
+            r, numerical = self.integration_error[index], self.numerical[index]
+            scale = float(self.scale[index])
             error, rounding = float(self.error[index][-1]), float(self.rounding[index])
             if not (np.isfinite(r).all() and np.isfinite(scale)):
                 return Drift("lost", np.nan, np.nan, scale)
@@ -182,13 +211,15 @@ class EnergyLedger:
             # kind
             if spread <= max(_KEPT * scale, error, rounding):
                 kind = "kept" if error <= max(LOSS * scale, rounding) else "unclear"
+            elif 2.0 * numerical.max() > np.abs(r).max():
+                kind, rate = "damped", -numerical[-1] / np.ptp(self.time) / scale
             elif _is_erratic(r, net, scale):
                 kind = "erratic"
             elif not monotone or abs(net) < 0.5 * spread or 0.0 < rate < _GAIN:
                 kind = "bounded"
             else:
                 kind = "gain" if rate > 0.0 else "loss"
-            return Drift(kind, rate, float(np.abs(r).max() / scale), scale)
+            return Drift(kind, float(rate), float(np.abs(r).max() / scale), scale)
 
 
 def _largest(parts: Iterable[np.ndarray]) -> np.ndarray:
@@ -224,25 +255,38 @@ def energy_ledger(rollout: Rollout) -> EnergyLedger:
     with np.errstate(all="ignore"):
         # levels
         kinetic, potential = energies(rollout)
-        joints, touching = spring_energies(rollout)
+        springs = elastic_energies(rollout)
         # flows
         if rollout.q.shape[-2] > 1 and step.model.nv:
             flows = _flows(rollout)
         else:
-            flows = [np.zeros(rollout.q.shape[:-1])] * 4
-        work, friction, contact, error = flows
+            flows = [np.zeros(rollout.q.shape[:-1])] * 5
+        work, friction, contact, numerical, error = flows
+        if step.wrenches and rollout.q.shape[-2] > 1:
+            exact = rollout.every == 1 and rollout.integrator in _STEPWISE
+            added = wrench_work(rollout, exact)
+            work, error = work + added[0], error + added[1]
         for effect, path in zip(step.effects, rollout.effect_history, strict=False):
             if isinstance(effect, RigidStops):
                 contact = contact + (path[..., 0] - path[..., :1, 0])
-        # energy that springs store is not lost
+        # energy that springs store is not lost; springs at the stages are a level alone, as gravity
+        for elastic, energy in springs:
+            stored = energy - energy[..., :1]
+            if isinstance(elastic, PenaltyContact | PenaltyStops):
+                contact = contact - stored
+            elif not isinstance(elastic, JointSprings):
+                friction = friction - stored
+            elif elastic.springs_at_end:
+                numerical = numerical - stored
         return EnergyLedger(
             time=rollout.time,
             kinetic=kinetic,
             potential=potential,
-            spring=joints + touching,
+            spring=sum((energy for _, energy in springs), np.zeros(kinetic.shape)),
             work=work,
-            friction=friction - joints + joints[..., :1],
-            contact=contact - touching + touching[..., :1],
+            friction=friction,
+            contact=contact,
+            numerical=numerical,
             error=error,
             precision=float(np.finfo(rollout.q.dtype).eps),
         )
@@ -252,17 +296,19 @@ def energy_ledger(rollout: Rollout) -> EnergyLedger:
 class _Loads:
     """Generalised forces at the start of all steps: of motors, friction and contact.
 
-    `implicit` are torques that are solved for at the start of a step and constant during it.
+    `implicit` are torques of friction that are solved for at the start of a step and constant
+    during it, and `springs` those of springs at the end of the step.
     """
 
     motor: list[Any]
     friction: list[Any]
     implicit: list[Any]
+    springs: list[Any]
     contact: list[Any]
 
 
 def _flows(rollout: Rollout) -> list[np.ndarray]:
-    """Work of motors, losses by friction and by contact, and the error, each from the start."""
+    """Work of motors, losses by friction, contact and implicit springs, error; from the start."""
     step: Any = rollout.step
     start: StepStart = step.begin(*rollout.step_inputs(last=False))
     q, v = start.q, start.v
@@ -273,9 +319,9 @@ def _flows(rollout: Rollout) -> list[np.ndarray]:
     h = float(rollout.time[1] - rollout.time[0])
     stepwise = rollout.every == 1
     exact = stepwise and rollout.integrator in _STEPWISE
-    loads = _loads(step, start, v1, stepwise)
+    loads = _loads(step, start, v1, stepwise, h)
     middle = [0.5 * (a + b) for a, b in zip(v, v1, strict=True)]
-    moved = [b - a for a, b in zip(v, v1, strict=True)]
+    moved = _difference(v1, v)
     # the work of a constant force is along the displacement of its joint
     travel, bent = list(middle), list(moved)
     for body in model.independent:
@@ -284,13 +330,13 @@ def _flows(rollout: Rollout) -> list[np.ndarray]:
             bent[body.iv.start] = np.zeros_like(moved[body.iv.start])
     rows, error = [], np.zeros((*shape, len(rollout.time) - 1))
     # which forces are constant during a step: given torques are, feedback is from step to step
-    held = not step.feedback or stepwise
-    kinds = (exact or held, exact, stepwise, exact)
-    parts = (loads.motor, loads.friction, loads.implicit, loads.contact)
+    held = not step.feedback or (stepwise and step.feedback.time != "stages")
+    kinds = (exact or held, exact, stepwise, stepwise, exact)
+    parts = (loads.motor, loads.friction, loads.implicit, loads.springs, loads.contact)
     for part, constant in zip(parts, kinds, strict=True):
         force = [np.broadcast_to(x, error.shape) for x in part]
         after = force if constant else [_next(x) for x in force]
-        change = [b - a for a, b in zip(force, after, strict=True)]
+        change = _difference(after, force)
         mean = [a + 0.5 * b for a, b in zip(force, change, strict=True)]
         speed, turned = (travel, bent) if constant else (middle, moved)
         rows.append(h * np.broadcast_to(dot(mean, speed), error.shape))
@@ -301,7 +347,7 @@ def _flows(rollout: Rollout) -> list[np.ndarray]:
             error = error + h * np.abs(dot(mean, curvature))
     # sums over time, from 0
     zero = np.zeros((*shape, 1))
-    flows = (rows[0], -rows[1] - rows[2], -rows[3], error)
+    flows = (rows[0], -rows[1] - rows[2], -rows[4], -rows[3], error)
     return [np.concatenate([zero, np.cumsum(x, axis=-1)], axis=-1) for x in flows]
 
 
@@ -310,15 +356,18 @@ def _next(x: np.ndarray) -> np.ndarray:
     return np.concatenate([x[..., 1:], x[..., -1:]], axis=-1)
 
 
-def _loads(step: Any, start: StepStart, v1: Vector, stepwise: bool) -> _Loads:
+def _loads(step: Any, start: StepStart, v1: Vector, stepwise: bool, span: float) -> _Loads:
     """Generalised forces during the steps that end with v1, by their source."""
     plant, q, v, model = start.plant, start.q, start.v, start.plant.model
     # effects: each torque or force is that of a motor, of contact or of friction
-    tau, still = plant.torque(0.5), zeros(model.nv)
+    tau = plant.torque(q, v, 0.5)
     motor, friction, contact = list(tau), zeros(model.nv), zeros(model.nv)
     for effect, state in zip(plant.effects, plant.states, strict=True):
-        after, forces = effect.act(StepContext(model, q, v, tau, plant.dt), state)
-        change = [b - a for a, b in zip(tau, after, strict=True)]
+        context = StepContext(model, q, v, tau, plant.dt)
+        after, forces = effect.act(context, state)
+        change = _difference(after, tau)
+        if isinstance(effect, JointSprings) and not effect.springs_at_end:
+            change = _difference(change, effect.spring_torques(context))
         if isinstance(effect, _MOTORS):
             motor = _sum(motor, change)
         elif isinstance(effect, PenaltyStops):
@@ -326,50 +375,95 @@ def _loads(step: Any, start: StepStart, v1: Vector, stepwise: bool) -> _Loads:
         else:
             friction = _sum(friction, change)
         if forces is not None:
-            # Jᵀ F of forces on the bodies
-            needed = newton_euler(model, q, still, still, forces)
-            projected = [a - b for a, b in zip(gravity(model, q), needed, strict=True)]
-            contact = _sum(contact, projected)
+            contact = _sum(contact, project_forces(model, q, forces))
         tau = after
     if step.contact:
-        given = _sum(tau, contact)
-        remaining = _remaining_force(plant, q, v, v1, given)
+        # velocity gains of a law at the end of the step
+        for k, row in enumerate(plant.law_damping or ()):
+            reaction = dot(row, _difference(v1, v))
+            motor[k], tau[k] = motor[k] - reaction, tau[k] - reaction
+        given = _sum(_sum(tau, contact), wrench_torques(plant, q))
+        remaining = _remaining_force(plant, q, v, v1, given, span)
         if plant.loops:
             # forces of the loops do no work
             mass = factorise(mass_matrix(model, q))
             held = ConstraintMobility.of(plant.loops.rows(model, q), mass)
             remaining = held.remove_force(remaining)
-        contact = _sum(contact, remaining)
-        return _Loads(motor, friction, zeros(model.nv), contact)
-    implicit = list(plant.with_implicit_torques(q, v, step.implicit_damping).implicit) or zeros(
-        model.nv
-    )
+        implicit, v_end = _implicit_torques_in_contact(step, start, v1, stepwise)
+        contact = _difference(_sum(contact, remaining), implicit)
+        springs = _springs_at_end(plant, q, v, v_end)
+        return _Loads(motor, friction, _difference(implicit, springs), springs, contact)
+    solved = plant.with_implicit_torques(q, v, step.implicit_damping)
+    implicit = list(solved.implicit) or zeros(model.nv)
+    if solved.law_reaction:
+        motor = _sum(motor, solved.law_reaction)
+        implicit = _difference(implicit, solved.law_reaction)
+    springs = _springs_at_end(plant, q, v, solved.implicit_end or v1)
+    implicit = _difference(implicit, springs)
     # a joint at its stop rests: between samples the torque on it does no work
     for effect in () if stepwise else plant.effects:
         if isinstance(effect, RigidStops):
             for k, (backward, forward) in effect.joints_at_stops(model, q).items():
-                implicit[k] = where(less(0.5, largest(backward, forward)), 0.0, implicit[k])
-    # damping of the joints at the end of the step
+                stopped = less(0.5, largest(backward, forward))
+                implicit[k] = where(stopped, 0.0, implicit[k])
+                springs[k] = where(stopped, 0.0, springs[k])
     if step.implicit_damping:
-        (M0, _), (M1, _) = (
-            plant.equation_of_motion(q, v, 0.0),
-            plant.equation_of_motion(q, v, plant.dt),
-        )
-        for k in range(model.nv):
-            friction[k] = friction[k] - (M1[k][k] - M0[k][k]) / plant.dt * v1[k]
-    return _Loads(motor, friction, implicit, contact)
+        friction = _difference(friction, _damping_at_end(plant, q, v, v1))
+    return _Loads(motor, friction, implicit, springs, contact)
+
+
+def _springs_at_end(plant: RobotPlant, q: Vector, v: Vector, v_end: Vector) -> list[Any]:
+    """Torques of the springs that are taken at the end of the step."""
+    context = StepContext(plant.model, q, v, zeros(plant.model.nv), plant.dt, v_end)
+    torques = zeros(plant.model.nv)
+    for effect in plant.effects:
+        if isinstance(effect, JointSprings) and effect.springs_at_end:
+            torques = _sum(torques, effect.spring_torques(context))
+    return torques
+
+
+def _damping_at_end(plant: RobotPlant, q: Vector, v: Vector, v_end: Vector) -> list[Any]:
+    """Torques that the damping of the joints takes at the end of the step."""
+    (M0, _), (M1, _) = (
+        plant.equation_of_motion(q, v, 0.0),
+        plant.equation_of_motion(q, v, plant.dt),
+    )
+    return [(M1[k][k] - M0[k][k]) / plant.dt * x for k, x in enumerate(v_end)]
+
+
+def _implicit_torques_in_contact(
+    step: Any, start: StepStart, v1: Vector, stepwise: bool
+) -> tuple[list[Any], Vector]:
+    """Torques on the joints that are solved for together with contact, and v at the end."""
+    plant, q, v = start.plant, start.q, start.v
+    torques, v_end = zeros(plant.model.nv), v1
+    laws, pushes = plant.implicit_torques(q, v), iter(())
+    bounded = any(isinstance(law, VelocityConstraint) for law in laws)
+    if isinstance(plant.contact, ComplementarityContact) and (bounded or not stepwise):
+        # the step again, from the recorded impulses
+        found = plant.contact.solve(plant, q, v, start.states[-1], step.implicit_damping)
+        v_end, pushes = found.v, iter(found.joints)
+    for law in laws:
+        if isinstance(law, DampingTorque):
+            torque = -law.offset - law.slope * v_end[law.dof]
+        else:
+            torque = next(pushes, 0.0) / plant.dt
+        torques[law.dof] = torques[law.dof] + torque
+    if step.implicit_damping:
+        torques = _difference(torques, _damping_at_end(plant, q, v, v_end))
+    return torques, v_end
 
 
 def _remaining_force(
-    plant: RobotPlant, q: Vector, v: Vector, v1: Vector, given: Vector
+    plant: RobotPlant, q: Vector, v: Vector, v1: Vector, given: Vector, span: float
 ) -> list[Any]:
-    """The generalised force that, with the given ones, accelerates the robot from v to v1."""
+    """The generalised force that, with the given ones, takes v to v1 within a span of time."""
     model = plant.model
     nothing = per_body(model, Force.zero())
     h, M = newton_euler(model, q, v, zeros(model.nv), nothing), mass_matrix(model, q)
     # v1 is in the axes of the start, which rotate: that part of its change is no acceleration
     turn = unalign(model, q, chart_rate(model, q, v, zeros(model.nv)))
-    a = [(y - x) / plant.dt - t for x, y, t in zip(v, v1, turn, strict=True)]
+    a = [(y - x) / span - t for x, y, t in zip(v, v1, turn, strict=True)]
     return [dot(row, a) + b - t for row, b, t in zip(M, h, given, strict=True)]
 
 
@@ -377,8 +471,12 @@ def _sum(x: Vector, y: Vector) -> list[Any]:
     return [a + b for a, b in zip(x, y, strict=True)]
 
 
+def _difference(x: Vector, y: Vector) -> list[Any]:
+    return [a - b for a, b in zip(x, y, strict=True)]
+
+
 def plot_energy(ledger: EnergyLedger, file: str | Path, index: Any = ()) -> None:
-    """Draw the ledger of one rollout: levels and flows above, the residual below."""
+    """Draw the ledger of one rollout: levels and flows above, the integration error below."""
     figure = new_figure(9.0, 6.5)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
     draw_energy(upper, ledger, index)
@@ -398,6 +496,7 @@ def draw_energy(axes: Any, ledger: EnergyLedger, index: Any = ()) -> None:
         ("work of motors", ledger.work[index], PALETTE[3], "--"),
         ("taken by friction", ledger.friction[index], PALETTE[4], "--"),
         ("taken by contact", ledger.contact[index], PALETTE[5], "--"),
+        ("numerical damping", ledger.numerical[index], "black", ":"),
     )
     for name, y, colour, style in lines:
         if np.any(y):
@@ -408,10 +507,10 @@ def draw_energy(axes: Any, ledger: EnergyLedger, index: Any = ()) -> None:
 
 
 def draw_residual(axes: Any, ledger: EnergyLedger, index: Any = ()) -> None:
-    """The residual in percent of the energy at play, with the error of the account."""
+    """The integration error in percent of the energy at play, with the error of the account."""
     drift = ledger.drift(index)
     share = 100.0 / drift.scale
-    axes.plot(ledger.time, share * ledger.residual[index], color=PALETTE[4], linewidth=1.4)
+    axes.plot(ledger.time, share * ledger.integration_error[index], color=PALETTE[4], linewidth=1.4)
     error = share * ledger.error[index]
     axes.fill_between(ledger.time, -error, error, color=PALETTE[5], alpha=0.25, linewidth=0)
     verdict = "acceptable" if drift.acceptable else "not acceptable"
@@ -420,5 +519,5 @@ def draw_residual(axes: Any, ledger: EnergyLedger, index: Any = ()) -> None:
         f"(of {drift.scale:.3g} J at play; grey: error of the account)",
         fontsize=9,
     )
-    axes.set_ylabel("residual, %")
+    axes.set_ylabel("integration error, %")
     axes.grid(alpha=0.3)

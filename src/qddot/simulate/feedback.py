@@ -2,7 +2,8 @@
 
 A law is recorded once (`robot.law`); the step runs its operations on its own scalars, so the same
 text is part of native rollouts. It is evaluated at the start of a step, as a controller that runs
-at that rate would be, or of every so many steps.
+at that rate would be, or of every so many steps; its velocity gains may act on the velocity at the
+end of the step, or all of it at the stages of the integrator, as a law without a clock would.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,9 +20,13 @@ from qddot.algorithms.recursion import Vector
 from qddot.errors import InvalidArgument
 from qddot.model.model import Model
 from qddot.robot.law import RecordedLaw
+from qddot.spatial.dual import Dual, partials_of
 from qddot.spatial.scalar import Scalar, less, where
 
-__all__ = ["Controller", "Sensor", "Shapes"]
+__all__ = ["Controller", "FeedbackTime", "LawInputs", "Sensor", "Shapes"]
+
+FeedbackTime = Literal["start", "end", "stages"]
+"""When a law is evaluated in a step; "end" is its start with the velocity gains at the end."""
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -54,6 +59,7 @@ class Controller:
     recorded: RecordedLaw
     period: int = 1
     feels_contact: bool = False
+    time: FeedbackTime = "start"
 
     def __post_init__(self) -> None:
         whole = isinstance(self.period, int | np.integer) and not isinstance(self.period, bool)
@@ -63,7 +69,8 @@ class Controller:
     def __repr__(self) -> str:
         # the code of a step depends on the operations of the law, whatever made them
         tape = self.recorded.function.source.record_tape()
-        return f"Controller({tape.digest!r}, {int(self.period)}, {self.feels_contact!r})"
+        choices = f"{int(self.period)}, {self.feels_contact!r}, {self.time!r}"
+        return f"Controller({tape.digest!r}, {choices})"
 
     def references(self, model: Model) -> Shapes:
         """Names and shapes of what is given a row a sample: given wrenches, references."""
@@ -92,27 +99,14 @@ class Controller:
         ahead = self.state_size(model) - self._memory_size()
         return np.concatenate([np.zeros(ahead), *memory])
 
-    def command(
-        self,
-        q: Vector,
-        v: Vector,
-        dt: Scalar,
-        wrenches: Sequence[Vector],
-        references: Sequence[Vector],
-        gains: Sequence[Any],
-        state: Vector,
-    ) -> tuple[list[Scalar], list[Scalar]]:
-        """Torques during a step, and the state after it."""
-        nv, rest = len(v), list(state)
-        time = [rest.pop(0)] if self.recorded.reads_clock else []
-        clock = [dt * float(self.period), *time] if time else []
-        count = rest.pop(0) if self.period > 1 else 0.0
-        held, memory = (rest[:nv], rest[nv:]) if self.period > 1 else ([], rest)
-        # the operations of the law
-        rows = (row for gain in gains for row in (gain if type(gain[0]) is list else [gain]))
-        inputs = (*wrenches, *references, *rows, memory)
-        flat = [*q, *v, *clock, *(x for part in inputs for x in part)]
-        results = self.recorded.function.source.record_tape().run(flat)
+    def command(self, inputs: LawInputs, q: Vector, v: Vector) -> tuple[list[Scalar], list[Scalar]]:
+        """Torques at the start of a step from a state, and the state of the law after the step."""
+        nv, dt, (time, count, held, memory) = (
+            len(v),
+            inputs.dt,
+            self._split_state(inputs.state, len(v)),
+        )
+        results = self._evaluate(inputs, q, v, 0.0)
         tau, kept = results[:nv], results[nv:]
         if self.period > 1:
             # between samples torques and memory stay
@@ -122,3 +116,47 @@ class Controller:
             next_count = where(less(ahead, self.period - 0.5), ahead, 0.0 * ahead)
             return tau, [*(t + dt for t in time), next_count, *tau, *kept]
         return tau, [*(t + dt for t in time), *kept]
+
+    def torque(self, inputs: LawInputs, q: Vector, v: Vector, share: Scalar) -> list[Scalar]:
+        """Torques at a stage, a share of the step after its start, with the memory of its start."""
+        return self._evaluate(inputs, q, v, share)[: len(v)]
+
+    def velocity_gains(self, inputs: LawInputs, q: Vector, v: Vector) -> list[list[Scalar]]:
+        """K: the symmetric part of −∂τ/∂v at a state."""
+        n = range(len(v))
+        duals: list[Scalar] = [Dual(x, {k: 1.0}) for k, x in enumerate(v)]
+        rows = [partials_of(t, len(v)) for t in self._evaluate(inputs, q, duals, 0.0)[: len(v)]]
+        return [[(rows[i][j] + rows[j][i]) * -0.5 for j in n] for i in n]
+
+    def _split_state(
+        self, state: Vector, nv: int
+    ) -> tuple[list[Scalar], Scalar, list[Scalar], list[Scalar]]:
+        """Time, steps since the last sample, torques that are held, and memory."""
+        rest = list(state)
+        time = [rest.pop(0)] if self.recorded.reads_clock else []
+        if self.period == 1:
+            return time, 0.0, [], rest
+        count = rest.pop(0)
+        return time, count, rest[:nv], rest[nv:]
+
+    def _evaluate(self, inputs: LawInputs, q: Vector, v: Vector, share: Scalar) -> list[Scalar]:
+        """The operations of the law: torques, then memory."""
+        time, _, _, memory = self._split_state(inputs.state, len(v))
+        period = inputs.dt * float(self.period)
+        clock = [period, *(t + inputs.dt * share for t in time)] if time else []
+        gains = inputs.gains
+        rows = (row for gain in gains for row in (gain if type(gain[0]) is list else [gain]))
+        parts = (*inputs.wrenches, *inputs.references, *rows, memory)
+        flat = [*q, *v, *clock, *(x for part in parts for x in part)]
+        return self.recorded.function.source.record_tape().run(flat)
+
+
+@dataclass(frozen=True)
+class LawInputs:
+    """What a law reads in a step beside q and v."""
+
+    dt: Scalar
+    wrenches: Sequence[Vector]
+    references: Sequence[Vector]
+    gains: Sequence[Any]
+    state: Vector

@@ -7,7 +7,7 @@ a term of M, those between bounds as the λ that leaves least kinetic energy.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from qddot.algorithms.constraints import ConstraintMobility
@@ -21,6 +21,7 @@ from qddot.algorithms.linear import (
     solve_upper,
 )
 from qddot.algorithms.recursion import Matrix, Vector, zeros
+from qddot.spatial.regions import run_where, run_while
 from qddot.spatial.scalar import Scalar, less, where
 
 __all__ = [
@@ -35,7 +36,12 @@ __all__ = [
     "solve_joint_impulses",
 ]
 
-_SWEEPS = (4, 2, 1)
+_SWEEPS, _ROUNDS = 4, 6
+"""Most sweeps of a round, and most rounds."""
+_TOLERANCE = 1e-11
+"""Change of velocity (rad/s, m/s) below which no sweep or round follows."""
+_DENSE_SWEEPS = (4, 2, 1)
+"""Sweeps of the rounds with a dense matrix."""
 _DEPENDENT = 1e-8
 """Share that is added to mobilities of joints that depend on each other, so that one λ is least."""
 
@@ -76,12 +82,17 @@ ImplicitLaw = DampingTorque | VelocityConstraint
 class ImplicitTorques:
     """The implicit torques of a step; `sticking` is 1 at velocities held at zero, else 0.
 
-    `residual` is the largest velocity by which a constraint is violated (rad/s, m/s).
+    `by_gains` is the part of the torque that velocity gains make, `acceleration` that under all of
+    the torques, `v_end` the velocities that they are solved for. `residual` is the largest velocity
+    by which a constraint is violated (rad/s, m/s).
     """
 
     torque: list[Scalar]
     sticking: dict[int, Scalar]
     residual: Scalar
+    by_gains: Vector = ()
+    acceleration: Vector = ()
+    v_end: Vector = ()
 
 
 def solve_implicit_torques(
@@ -92,11 +103,13 @@ def solve_implicit_torques(
     laws: Sequence[ImplicitLaw],
     damping: Vector,
     loops: tuple[Matrix, Vector] | None = None,
+    gains: Matrix | None = None,
 ) -> ImplicitTorques:
     """The torques of all laws during a step from v under the torques `drive` = τ − h.
 
     `damping` acts on the velocity at the end of the step too, but is not part of the torques.
     `loops` are independent rows J of loop closures and J̇ v: accelerations keep them closed.
+    Velocity `gains` K of a law, symmetric, add the torques −K (v_end − v).
     """
     n = range(len(v))
     # linear torques: a term of M, (M + Δt K) a = τ − h − offset − K v
@@ -107,6 +120,8 @@ def solve_implicit_torques(
             slope[law.dof] = slope[law.dof] + law.slope
     loss = [s + d for s, d in zip(slope, damping, strict=True)]
     damped = [[M[i][j] + loss[i] * dt if i == j else M[i][j] for j in n] for i in n]
+    if gains:
+        damped = [[damped[i][j] + gains[i][j] * dt for j in n] for i in n]
     factor = factorise(damped)
     a = solve(factor, [drive[k] - offset[k] - loss[k] * v[k] for k in n])
     held = ConstraintMobility.of(loops[0], factor) if loops else None
@@ -137,8 +152,13 @@ def solve_implicit_torques(
         sticking = {c.dof: flag for c, flag in zip(constraints, inside, strict=True) if c.rigid}
         carried = held.remove_force(push) if held else push
         a = [x + y for x, y in zip(a, solve(factor, carried), strict=True)]
-    torque = [push[k] - offset[k] - slope[k] * (v[k] + a[k] * dt) for k in n]
-    return ImplicitTorques(torque, sticking, residual)
+    v_end = [x + y * dt for x, y in zip(v, a, strict=True)]
+    torque = [push[k] - offset[k] - slope[k] * v_end[k] for k in n]
+    by_gains = zeros(len(v))
+    if gains:
+        by_gains = [-dot(row, a) * dt for row in gains]
+        torque = [t + x for t, x in zip(torque, by_gains, strict=True)]
+    return ImplicitTorques(torque, sticking, residual, by_gains, a, v_end)
 
 
 @dataclass(frozen=True)
@@ -164,44 +184,118 @@ def solve_joint_impulses(
 ) -> JointImpulses:
     """Impulses between bounds, by velocity, that leave least kinetic energy after velocities v.
 
-    The same rounds as for a dense matrix (Silcowitz, Niebe & Erleben 2010), in y = D⁻¹ L⁻ᵀ λ with
-    M = Lᵀ D L: sweeps take two products along the way to the root, and the exact minimum between
-    bounds comes from M with the joints that come to rest left out, which has the zeros of a tree.
+    Where the impulses that oppose v at their bounds leave all velocities in their directions, those
+    are it: joints that slide, or that leave their stops. Elsewhere rounds of sweeps and of exact
+    minima find it (Silcowitz, Niebe & Erleben 2010), until velocities stop changing.
     """
     if held:
         return _solve_held_impulses(held, v, bounds)
-    L, D = factor
-    n = range(len(v))
-    Y = {k: solve_upper(L, [1.0 if i == k else 0.0 for i in n]) for k in bounds}
-    Z = {k: [y / d for y, d in zip(row, D, strict=True)] for k, row in Y.items()}
-    W = {k: dot(Y[k], Z[k]) for k in bounds}
-    x, y = zeros(len(v)), zeros(len(v))
+    box, (L, D) = list(bounds.values()), factor
 
-    def best_impulse(k: int) -> Scalar:
-        """The impulse that stops the velocity, or the nearer bound, with all others as they are."""
-        return clip(x[k] - (v[k] + dot(Y[k], y)) / W[k], *bounds[k])
+    def minimise(_: list[Scalar]) -> list[Scalar]:
+        return _TreeImpulses.of(M, factor, v, bounds).minimise()
 
-    for sweeps in _SWEEPS if len(bounds) > 1 else (1,):
-        # Gauss–Seidel: which impulses are at a bound
-        for k in [*bounds] * sweeps:
-            move = best_impulse(k) - x[k]
-            x[k], y = x[k] + move, [a + b * move for a, b in zip(y, Z[k], strict=True)]
-        # exact minimum over the impulses between bounds
-        if len(bounds) > 1:
-            after = [a + b for a, b in zip(v, solve_lower(L, y), strict=True)]
-            x = _subspace_step_in_tree(M, after, x, bounds)
-            y = [a / d for a, d in zip(solve_upper(L, x), D, strict=True)]
-    residual: Scalar = 0.0
-    for k in bounds:
-        off = x[k] - best_impulse(k)
-        residual = largest(residual, where(less(off, 0.0), -off, off) * W[k])
-    inside = _inside([x[k] for k in bounds], list(bounds.values()))
-    return JointImpulses(
-        impulse=x,
-        change=solve_lower(L, y),
-        inside=dict(zip(bounds, inside, strict=True)),
-        residual=residual,
-    )
+    x = [where(less(0.0, v[k]), low, high) for k, (low, high) in bounds.items()]
+    impulse = _by_velocity(bounds, x, len(v))
+    change = solve_lower(L, [a / d for a, d in zip(solve_upper(L, impulse), D, strict=True)])
+    wrong: Scalar = 0.0
+    for k, (low, high) in bounds.items():
+        turns = less((v[k] + change[k]) * where(less(0.0, v[k]), 1.0, -1.0), 0.0)
+        wrong = where(turns, where(less(low, high), 1.0, wrong), wrong)
+    found = run_where(wrong, minimise, [*x, *change, 0.0])
+    x, change, residual = found[: len(box)], found[len(box) : -1], found[-1]
+    inside = dict(zip(bounds, _inside(x, box), strict=True))
+    return JointImpulses(_by_velocity(bounds, x, len(v)), change, inside, residual)
+
+
+def _by_velocity(dofs: Iterable[int], x: Vector, n: int) -> list[Scalar]:
+    """Numbers at some of n velocities, zero at the others."""
+    found = zeros(n)
+    for k, y in zip(dofs, x, strict=True):
+        found[k] = y
+    return found
+
+
+@dataclass(frozen=True)
+class _TreeImpulses:
+    """Impulses x between bounds on joints of a tree, in y = D⁻¹ L⁻ᵀ x with M = Lᵀ D L.
+
+    By joint, Y has L⁻ᵀ of a unit impulse, Z = D⁻¹ Y, and W the mobility. Sweeps take two products
+    along the way to the root, and the exact minimum between bounds comes from M with the joints
+    that come to rest left out, which has the zeros of a tree.
+    """
+
+    M: Matrix
+    factor: Factor
+    v: Vector
+    bounds: Mapping[int, tuple[Scalar, Scalar]]
+    Y: list[list[Scalar]]
+    Z: list[list[Scalar]]
+    W: list[Scalar]
+
+    @staticmethod
+    def of(
+        M: Matrix, factor: Factor, v: Vector, bounds: Mapping[int, tuple[Scalar, Scalar]]
+    ) -> _TreeImpulses:
+        """From M, its factors, and velocities before the impulses."""
+        L, D = factor
+        Y = [solve_upper(L, [1.0 if i == k else 0.0 for i in range(len(v))]) for k in bounds]
+        Z = [[y / d for y, d in zip(row, D, strict=True)] for row in Y]
+        W = [dot(a, b) for a, b in zip(Y, Z, strict=True)]
+        return _TreeImpulses(M, factor, v, bounds, Y, Z, W)
+
+    def reduced(self, x: Vector) -> list[Scalar]:
+        """y of impulses."""
+        impulse, (L, D) = _by_velocity(self.bounds, x, len(self.v)), self.factor
+        return [a / d for a, d in zip(solve_upper(L, impulse), D, strict=True)]
+
+    def minimise(self) -> list[Scalar]:
+        """The impulses, the change of the velocities that they make, and the residual."""
+        count, n = len(self.bounds), len(self.v)
+        if count == 1:
+            _, x, *y = self.sweep([1.0, *zeros(1 + n)])
+            return [x, *solve_lower(self.factor[0], y), 0.0]
+        # a number that is recorded where others are, and is 1
+        going = where(less(self.W[0], 0.0), 0.0, 1.0)
+        start = [going, *zeros(count + n), 0.0]
+        found = run_while(self._run_round, start, _ROUNDS)
+        return [
+            *found[1 : 1 + count],
+            *solve_lower(self.factor[0], found[1 + count : -1]),
+            found[-1],
+        ]
+
+    def _run_round(self, state: list[Scalar]) -> list[Scalar]:
+        """Sweeps, then the exact minimum over the impulses between bounds."""
+        going, count, L = state[0], len(self.bounds), self.factor[0]
+        runs = less(0.5, going)
+        # which impulses are at a bound
+        _, *swept = run_while(self.sweep, state[:-1], _SWEEPS)
+        x, y = swept[:count], swept[count:]
+        # exact minimum over the others
+        after = [a + b for a, b in zip(self.v, solve_lower(L, y), strict=True)]
+        better = _subspace_step_in_tree(self.M, after, x, self.bounds)
+        x = [where(runs, a, b) for a, b in zip(better, x, strict=True)]
+        y = [where(runs, a, b) for a, b in zip(self.reduced(x), y, strict=True)]
+        # residual of the optimality conditions
+        residual: Scalar = 0.0
+        for i, (k, (low, high)) in enumerate(self.bounds.items()):
+            best = clip(x[i] - (self.v[k] + dot(self.Y[i], y)) / self.W[i], low, high)
+            off = x[i] - best
+            residual = largest(residual, where(less(off, 0.0), -off, off) * self.W[i])
+        residual = where(runs, residual, state[-1])
+        return [where(less(_TOLERANCE, residual), going, 0.0), *x, *y, residual]
+
+    def sweep(self, state: list[Scalar]) -> list[Scalar]:
+        """Each impulse stops its velocity or is at a bound, where the last sweep changed any."""
+        going, count = state[0], len(self.bounds)
+        x, y, changed = state[1 : 1 + count], state[1 + count :], 0.0
+        for i, (k, (low, high)) in enumerate(self.bounds.items()):
+            best = clip(x[i] - (self.v[k] + dot(self.Y[i], y)) / self.W[i], low, high)
+            move = where(less(0.5, going), best - x[i], 0.0)
+            x[i], y = x[i] + move, [a + b * move for a, b in zip(y, self.Z[i], strict=True)]
+            changed = largest(changed, where(less(move, 0.0), -move, move) * self.W[i])
+        return [where(less(_TOLERANCE, changed), going, 0.0), *x, *y]
 
 
 def _solve_held_impulses(
@@ -211,9 +305,7 @@ def _solve_held_impulses(
     A, b = _mobility(held.mass, list(bounds), held), [v[k] for k in bounds]
     box = list(bounds.values())
     found, residual = _minimise_in_box(A, b, box)
-    impulse = zeros(len(v))
-    for k, x in zip(bounds, found, strict=True):
-        impulse[k] = x
+    impulse = _by_velocity(bounds, found, len(v))
     return JointImpulses(
         impulse=impulse,
         change=solve(held.mass, held.remove_force(impulse)),
@@ -245,7 +337,8 @@ def _subspace_step_in_tree(
     """
     n = range(len(u))
     # joints between bounds
-    flags = _inside([x[k] for k in bounds], list(bounds.values()))
+    box = list(bounds.values())
+    flags = _inside(x, box)
     rests = dict(zip(bounds, flags, strict=True))
     free: list[Scalar] = [1.0 - rests[k] if k in rests else 1.0 for k in n]
     others = [
@@ -257,12 +350,9 @@ def _subspace_step_in_tree(
     resting = [u[k] * rests[k] if k in rests else 0.0 for k in n]
     w = solve(factorise(others), [dot(M[k], resting) * free[k] for k in n])
     after = [a - b for a, b in zip(resting, w, strict=True)]
-    move = {k: -dot(M[k], after) * rests[k] for k in bounds}
-    share = _step_length([x[k] for k in bounds], list(move.values()), list(bounds.values()))
-    result = list(x)
-    for k, (low, high) in bounds.items():
-        result[k] = clip(x[k] + share * move[k], low, high)
-    return result
+    move = [-dot(M[k], after) * rests[k] for k in bounds]
+    share = _step_length(x, move, box)
+    return [clip(a + share * b, *c) for a, b, c in zip(x, move, box, strict=True)]
 
 
 def largest(a: Scalar, b: Scalar) -> Scalar:
@@ -309,7 +399,7 @@ def _minimise_in_box(A: Matrix, b: Vector, bounds: Bounds) -> tuple[list[Scalar]
         """The minimum over x[k] between its bounds, with all others as they are."""
         return clip(x[k] - (dot(A[k], x) + b[k]) / A[k][k], *bounds[k])
 
-    for sweeps in _SWEEPS:
+    for sweeps in _DENSE_SWEEPS:
         # Gauss–Seidel: which coordinates are at a bound
         for _ in range(sweeps):
             for k in n:

@@ -20,6 +20,7 @@ from qddot.robot.robot import Robot, Wrench, load
 from qddot.simulate.arguments import positive_number, real_array, sample_count
 from qddot.simulate.contact.ledger import ContactEntry
 from qddot.simulate.feedback import Sensor
+from qddot.simulate.mujoco_contacts import ContactReader
 from qddot.simulate.rollout import Rollout
 from qddot.writers import convert
 from qddot.writers.source import ShapeChoice
@@ -62,6 +63,11 @@ class MujocoPlant:
             self.robot, self.model, names, partial=robot is not None, check=False
         )
         self.data = mujoco.MjData(self.model)
+        self._map = self.adapter.state_map
+        self._reader: ContactReader | None = None
+        # views of the engine's memory, which a step reads and writes
+        self._qpos, self._qvel = self.data.qpos, self.data.qvel
+        self._forces, self._pushes = self.data.qfrc_applied, self.data.xfrc_applied
         self.sensors = tuple(sensors)
         self.reset(self.robot.neutral())
 
@@ -78,12 +84,19 @@ class MujocoPlant:
     @property
     def q(self) -> np.ndarray:
         """Configuration."""
-        return self.adapter.from_q(self.data.qpos)
+        return self._map.from_q(self._qpos) if self._map else self.adapter.from_q(self._qpos)
 
     @property
     def v(self) -> np.ndarray:
         """Velocity."""
-        return self.adapter.from_v(self.q, self.data.qvel)
+        return self._read_state()[1]
+
+    def _read_state(self) -> tuple[np.ndarray, np.ndarray]:
+        """Configuration and velocity."""
+        q = self.q
+        if self._map:
+            return q, self._map.from_v(q, self._qvel)
+        return q, self.adapter.from_v(q, self._qvel)
 
     def reset(self, q: ArrayLike, v: ArrayLike | None = None) -> None:
         """Restart at a state, with the initial states of the sensors."""
@@ -98,19 +111,22 @@ class MujocoPlant:
 
     def step(self, tau: ArrayLike | None = None, pushes: Sequence[Wrench] = ()) -> None:
         """One step under joint torques and external wrenches."""
-        q = self.q
-        tau = (
-            np.zeros(self.robot.nv) if tau is None else _validate_vector("tau", tau, self.robot.nv)
-        )
-        self.data.qfrc_applied[:] = self.adapter.to_tau(q, tau)
-        self.data.xfrc_applied[:] = 0.0
-        if pushes:
-            self.data.xfrc_applied[:] = self.adapter.to_wrenches(q, pushes)
+        nv = self.robot.nv
+        tau = np.zeros(nv) if tau is None else _validate_vector("tau", tau, nv)
+        self._forces[:] = 0.0
+        if self._map:
+            self._map.write_tau(self.q, tau, self._forces)
+        else:
+            self._forces[:] = self.adapter.to_tau(self.q, tau)
+        self._pushes[:] = self.adapter.to_wrenches(self.q, pushes) if pushes else 0.0
         self._engine.mj_step(self.model, self.data)
 
     def measure(self) -> tuple[np.ndarray, np.ndarray]:
         """The measured state; call it once a step, since latency counts the calls."""
-        q, v = list(map(float, self.q)), list(map(float, self.v))
+        state = self._read_state()
+        if not self.sensors:
+            return state
+        q, v = (x.tolist() for x in state)
         for k, sensor in enumerate(self.sensors):
             before = self._sensor_states[k]
             q, v, self._sensor_states[k] = sensor.read(self.robot.model, q, v, self.dt, before)
@@ -120,50 +136,12 @@ class MujocoPlant:
         """The contacts in the last step, or at the state after a reset.
 
         The first body of a contact is one that moves; the wrench is on it, at the origin of its
-        frame, in axes of the world.
+        frame, in axes of the world. Gap and slip are those at the start of the step, where MuJoCo
+        finds contacts and their forces.
         """
-        return [self._entry(k) for k in range(self.data.ncon)]
-
-    def _entry(self, k: int) -> ContactEntry:
-        m, d, contact = self.model, self.data, self.data.contact[k]
-        geoms = [int(g) for g in contact.geom]
-        bodies = [int(m.geom_bodyid[g]) for g in geoms]
-        axes = np.reshape(contact.frame, (3, 3))
-        local = np.zeros(6)
-        self._engine.mj_contactForce(m, d, k, local)
-        # along the normal from the first geom to the second, and on the second
-        force, moment = axes.T @ local[:3], axes.T @ local[3:]
-        normal, slide = axes[0], self._velocity(contact.pos, bodies[1])
-        slide = slide - self._velocity(contact.pos, bodies[0])
-        sign, first, second = 1.0, 1, 0
-        if not m.body_weldid[bodies[1]]:
-            sign, first, second = -1.0, 0, 1
-        arm = np.array(contact.pos) - d.xpos[bodies[first]]
-        wrench = sign * np.concatenate([force, moment + np.cross(arm, force)])
-        along = force - normal * (normal @ force)
-        bound = float(contact.friction[0] * local[0])
-        ratio = float(np.linalg.norm(along)) / bound if bound > 0.0 else 0.0
-        slip = float(np.linalg.norm(slide - normal * (normal @ slide)))
-        names = [m.body(b).name or "world" for b in bodies]
-        pairs = zip(geoms, names, strict=True)
-        shapes = [m.geom(g).name or f"{name}/{g}" for g, name in pairs]
-        return ContactEntry(
-            names=(shapes[first], shapes[second]),
-            body=names[first],
-            other=names[second],
-            frame=names[first],
-            gap=float(contact.dist),
-            wrench=wrench,
-            normal_force=float(local[0]),
-            cone_ratio=ratio,
-            slip=slip,
-        )
-
-    def _velocity(self, point: Any, body: int) -> np.ndarray:
-        """Velocity of the point of a body that is at a place in the world."""
-        J = np.zeros((3, self.model.nv))
-        self._engine.mj_jac(self.model, self.data, J, None, np.asarray(point), body)
-        return J @ self.data.qvel
+        if self._reader is None:
+            self._reader = ContactReader(self.model, self.data, self.robot.native)
+        return self._reader.read()
 
     def rollout(
         self,
@@ -185,7 +163,7 @@ class MujocoPlant:
         self.reset(q0, v0)
         nq, nv = self.robot.nq, self.robot.nv
         q, v, torques = (np.empty((samples + 1, n)) for n in (nq, nv, nv))
-        q[0], v[0] = self.q, self.v
+        q[0], v[0] = self._read_state()
         for k in range(steps):
             torque = np.asarray(law(self.time, *self.measure()), float)
             now = pushes(self.time) if callable(pushes) else pushes
@@ -193,7 +171,7 @@ class MujocoPlant:
             if k % every == 0:
                 torques[k // every] = torque
             if (k + 1) % every == 0:
-                q[(k + 1) // every], v[(k + 1) // every] = self.q, self.v
+                q[(k + 1) // every], v[(k + 1) // every] = self._read_state()
             if on_step and k % 1000 == 0:
                 on_step("MuJoCo", k, steps)
         time = np.arange(samples + 1) * (every * self.dt)
@@ -213,7 +191,11 @@ def _law(tau: Any, nv: int, steps: int, every: int, dt: float) -> Law:
 
 
 def _validate_vector(name: str, x: ArrayLike, n: int) -> np.ndarray:
-    array = real_array("MuJoCo plant", name, x, ())
+    # plain arrays need no copy
+    if isinstance(x, np.ndarray) and x.dtype == np.float64:
+        array = x
+    else:
+        array = real_array("MuJoCo plant", name, x, ())
     if array.shape != (n,):
         raise ShapeMismatch("MuJoCo plant", name, f"({n})", array.shape)
     return array

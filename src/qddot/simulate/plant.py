@@ -9,24 +9,27 @@ the velocity at the end of a step (friction, stops) are solved for at its start,
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 from qddot.algorithms.hybrid_dynamics import solve_accelerations
 from qddot.algorithms.inverse_dynamics import newton_euler
-from qddot.algorithms.kinematics import world_poses
+from qddot.algorithms.kinematics import Reference, external_forces, world_poses
 from qddot.algorithms.mass_matrix import mass_matrix
 from qddot.algorithms.recursion import Matrix, Vector, joint_kinematics, per_body, zeros
 from qddot.model.model import WORLD, Model
 from qddot.simulate.implicit_torques import (
     ImplicitLaw,
+    ImplicitTorques,
+    VelocityConstraint,
     largest,
     solve_implicit_torques,
 )
 from qddot.simulate.loops import ClosedLoops
 from qddot.simulate.motion import chart_rate, unalign
 from qddot.spatial.algebra import Force
+from qddot.spatial.regions import run_where
 from qddot.spatial.scalar import Scalar, less, where
 
 __all__ = [
@@ -37,11 +40,17 @@ __all__ = [
     "ElasticEffect",
     "ImpactEffect",
     "ImplicitEffect",
+    "JointSprings",
     "RobotPlant",
     "StatelessEffect",
     "StepContext",
+    "StepLaw",
     "felt_wrench",
 ]
+
+
+StepLaw = Callable[[Vector, Vector, Scalar], list[Scalar]]
+"""Torques of a feedback law at a state, a share of the step after its start."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +123,18 @@ class ElasticEffect(Protocol):
 
 
 @runtime_checkable
+class JointSprings(ElasticEffect, Protocol):
+    """An effect with springs of joints, at the stages of an integrator or at the end of a step."""
+
+    @property
+    def springs_at_end(self) -> bool:
+        """Whether the springs are those at the end of the step, which damps them."""
+
+    def spring_torques(self, context: StepContext) -> list[Scalar]:
+        """Torques of the springs, by velocity: at a state, or at the end of a step with v_end."""
+
+
+@runtime_checkable
 class ContactLoads(Protocol):
     """Something that pushes on bodies, which a sensor of force feels."""
 
@@ -166,9 +187,15 @@ class ImpactEffect(Protocol):
 class RobotPlant:
     """A robot during one step: torques at its start and end, effects and states, contact, loops.
 
+    `wrenches` are external wrenches at frames, with the axes that they are given in, constant
+    during the step. A `law` adds its torques at each state; `law_damping` K adds −K (v − v₀), with
+    v the velocity at the end of the step and v₀ that at its start: `law_reaction`, one of the
+    implicit torques.
     `implicit` are the torques that depend on the velocity at the end of the step, `sticking` is 1
-    at the velocities that friction holds at zero, and `residual` the largest velocity by which
-    these torques violate their laws.
+    at the velocities that friction holds at zero, `implicit_end` the velocities at the end of the
+    step that they are solved for, and `residual` the largest velocity by which these torques
+    violate their laws. `acceleration` is that at the start of the step with them, if it was found
+    with them.
     """
 
     model: Model
@@ -178,15 +205,31 @@ class RobotPlant:
     effects: tuple[Effect, ...] = ()
     states: tuple[Vector, ...] = ()
     implicit: Vector = ()
+    implicit_end: Vector = ()
     sticking: Mapping[int, Scalar] = field(default_factory=dict)
     residual: Scalar = 0.0
     contact: ContactLaw | None = None
     loops: ClosedLoops | None = None
+    wrenches: tuple[tuple[str, Reference, Vector], ...] = ()
+    law: StepLaw | None = None
+    law_damping: Matrix | None = None
+    law_reaction: Vector = ()
+    acceleration: Vector = ()
 
-    def torque(self, share: Scalar) -> list[Scalar]:
-        """Torques before all effects, a share of the step after its start."""
+    def torque(self, q: Vector, v: Vector, share: Scalar) -> list[Scalar]:
+        """Torques at a state before all effects, a share of the step after its start."""
         pairs = zip(self.tau_start, self.tau_end, strict=True)
-        return [a + (b - a) * share for a, b in pairs]
+        given = [a + (b - a) * share for a, b in pairs]
+        if self.law is None:
+            return given
+        return [a + b for a, b in zip(given, self.law(q, v, share), strict=True)]
+
+    def external_forces(self, q: Vector) -> list[Force]:
+        """Forces of the external wrenches on the bodies, in body coordinates."""
+        if not self.wrenches:
+            return per_body(self.model, Force.zero())
+        places = [(frame, reference) for frame, reference, _ in self.wrenches]
+        return external_forces(self.model, q, places, [value for *_, value in self.wrenches])
 
     def loads(self, q: Vector, v: Vector, share: Scalar) -> tuple[list[Scalar], list[Force]]:
         """Torques on the joints and forces on the bodies at a state, after all effects."""
@@ -199,7 +242,7 @@ class RobotPlant:
         self, q: Vector, v: Vector, share: Scalar
     ) -> tuple[list[StepContext], list[Scalar], list[Force]]:
         """The context of each effect, and torques and forces after all of them."""
-        tau, forces = self.torque(share), per_body(self.model, Force.zero())
+        tau, forces = self.torque(q, v, share), self.external_forces(q)
         contexts = []
         for effect, state in zip(self.effects, self.states, strict=True):
             contexts.append(StepContext(self.model, q, v, tau, self.dt))
@@ -231,27 +274,70 @@ class RobotPlant:
 
         `damped` says that the step takes the damping of the model's joints at its end.
         """
-        if not any(isinstance(effect, ImplicitEffect) for effect in self.effects):
+        implicit = any(isinstance(effect, ImplicitEffect) for effect in self.effects)
+        if not implicit and self.law_damping is None:
             return self
+        laws = self.implicit_torques(q, v)
+        dofs = [x.dof for x in laws if isinstance(x, VelocityConstraint) and x.rigid]
+        sticks, nv = list(dict.fromkeys(dofs)), self.model.nv
+        acts = self._needs_implicit_torques(laws)
+        if type(acts) is float and acts == 1.0:
+            solution = self._solve_implicit_torques(q, v, laws, damped)
+        else:
+            # stops only, at which no joint may be
+
+            def solve(_: list[Scalar]) -> list[Scalar]:
+                found = self._solve_implicit_torques(q, v, laws, damped)
+                return [*found.torque, *(found.sticking[k] for k in sticks), found.residual]
+
+            numbers = run_where(acts, solve, zeros(nv + len(sticks) + 1))
+            flags = dict(zip(sticks, numbers[nv:-1], strict=True))
+            solution = ImplicitTorques(numbers[:nv], flags, numbers[-1])
+        # joints at their stops come to rest by impulses, which move other joints: they do not stick
+        sticking = dict(solution.sticking)
+        for effect in self.effects:
+            if isinstance(effect, ImpactEffect):
+                for dof, (backward, forward) in effect.joints_at_stops(self.model, q).items():
+                    stopped = less(0.5, largest(backward, forward))
+                    sticking[dof] = where(stopped, 0.0, sticking[dof])
+        return dataclasses.replace(
+            self,
+            implicit=solution.torque,
+            implicit_end=solution.v_end,
+            sticking=sticking,
+            residual=solution.residual,
+            law_reaction=solution.by_gains,
+            acceleration=solution.acceleration,
+        )
+
+    def _needs_implicit_torques(self, laws: Sequence[ImplicitLaw]) -> Scalar:
+        """1 where a law can exert a torque, else 0."""
+        if self.law_damping is not None:
+            return 1.0
+        acts: Scalar = 0.0
+        for law in laws:
+            if isinstance(law, VelocityConstraint):
+                acts = where(less(law.lower, law.upper), 1.0, acts)
+            else:
+                acts = 1.0
+            if type(acts) is float and acts == 1.0:
+                return 1.0
+        return acts
+
+    def _solve_implicit_torques(
+        self, q: Vector, v: Vector, laws: Sequence[ImplicitLaw], damped: bool
+    ) -> ImplicitTorques:
+        """The torques of these laws during a step from a state."""
         # M, and the torques that accelerate the robot: τ − h
         model, (_, tau, forces) = self.model, self._apply_effects(q, v, 0.0)
         h = newton_euler(model, q, v, zeros(model.nv), forces)
         drive = [t - x for t, x in zip(tau, h, strict=True)]
         damping = self._damping() if damped else zeros(model.nv)
-        laws, M = self.implicit_torques(q, v), mass_matrix(model, q)
         held = None
         if self.loops:
             held = self.loops.rows(model, q), self.loops.bias(model, q, v)
-        solution = solve_implicit_torques(M, v, drive, self.dt, laws, damping, held)
-        # joints at their stops come to rest by impulses, which move other joints: they do not stick
-        sticking = dict(solution.sticking)
-        for effect in self.effects:
-            if isinstance(effect, ImpactEffect):
-                for dof, (backward, forward) in effect.joints_at_stops(model, q).items():
-                    stopped = less(0.5, largest(backward, forward))
-                    sticking[dof] = where(stopped, 0.0, sticking[dof])
-        return dataclasses.replace(
-            self, implicit=solution.torque, sticking=sticking, residual=solution.residual
+        return solve_implicit_torques(
+            mass_matrix(model, q), v, drive, self.dt, laws, damping, held, self.law_damping
         )
 
     def hold_sticking(
@@ -284,6 +370,8 @@ class RobotPlant:
     def rate(self, q: Vector, w: Vector, share: Scalar) -> list[Scalar]:
         """Rate of the chart velocities at a state."""
         v = unalign(self.model, q, w)
+        if self.acceleration and type(share) is float and share == 0.0:
+            return chart_rate(self.model, q, v, self.acceleration)
         tau, forces = self.loads(q, v, share)
         a = self._accelerations(self.model, q, v, tau, forces)
         return chart_rate(self.model, q, v, a)
@@ -304,6 +392,8 @@ class RobotPlant:
         the robot with Δt D more reflected inertia.
         """
         v, model = unalign(self.model, q, w), self.model
+        if self.acceleration:
+            return chart_rate(model, q, v, self.acceleration)
         tau, forces = self.loads(q, v, 0.0)
         rest = [t - d * s for t, d, s in zip(tau, self._damping(), v, strict=True)]
         bodies = []
@@ -320,6 +410,10 @@ class RobotPlant:
         tau, forces = self.loads(q, v, 0.0)
         h, M = newton_euler(model, q, v, zeros(model.nv), forces), mass_matrix(model, q)
         rest = [t - x for t, x in zip(tau, h, strict=True)]
+        if self.law_damping is not None:
+            # gains of the law at the end of the step: (M + Δt K) a = τ − h
+            pairs = zip(M, self.law_damping, strict=True)
+            M = [[m + k * self.dt for m, k in zip(*rows, strict=True)] for rows in pairs]
         if type(dt) is float and dt == 0.0:
             return M, rest
         damping = self._damping()

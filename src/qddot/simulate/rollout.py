@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.compile.runtime.chunks import run_scan
-from qddot.display import Readable
+from qddot.display import Readable, range_text
 from qddot.errors import InvalidArgument, ShapeMismatch
 from qddot.robot.interpret import batch_shape
 from qddot.simulate.arguments import loop_arguments, require_samples, sample_count
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["OnStep", "Rollout", "run_steps"]
 
+_MOST_JUDGED = 10**6
+"""Numbers of a trajectory up to which its status is found in order to be shown."""
 OnStep = Callable[[str, int, int], None]
 """Called with the name of a stage, the steps done, and all steps."""
 
@@ -53,6 +55,15 @@ class Rollout(Readable):
     native: bool = False
     every: int = 1
 
+    def _shown_fields(self) -> list[tuple[str, str]]:
+        """Span of time, ranges of the trajectories, and the status of rollouts that are few."""
+        span = f"{self.time[0]:.4g} … {self.time[-1]:.4g} s, {len(self.time)} samples"
+        shown = [("time", f"{span}, steps of {self.dt:.4g} s, {self.integrator}")]
+        shown += [(name, range_text(getattr(self, name))) for name in ("q", "v", "tau")]
+        if self.step is not None and self.q.size <= _MOST_JUDGED:
+            shown.append(("status", str(self.status)))
+        return shown
+
     def plot(self, robot: Robot | None = None, **choices: Any) -> Any:
         """A matplotlib figure of the motion over time; see `qddot.view.plot_motion`."""
         from qddot.view.pictures import plot_motion
@@ -64,6 +75,16 @@ class Rollout(Readable):
         from qddot.view.pictures import animate_motion
 
         return animate_motion(self, file, robot, **choices)
+
+    def save(self, file: str | Path, force: bool = False) -> Path:
+        """Write the rollout to an .npz file, from which `qddot.simulate.load` continues.
+
+        It holds samples, robot, step, states of effects and versions. The file appears whole; one
+        that exists is overwritten only with `force`.
+        """
+        from qddot.simulate.saving import save_rollout
+
+        return save_rollout(self, file, force)
 
     @property
     def finite(self) -> np.ndarray:
@@ -85,14 +106,15 @@ class Rollout(Readable):
         *,
         steps: int,
         every: int | None = None,
+        wrenches: Mapping[str, ArrayLike] | None = None,
         **law_inputs: ArrayLike,
     ) -> Rollout:
         """Further steps from the end: the same numbers, bit by bit, as one rollout over all steps.
 
         Time, state and the states of effects (delay lines, bristles, generators of noise, impulses
-        of contact) go on; parameters and gains stay. `tau` and references are those of the further
-        steps, as in `rollout`; `every` stays unless it is given. The first sample is the last of
-        this rollout, and the status counts steps from the start of the whole motion.
+        of contact) go on; parameters and gains stay. `tau`, wrenches and references are those of
+        the further steps, as in `rollout`; `every` stays unless it is given. The first sample is
+        the last of this rollout, and the status counts steps from the start of the whole motion.
         """
         step = self._require_step()
         every = self.every if every is None else every
@@ -112,6 +134,7 @@ class Rollout(Readable):
             every=every,
             parameters=parameters,
             law_inputs={**gains, **law_inputs},
+            wrenches=wrenches,
             arrays=constants[len(constants) - step.array_count :],
             states=[x for x in self.effect_states if x.shape[-1]],
         )

@@ -18,12 +18,13 @@ from qddot.algorithms.configuration import integrate
 from qddot.algorithms.energy import kinetic_energy, potential_energy
 from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.recursion import joint_kinematics
+from qddot.display import Tabular
 from qddot.errors import InvalidArgument, ShapeMismatch
 from qddot.model.model import Model
 from qddot.robot.robot import Robot
 from qddot.simulate.contact.complementarity import ComplementarityContact
 from qddot.simulate.contact.gaps import find_sites
-from qddot.simulate.contact.penalty import PRESETS, PenaltyContact, PenaltyStops
+from qddot.simulate.contact.penalty import PRESETS, PenaltyContact
 from qddot.simulate.layout import columns, nested_over_time, stack_scalars
 from qddot.simulate.plant import ElasticEffect
 from qddot.simulate.step import LOOPS
@@ -35,16 +36,16 @@ __all__ = [
     "Status",
     "Verdict",
     "constants_over_time",
+    "elastic_energies",
     "energies",
     "judge",
-    "spring_energies",
 ]
 
 LARGEST = 1e8
 """A coordinate or velocity above it (m, rad, m/s, rad/s) has diverged: no micrometres are left."""
 OVER_LIMIT = 1e-3
 """How far (rad, m) a joint may pass its limits."""
-CONTACT_RESIDUAL = 1e-2
+CONTACT_RESIDUAL = 1e-3
 """The residual of Coulomb's law (m/s) above which contact is not solved."""
 FRICTION_RESIDUAL = 1e-3
 """The residual of joint friction and stops (rad/s, m/s) above which they are not solved."""
@@ -75,11 +76,12 @@ LABELS = {
     "by complementarity",
     "limit_violated": "a joint passed its limit: add stops, hold it by torques or feedback, or "
     "correct the limit",
-    "energy_gain": "energy appears from nowhere, and the motion will diverge: take rk4, an "
-    "implicit or a variational integrator, or a shorter step",
+    "energy_gain": "energy appears from nowhere, and the motion will diverge: take a shorter step; "
+    "without contact by complementarity also rk4, an implicit or a variational integrator",
 }
 """Labels of a status, worst first after ok, each with its remedy."""
 _FEWEST = 10
+_FIRST_ORDER = ("semi_implicit", "implicit_damping")
 _FATAL = ("nan_input", "diverged")
 _CODES = {label: k for k, label in enumerate(LABELS)}
 
@@ -137,13 +139,14 @@ class Verdict:
         return f"{self.label}{what} at step {self.step}, {self.time:.6g} s: {self.remedy}"
 
 
-@dataclass(frozen=True, eq=False)
-class Status:
+@dataclass(frozen=True, eq=False, repr=False)
+class Status(Tabular):
     """Labels of a batch of rollouts, with the first bad step of each.
 
     `code` counts in LABELS; `step` is −1 where all is well. The label is that of the first bad
     step; but a rollout that ends in numbers without meaning is nan_input or diverged, whatever came
     before. Steps are found among the samples that are kept, exactly where every step is kept.
+    `notes` tell of physics of the description that is not part of the rollouts.
     """
 
     code: np.ndarray
@@ -151,6 +154,7 @@ class Status:
     subject: np.ndarray
     subjects: tuple[str, ...]
     dt: float
+    notes: tuple[str, ...] = ()
 
     @property
     def label(self) -> np.ndarray:
@@ -185,12 +189,23 @@ class Status:
         index = tuple(int(k) for k in np.unravel_index(int(np.argmin(steps)), steps.shape))
         return index, self.of(index)
 
+    def _table(self) -> tuple[str, list[str], list[list[str]]]:
+        """The status in words, and a label a line."""
+        rows = []
+        for label, count in self.counts.items():
+            bad = self.step[np.asarray(self.label) == label]
+            first = f"{int(bad.min())}" if label != "ok" else ""
+            rows.append([label, str(count), first, LABELS[label]])
+        return str(self), ["label", "rollouts", "first bad step", "what to do"], rows
+
     def __str__(self) -> str:
+        notes = "".join(f"; note: {note}" for note in self.notes)
         if not self.code.ndim:
-            return str(self.of())
+            return f"{self.of()}{notes}"
         counts = ", ".join(f"{n} {label}" for label, n in self.counts.items())
         index, verdict = self.first
-        return f"{counts}" if self.ok else f"{counts}; first rollout {index}: {verdict}"
+        first = "" if self.ok else f"; first rollout {index}: {verdict}"
+        return f"{counts}{first}{notes}"
 
 
 def judge(rollout: RolloutRecord) -> Status:
@@ -212,7 +227,8 @@ def judge(rollout: RolloutRecord) -> Status:
             first = np.where(earlier, at, first)
             code[earlier], subject[earlier] = _CODES[label], len(subjects) - 1
     steps = np.append(np.rint(rollout.time / rollout.dt), -1).astype(np.int64)
-    return Status(code, steps[first], subject, tuple(subjects), rollout.dt)
+    notes = rollout.step.notes if rollout.step is not None else ()
+    return Status(code, steps[first], subject, tuple(subjects), rollout.dt, notes)
 
 
 Fault = tuple[str, str, np.ndarray]
@@ -307,7 +323,10 @@ def _allowed_depth(
 def _energy_faults(rollout: RolloutRecord) -> Iterator[Fault]:
     """Energy that rises without motors: effects and contact only dissipate or store it."""
     step = rollout.step
-    driven = step.feedback or any(x.any() for x in rollout.inputs[: step.torque_rows])
+    sampled = len(step.shapes.sampled)
+    torques, wrenches = slice(step.torque_rows), slice(sampled - len(step.wrenches), sampled)
+    given = (*rollout.inputs[torques], *rollout.inputs[wrenches])
+    driven = step.feedback or any(x.any() for x in given)
     if driven or len(rollout.time) < _FEWEST or not step.model.nv:
         return
     # energy in states of effects is unknown where it is not recorded, or from before a resume:
@@ -318,13 +337,18 @@ def _energy_faults(rollout: RolloutRecord) -> Iterator[Fault]:
     if unrecorded or (rollout.time[0] > 0.0 and not all(elastic)):
         return
     T, V = energies(rollout)
-    V = V + sum(spring_energies(rollout))
+    V = V + sum(energy for _, energy in elastic_energies(rollout))
     change = np.abs(V - V[..., :1])
     at_play = T + change + 1e-9 * (T + np.abs(V)) + 1e-12
     # the energy at play in the first steps from rest is tiny, and any error a large share of it
     usual = np.median(at_play, axis=-1, keepdims=True)
     scale = np.maximum(np.maximum.accumulate(at_play, axis=-1), usual)
-    yield "energy_gain", "", T + V - (T + V)[..., :1] > GAIN * scale
+    # a symplectic step of first order swings about its energy by ½ Δt v·∂V/∂q, without a trend
+    swing = np.zeros_like(V)
+    if step.contact or step.integrator in _FIRST_ORDER:
+        share = 0.5 * rollout.dt / float(rollout.time[1] - rollout.time[0])
+        swing[..., 1:] = share * np.maximum.accumulate(np.abs(np.diff(V, axis=-1)), axis=-1)
+    yield "energy_gain", "", T + V - (T + V)[..., :1] > GAIN * scale + swing
 
 
 def energies(rollout: RolloutRecord) -> tuple[np.ndarray, np.ndarray]:
@@ -337,22 +361,18 @@ def energies(rollout: RolloutRecord) -> tuple[np.ndarray, np.ndarray]:
     return np.broadcast_to(T, shape), np.broadcast_to(V, shape)
 
 
-def spring_energies(rollout: RolloutRecord) -> tuple[np.ndarray, np.ndarray]:
-    """Energy in springs of joints, and in springs of contact and stops, by batch and time."""
+def elastic_energies(rollout: RolloutRecord) -> list[tuple[ElasticEffect, np.ndarray]]:
+    """Each effect with springs, and the energy in them by batch and time."""
     step, shape, q = rollout.step, rollout.q.shape[:-1], columns(rollout.q)
     constants = constants_over_time(rollout)
     model = step.with_parameters(step.model, constants)
-    joints, contact = np.zeros(shape), np.zeros(shape)
+    found = []
     for k, effect in enumerate(step.insert_constants(constants)[0]):
         if isinstance(effect, ElasticEffect):
-            energy = effect.elastic_energy(
-                model, q, columns(rollout.effect_history[k]) if step.state_sizes[k] else []
-            )
-            if isinstance(effect, PenaltyContact | PenaltyStops):
-                contact = contact + energy
-            else:
-                joints = joints + energy
-    return joints, contact
+            state = columns(rollout.effect_history[k]) if step.state_sizes[k] else []
+            energy = np.asarray(effect.elastic_energy(model, q, state), float)
+            found.append((effect, np.broadcast_to(energy, shape)))
+    return found
 
 
 def constants_over_time(rollout: RolloutRecord) -> list[Any]:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, Literal
 
 from qddot.algorithms.catalogue import sizes
-from qddot.algorithms.recursion import Vector
+from qddot.algorithms.kinematics import Reference
+from qddot.algorithms.recursion import Matrix, Vector
 from qddot.compile.ir.scan import ScanShapes
 from qddot.compile.kernel import Kernel, KernelSource, compile_kernel
 from qddot.model.model import Model
 from qddot.model.reframing import condense
 from qddot.robot.native import PARAMETERS
 from qddot.simulate.batch_parameters import insert_inputs
-from qddot.simulate.feedback import Controller, Sensor, Shapes
+from qddot.simulate.feedback import Controller, LawInputs, Sensor, Shapes
 from qddot.simulate.implicit_torques import largest
 from qddot.simulate.integrators import find_integrator
 from qddot.simulate.loops import ClosedLoops
@@ -29,6 +30,7 @@ from qddot.simulate.plant import (
     ImplicitEffect,
     RobotPlant,
     StepContext,
+    StepLaw,
     felt_wrench,
 )
 from qddot.spatial.scalar import Scalar, less, where
@@ -72,8 +74,10 @@ class Step:
 
     `parameters` names the constants of the robot that are inputs, `array_count` is the number of
     array parameters of effects, sensors and contact that are. With `record` the states of these
-    are outputs at each sample. `loops` are kept closed. `immutable` says that no component can be
-    changed.
+    are outputs at each sample. `loops` are kept closed. `damped` says that a semi-implicit step has
+    the damping of the model's joints at its end. `notes` tell of physics that is not part of it.
+    `wrenches` are the frames of external wrenches, with the axes these are given in. `immutable`
+    says that no component can be changed.
     """
 
     model: Model
@@ -87,6 +91,9 @@ class Step:
     record: bool = False
     array_count: int = 0
     loops: ClosedLoops | None = None
+    damped: bool = False
+    notes: tuple[str, ...] = field(default=(), compare=False)
+    wrenches: tuple[tuple[str, Reference], ...] = ()
     immutable: bool = field(default=False, compare=False, repr=False)
 
     def evaluate(self, *values: Any) -> list[Any]:
@@ -106,7 +113,8 @@ class Step:
             # effects: torques that depend on the velocity at the end of the step
             plant = plant.with_implicit_torques(q, v, self.implicit_damping)
             # integrator, on the charts of the joints
-            integrate = find_integrator(self.integrator).step
+            name = "implicit_damping" if self.implicit_damping else self.integrator
+            integrate = find_integrator(name).step
             q1, w1, *residuals = integrate(plant, q, align(model, q, v), plant.dt)
             # joints that stick stay where they are; stops give impulses
             q1, v1 = plant.hold_sticking(q, q1, unalign(model, q1, w1))
@@ -155,22 +163,30 @@ class Step:
             q_read, v_read, after = sensor.read(model, q_read, v_read, dt, state)
             sensor_states.append(after)
 
-        # feedback: its torque is held during the step
+        # feedback: its torque is held during the step, unless it acts at the stages
+        law: StepLaw | None = None
+        damping: Matrix | None = None
         if self.feedback:
             gains = constants[len(self.parameters) : len(constants) - self.array_count]
-            law, given = self.feedback, sampled[rows:]
+            controller, given = self.feedback, sampled[rows : len(sampled) - len(self.wrenches)]
             pairs: list[Any] = [*zip(effects, states, strict=False), (contact, states[-1])]
             parts = [pair for pair in pairs if isinstance(pair[0], ContactLoads)]
             context = StepContext(model, q, v, tau_start, dt)
-            frames = law.recorded.frames if law.feels_contact else ()
-            wrenches = [felt_wrench(context, frame, parts) for frame in frames]
-            tau, after = law.command(
-                q_read, v_read, dt, wrenches, given, gains, states[first_sensor + len(sensors)]
-            )
+            frames = controller.recorded.frames if controller.feels_contact else ()
+            felt = [felt_wrench(context, frame, parts) for frame in frames]
+            state = states[first_sensor + len(sensors)]
+            inputs = LawInputs(dt, felt, given, gains, state)
+            tau, after = controller.command(inputs, q_read, v_read)
             sensor_states.append(after)
-            tau_start = [a + b for a, b in zip(tau_start, tau, strict=True)]
-            tau_end = [a + b for a, b in zip(tau_end, tau, strict=True)]
+            if controller.time == "stages":
+                law = partial(controller.torque, inputs)
+            else:
+                tau_start = [a + b for a, b in zip(tau_start, tau, strict=True)]
+                tau_end = [a + b for a, b in zip(tau_end, tau, strict=True)]
+            if controller.time == "end":
+                damping = controller.velocity_gains(inputs, q_read, v_read)
 
+        external = sampled[len(sampled) - len(self.wrenches) :]
         plant = RobotPlant(
             model,
             tau_start,
@@ -180,13 +196,16 @@ class Step:
             states=tuple(states[:first_sensor]),
             contact=contact,
             loops=self.loops,
+            wrenches=tuple((*place, x) for place, x in zip(self.wrenches, external, strict=True)),
+            law=law,
+            law_damping=damping,
         )
         return StepStart(plant, q, v, clock, states, sensor_states)
 
     @property
     def implicit_damping(self) -> bool:
         """Whether the damping of the joints is taken at the end of the step."""
-        return self.integrator == "implicit_damping"
+        return self.damped or self.integrator == "implicit_damping"
 
     @cached_property
     def components(self) -> tuple[Effect | Sensor | Controller | ContactLaw, ...]:
@@ -238,6 +257,7 @@ class Step:
             sampled=(
                 *((m.nv,),) * self.torque_rows,
                 *((math.prod(shape),) for shape in references.values()),
+                *((6,),) * len(self.wrenches),
             ),
             constants=((), (), *parameters, *gains.values(), *((),) * self.array_count),
             path_places=(*sample_places, *state_places) if self.record else sample_places,
@@ -271,6 +291,7 @@ class Step:
             *(f"state of {type(x).__name__}" for x, n in components if n),
             *("tau",) * self.torque_rows,
             *references,
+            *(f"wrench at {frame!r}" for frame, _ in self.wrenches),
             "dt",
             "every",
             *self.parameters,

@@ -10,22 +10,33 @@ from typing import Any
 
 import numpy as np
 
-from qddot.errors import DescriptionError, InvalidArgument, ShapeMismatch
+from qddot.errors import DescriptionError, InvalidArgument, ShapeMismatch, UnknownName
 from qddot.robot.robot import Robot
+from qddot.simulate.contact.ledger import contact_ledger
+from qddot.simulate.layout import stack_scalars
+from qddot.simulate.rollout import Rollout
 from qddot.view.coordinates import start_configuration
 
 __all__ = ["Motion", "as_motion", "read_motion", "sweep_motion"]
 
+_FIELDS = ("time", "q", "v", "tau", "contact_points", "contact_forces")
+
 
 @dataclass(frozen=True)
 class Motion:
-    """Samples of a motion: time (n), q (n, nq), v (n, nv), and torques (n, nv) if known."""
+    """Samples of a motion: time (n), q (n, nq), v (n, nv), and torques (n, nv) if known.
+
+    `contact_points` (m) and `contact_forces` (N) are (n, k, 3) in the world, where they are known:
+    the forces on the robot at each of k places.
+    """
 
     robot: Robot
     time: np.ndarray
     q: np.ndarray
     v: np.ndarray
     tau: np.ndarray | None = None
+    contact_points: np.ndarray | None = None
+    contact_forces: np.ndarray | None = None
 
     @property
     def duration(self) -> float:
@@ -37,25 +48,33 @@ class Motion:
         """Displacements (n, nv) from the neutral configuration on the tangent space."""
         return np.asarray(self.robot.call("difference", self.robot.neutral(), self.q))
 
+    def index(self, seconds: float) -> int:
+        """The sample before a time from the start."""
+        k = int(np.searchsorted(self.time - self.time[0], seconds + 1e-9, side="right"))
+        return min(max(k - 1, 0), len(self.time) - 1)
+
     def sample(self, times: np.ndarray) -> np.ndarray:
         """Configurations at times from the start, the sample before each."""
         index = np.searchsorted(self.time - self.time[0], np.asarray(times) + 1e-9, side="right")
         return np.asarray(self.q[np.clip(index - 1, 0, len(self.q) - 1)])
 
 
-def as_motion(given: Any, robot: Robot | None = None) -> Motion:
+def as_motion(given: Any, robot: Robot | None = None, *, forces: bool = False) -> Motion:
     """A motion from a rollout, the arrays of a log by name, a log file, or configurations.
 
-    A rollout knows its robot; the others need one. A batch shows its first motion.
+    A rollout knows its robot; the others need one. A batch shows its first motion. With `forces`
+    the torques of the law and the contact forces of a single rollout are computed again.
     """
     if isinstance(given, Motion):
         return given
     if isinstance(given, str | Path):
         given = read_motion(Path(given))
     if isinstance(given, Mapping):
-        fields = {name: given.get(name) for name in ("time", "q", "v", "tau")}
+        fields = {name: given.get(name) for name in _FIELDS}
     elif hasattr(given, "q") and hasattr(given, "time"):
         fields = {name: getattr(given, name, None) for name in ("time", "q", "v", "tau")}
+        if forces and isinstance(given, Rollout):
+            fields |= _recomputed_fields(given)
         if robot is None and getattr(given, "step", None) is not None:
             robot = Robot(given.step.model)
     else:
@@ -64,6 +83,25 @@ def as_motion(given: Any, robot: Robot | None = None) -> Motion:
     if robot is None:
         raise InvalidArgument("robot", None, "a motion that does not know its robot needs one")
     return _check_motion(robot, fields)
+
+
+def _recomputed_fields(rollout: Rollout) -> dict[str, np.ndarray]:
+    """Torques of the law, and points and forces of contacts, of one rollout at its samples."""
+    found: dict[str, np.ndarray] = {}
+    step = rollout.step
+    if step is None or rollout.q.ndim != 2 or not len(rollout.tau):
+        return found
+    if any(step.state_sizes) and not rollout.effect_history:
+        return found  # they depend on states that were not recorded
+    if step.feedback is not None:
+        with np.errstate(all="ignore"):
+            start = step.begin(*rollout.step_inputs(last=True))
+        found["tau"] = stack_scalars(start.plant.torque(start.q, start.v, 0.0), rollout.time.shape)
+    try:
+        ledger = contact_ledger(rollout)
+    except InvalidArgument:
+        return found  # nothing can touch
+    return found | {"contact_points": ledger.point, "contact_forces": ledger.force}
 
 
 def _check_motion(robot: Robot, fields: Mapping[str, Any]) -> Motion:
@@ -87,6 +125,14 @@ def _check_motion(robot: Robot, fields: Mapping[str, Any]) -> Motion:
         if x is not None and x.shape != (len(time), robot.nv):
             raise ShapeMismatch("motion", name, f"({len(time)}, {robot.nv})", x.shape)
         arrays.append(x)
+    contacts: list[np.ndarray | None] = [None, None]
+    if all(fields.get(name) is not None for name in _FIELDS[4:]):
+        for n, name in enumerate(_FIELDS[4:]):
+            x = np.asarray(fields[name], dtype=float)
+            x = x[(0,) * (x.ndim - 3)] if x.ndim > 3 else x
+            if x.ndim != 3 or (len(x), x.shape[2]) != (len(time), 3):
+                raise ShapeMismatch("motion", name, f"({len(time)}, contacts, 3)", x.shape)
+            contacts[n] = np.where(np.isfinite(x), x, 0.0)
     finite = np.logical_and.accumulate(np.isfinite(q).all(axis=1))
     if not finite.any():
         raise InvalidArgument("motion", "NaN or inf at the start", "q must be finite")
@@ -97,18 +143,22 @@ def _check_motion(robot: Robot, fields: Mapping[str, Any]) -> Motion:
             steps = np.asarray(robot.call("difference", q[:-1], q[1:]))
             v[:-1] = steps / np.diff(time)[:, None]
             v[-1] = v[-2]
-    return Motion(robot, time[finite], q[finite], v[finite], None if tau is None else tau[finite])
+    kept = [None if x is None else x[finite] for x in (tau, *contacts)]
+    return Motion(robot, time[finite], q[finite], v[finite], *kept)
 
 
-def read_motion(file: Path) -> dict[str, np.ndarray]:
-    """The arrays time, q, v, tau of an .npz, .mcap or .csv file."""
+def read_motion(file: Path, trace: str | None = None) -> dict[str, np.ndarray]:
+    """The arrays time, q, v, tau of an .npz, .mcap or .csv file.
+
+    An evidence record (.mcap) may have several motions: `trace` names one, else it is the longest.
+    """
     if file.suffix == ".csv":
         return _read_csv(file)
     if file.suffix == ".mcap":
-        return _read_mcap(file)
+        return _read_mcap(file, trace)
     try:
         with np.load(file, allow_pickle=False) as archive:
-            found = {name: archive[name] for name in ("time", "q", "v", "tau") if name in archive}
+            found = {name: archive[name] for name in _FIELDS if name in archive}
     except (OSError, ValueError, TypeError, EOFError) as error:
         raise DescriptionError(file, f"no motion can be read: {error}") from error
     return found
@@ -133,23 +183,30 @@ def _read_csv(file: Path) -> dict[str, np.ndarray]:
     return fields
 
 
-def _read_mcap(file: Path) -> dict[str, np.ndarray]:
-    """The states of a log that `save_trajectory` wrote."""
+def _read_mcap(file: Path, trace: str | None) -> dict[str, np.ndarray]:
+    """The states of a log that `save_trajectory` wrote, or a motion of an evidence record."""
     import json
 
     from mcap.reader import make_reader
 
+    topics: dict[str, list[dict[str, Any]]] = {}
     try:
         with file.open("rb") as stream:
-            rows = [json.loads(m.data) for _, _, m in make_reader(stream).iter_messages("/state")]
+            for _, channel, message in make_reader(stream).iter_messages():
+                if channel.topic == "/state" or channel.topic.startswith("/trace/"):
+                    row = json.loads(message.data)
+                    if {"time", "q"} <= row.keys():
+                        topics.setdefault(channel.topic.rpartition("/trace/")[2], []).append(row)
     except Exception as error:  # what a damaged log makes the reader raise is its own affair
         raise DescriptionError(file, f"no log can be read: {error}") from error
-    if not rows:
-        raise DescriptionError(file, "has no message on /state")
-    return {
-        name: np.array([row[name] for row in rows], dtype=float)
-        for name in ("time", "q", "v", "tau")
-    }
+    if not topics:
+        raise DescriptionError(file, "has no message on /state, and no trace with time and q")
+    if trace is not None and trace not in topics:
+        raise UnknownName("trace", trace, topics, file.name)
+    # the longest motion where none is named
+    rows = topics[trace] if trace is not None else max(topics.values(), key=len)
+    names = [name for name in ("time", "q", "v", "tau") if name in rows[0]]
+    return {name: np.array([row[name] for row in rows], dtype=float) for name in names}
 
 
 def sweep_motion(robot: Robot, seconds: float = 2.0, rate: float = 30.0) -> Motion:

@@ -178,6 +178,9 @@ class Panel:
             duration = max(motion.duration, 1e-3)
             self._time = gui.add_slider("time, s", 0.0, duration, duration / 1000, 0.0)
             speed = gui.add_slider("speed", 0.05, 4.0, 0.05, 1.0, hint="times real time")
+            self._contacts = (
+                gui.add_checkbox("contact forces", True) if view.contacts is not None else None
+            )
             source = gui.add_dropdown("torques", ["of the motion", "of gravity alone"])
             choices = {"position": motion.positions, "velocity": motion.v}
             if motion.tau is not None:
@@ -217,6 +220,8 @@ class Panel:
             self.full_torque = source.value == "of the motion"
             view.request_drawing()
 
+        if self._contacts is not None:
+            self._contacts.on_update(lambda _: view.request_drawing())
         for choice in (self._quantity, self._first):
             if choice is not None:
                 choice.on_update(lambda _: self._renew_plot())
@@ -288,6 +293,9 @@ class Panel:
             facts.append(f"balance margin {1000 * margin:.0f} mm")
         if robot.model.loops:
             facts.append(f"widest loop gap {1000 * gap:.3g} mm")
+        if self._plot is not None and self._contacts is not None and view.contacts is not None:
+            force = view.scene.mark_contacts(*view.contacts, self._contacts.value)
+            facts.append(f"contact forces {force:.4g} N in all")
         if view.scene.geometry.missing:
             facts.append(f"{count_text(len(view.scene.geometry.missing), 'shape')} not shown")
         lines = "".join(f"<div>{html.escape(x)}</div>" for x in facts)

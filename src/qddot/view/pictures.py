@@ -174,7 +174,7 @@ def plot_motion(
     angles = all(turning[k] for k in rows)
     units = ("rad", "rad/s", "N m") if angles else ("rad or m", "rad/s or m/s", "N m or N")
     panels = [(f"position, {units[0]}", moved.positions), (f"velocity, {units[1]}", moved.v)]
-    if moved.tau is not None:
+    if moved.tau is not None and moved.tau.any():
         panels.append((f"torque, {units[2]}", moved.tau))
     figure = new_figure(9.0, 1.0 + 2.3 * len(panels))
     all_axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]

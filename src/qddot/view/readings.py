@@ -18,6 +18,16 @@ __all__ = ["Dynamics", "Readings", "torque_bars"]
 
 _GREEN, _AMBER, _RED, _BLUE, _GHOST = "#5a9e52", "#d98032", "#b5484a", "#3b6fb6", "#8a6fb0"
 _AMBER_FROM = 0.7
+# one style for all rows: the page is sent with each drawing
+_BAR_STYLE = (
+    "<style>.qddot-torques{font-size:11px;padding:0 8px;margin-bottom:10px;max-height:260px;"
+    "overflow-y:auto}.qddot-torques p{display:flex;align-items:center;gap:6px;height:17px;margin:0}"
+    ".qddot-torques span{flex:0 0 34%;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}"
+    ".qddot-torques b{flex:1;position:relative;height:9px;border-radius:2px;"
+    "background:rgba(128,128,128,.18)}.qddot-torques i{position:absolute;top:0;bottom:0}"
+    ".qddot-torques u{flex:0 0 30%;text-align:right;white-space:nowrap;text-decoration:none}"
+    "</style>"
+)
 
 
 @dataclass(frozen=True)
@@ -102,18 +112,12 @@ def torque_bars(
         limit = f" / {effort[k]:.3g}" if bounded[k] else ""
         label = html.escape(name)
         rows.append(
-            '<div style="display:flex;align-items:center;gap:6px;height:17px">'
-            f'<span title="{label}" style="flex:0 0 34%;overflow:hidden;text-overflow:ellipsis;'
-            'white-space:nowrap">'
-            f'{label}</span><span style="flex:1;position:relative;height:9px;border-radius:2px;'
-            f'background:rgba(128,128,128,.18)">{bars}</span><span style="flex:0 0 30%;'
-            f'text-align:right;white-space:nowrap">{torque[k]:.2f}{limit} {units[k]}</span></div>'
+            f'<p><span title="{label}">{label}</span><b>{bars}</b>'
+            f"<u>{torque[k]:.2f}{limit} {units[k]}</u></p>"
         )
-    style = "font-size:11px;padding:0 8px;margin-bottom:10px;max-height:260px;overflow-y:auto"
-    return f'<div class="qddot-torques" style="{style}">{"".join(rows)}</div>'
+    return f'{_BAR_STYLE}<div class="qddot-torques">{"".join(rows)}</div>'
 
 
 def _strip(left: float, width: str, colour: str) -> str:
     """An upright strip of a bar."""
-    style = f"position:absolute;left:{left:.1f}%;width:{width};top:0;bottom:0;background:{colour}"
-    return f'<i style="{style}"></i>'
+    return f'<i style="left:{left:.1f}%;width:{width};background:{colour}"></i>'

@@ -31,6 +31,10 @@ OVERLAYS = (
 TOOL_ELLIPSOIDS = ("none", "velocity", "force", "mass")
 _NEAR_GROUND = 0.01
 _MOST_CORNERS = 4000
+_SEEN = 1e-5
+"""Change of a quaternion, or of a position by the size of the robot, that can be seen."""
+_FORCE_OF_WEIGHT = 1.0
+"""Length of the arrow of a force as large as the weight, by the size of the robot."""
 
 
 def quaternions(R: np.ndarray) -> np.ndarray:
@@ -52,16 +56,22 @@ class RobotScene:
         self.robot, self._scene, self._root = robot, scene, root
         self.geometry: RobotGeometry = robot_geometry(robot)
         self.size = self.geometry.size
+        # a body hangs on its parent, so that a joint that turns is one message
+        self._parents = np.array([body.parent for body in robot.model.bodies], dtype=int)
+        self._paths = {WORLD: root}
+        for i, parent in enumerate(self._parents):
+            self._paths[i] = f"{self._paths[int(parent)]}/{i}"
         self._bodies = [
-            scene.add_frame(f"{root}/{i}", show_axes=False) for i in range(robot.model.nb)
+            scene.add_frame(self._paths[i], show_axes=False) for i in range(robot.model.nb)
         ]
+        self._placed = np.full((robot.model.nb, 7), np.nan)
         self._meshes = list(self._add_meshes(opacity, tint))
         self._overlays: dict[str, list[Any]] = {}
         self._corners = _sampled_corners(self.geometry.parts)
 
     def _node(self, body: int, name: str) -> str:
         """Path of a node fixed to a body."""
-        return f"{self._root}/{'world' if body == WORLD else body}/{name}"
+        return f"{self._paths[body]}/{'world ' if body == WORLD else ''}{name}"
 
     def _add_meshes(self, opacity: float, tint: Any) -> Iterator[tuple[Any, float]]:
         """A mesh for the parts of a body that have one colour."""
@@ -89,13 +99,20 @@ class RobotScene:
             mesh.visible = opacity > 0.0
 
     def move(self, poses: np.ndarray) -> None:
-        """Take the bodies to these poses (nb, 4, 4)."""
+        """Take the bodies to these poses (nb, 4, 4) in the world; what stays is not sent again."""
         if not len(poses):
             return
-        for node, wxyz, p in zip(
-            self._bodies, quaternions(poses[:, :3, :3]), poses[:, :3, 3], strict=True
-        ):
-            node.wxyz, node.position = wxyz, p
+        # poses in the parents; the world is the last, which the index -1 finds
+        parents = np.concatenate([poses, np.eye(4)[None]])[self._parents]
+        turned = parents[:, :3, :3].swapaxes(-1, -2)
+        offsets = (turned @ (poses[:, :3, 3] - parents[:, :3, 3])[..., None])[..., 0]
+        placed = np.concatenate([quaternions(turned @ poses[:, :3, :3]), offsets], axis=1)
+        changed = ~(np.abs(placed - self._placed) < _SEEN * np.array([1.0] * 4 + [self.size] * 3))
+        for i in np.flatnonzero(changed[:, :4].any(axis=1)):
+            self._bodies[i].wxyz = placed[i, :4]
+        for i in np.flatnonzero(changed[:, 4:].any(axis=1)):
+            self._bodies[i].position = placed[i, 4:]
+        self._placed = np.where(changed, placed, self._placed)
 
     def show(self, overlay: str, visible: bool) -> None:
         """Show or hide what is fixed to the bodies; it is made when it is first shown."""
@@ -216,16 +233,39 @@ class RobotScene:
             for x in loops
         ]
         gaps = np.array(ends)
-        if visible or "loop closures" in self._overlays:
+        if visible and "loop closures" not in self._overlays:
             handle = self._scene.add_line_segments(
                 f"{self._root}/loops",
                 gaps.astype(np.float32),
                 colors=(181, 72, 74),
                 thickness=0.01 * self.size,
-                visible=visible,
             )
             self._overlays["loop closures"] = [handle]
+        for handle in self._overlays.get("loop closures", ()):
+            handle.visible, handle.points = visible, gaps.astype(np.float32)
         return float(np.linalg.norm(gaps[:, 0] - gaps[:, 1], axis=1).max())
+
+    def mark_contacts(self, points: np.ndarray, forces: np.ndarray, visible: bool) -> float:
+        """Arrows of forces (k, 3) in N at points (k, 3) of the world; their sum's size in N.
+
+        An arrow as long as the robot is its weight.
+        """
+        weight = max(9.81 * float(self.robot.model.mass), 1e-9)
+        ends = points + forces * (_FORCE_OF_WEIGHT * self.size / weight)
+        arrows = np.stack([points, ends], axis=1).astype(np.float32)
+        if visible and "contact forces" not in self._overlays:
+            handle = self._scene.add_arrows(
+                f"{self._root}/contact forces",
+                arrows,
+                colors=(214, 90, 20),
+                shaft_radius=0.006 * self.size,
+                head_radius=0.014 * self.size,
+                head_length=0.03 * self.size,
+            )
+            self._overlays["contact forces"] = [handle]
+        for handle in self._overlays.get("contact forces", ()):
+            handle.visible, handle.points = visible, arrows
+        return float(np.linalg.norm(forces.sum(axis=0)))
 
     def mark_tool(self, q: np.ndarray, frame: str, kind: str) -> str:
         """Draw an ellipsoid at the tool, half the robot long; its radii in words."""

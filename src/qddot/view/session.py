@@ -26,6 +26,8 @@ __all__ = ["Display", "View"]
 
 _FRAME_TIME = 1.0 / 30.0
 _GHOST = 0.3
+_BELOW_MOUNT = 0.2
+"""How far a fixed robot reaches below its mounting, by its size, before it hangs."""
 
 
 class Display(Protocol):
@@ -108,16 +110,18 @@ class View:
         return f"<View of {self.robot.name!r} at {self.url}>"
 
     def _ground_height(self) -> float:
-        """Height of the floor: where a fixed robot stands, or the lowest point of a free one."""
-        if all(not b.joint.kind.floats for b in self.robot.model.bodies):
-            return 0.0
+        """Height of the floor: below a free robot, and where a fixed one stands unless it hangs."""
+        fixed = all(not b.joint.kind.floats for b in self.robot.model.bodies)
         poses = self.dynamics.read(self.q).bodies
         heights = [
             float((part.vertices @ poses[part.body, 2, :3] + poses[part.body, 2, 3]).min())
             for part in self.scene.geometry.parts
             if part.body != WORLD
         ]
-        return min(heights, default=0.0)
+        lowest = min(heights, default=0.0)
+        # a link that is a little below the mounting is no reason for another floor
+        stands = fixed and lowest > -_BELOW_MOUNT * self.scene.size
+        return 0.0 if stands else lowest
 
     def _add_surroundings(self) -> None:
         """Floor, light and a camera that sees the whole robot."""
@@ -188,7 +192,7 @@ class View:
 
     def play(self, motion: Any) -> None:
         """Play a rollout, a log by name of its file, arrays by name, or configurations (n, nq)."""
-        self.motion = as_motion(motion, self.robot)
+        self.motion = as_motion(motion, self.robot, forces=True)
         self.at, self.playing = 0.0, True
         if self.panel:
             self.panel.add_player(self.motion)
@@ -224,9 +228,19 @@ class View:
         full = self._in_motion and self.panel is not None and self.panel.full_torque
         if self.motion is None or not full:
             return None, None
-        k = int(np.searchsorted(self.motion.time - self.motion.time[0], self.at + 1e-9)) - 1
-        k = min(max(k, 0), len(self.motion.time) - 1)
+        k = self.motion.index(self.at)
         return self.motion.v[k], None if self.motion.tau is None else self.motion.tau[k]
+
+    @property
+    def contacts(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Points and forces (k, 3) of the contacts at the time that is shown, if they are known."""
+        motion = self.motion
+        if motion is None or motion.contact_points is None or motion.contact_forces is None:
+            return None
+        k = motion.index(self.at)
+        # a state that is no part of the motion has no known forces
+        shown = motion.contact_forces[k] * (1.0 if self._in_motion else 0.0)
+        return motion.contact_points[k], shown
 
     def _ghost_state(self, q: np.ndarray) -> np.ndarray | None:
         """The configuration of the second robot: joints of the same name at the same place."""

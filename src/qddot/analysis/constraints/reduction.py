@@ -78,23 +78,19 @@ def reduce(
     if not found:
         for name, x in (("q", q), ("v", v)):
             require_finite(name, x)
-        raise _wrong_choice(robot, q, chosen, constraints)
+        # the error of a choice of velocities that the others do not follow
+        J = constraint_jacobian(robot, q, constraints)
+        better = _choose_independent(robot, J)
+        own = velocity_indices(robot, chosen, "independent")
+        rest = np.setdiff1d(np.arange(robot.nv), own)
+        sizes = np.linalg.svd(normalise_rows(J)[0][..., rest], compute_uv=False)
+        tight = len(rest) <= J.shape[-2] and bool((sizes[..., len(rest) - 1 :] > DEPENDENT).all())
+        reason = (
+            "cannot all be independent" if tight or not len(rest) else "leave other joints free"
+        )
+        listed = ", ".join(map(repr, better))
+        raise InvalidArgument("independent", chosen, f"they {reason} here; {listed} would do")
     return Reduced(names, T=T, dT=dT, M=M, C=C, g=g)
-
-
-def _wrong_choice(
-    robot: Robot, q: ArrayLike, chosen: Names, constraints: Constraints
-) -> InvalidArgument:
-    """The error of a choice of velocities that the others do not follow."""
-    J = constraint_jacobian(robot, q, constraints)
-    better = _choose_independent(robot, J)
-    own = velocity_indices(robot, chosen, "independent")
-    rest = np.setdiff1d(np.arange(robot.nv), own)
-    sizes = np.linalg.svd(normalise_rows(J)[0][..., rest], compute_uv=False)
-    tight = len(rest) <= J.shape[-2] and bool((sizes[..., len(rest) - 1 :] > DEPENDENT).all())
-    reason = "cannot all be independent" if tight or not len(rest) else "leave other joints free"
-    listed = ", ".join(map(repr, better))
-    return InvalidArgument("independent", chosen, f"they {reason} here; {listed} would do")
 
 
 def reduced_forward_dynamics(

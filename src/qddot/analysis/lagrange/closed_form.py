@@ -188,7 +188,8 @@ def _check_derivable(model: Model, passive: Sequence[str]) -> None:
         reason = (
             f"it has {model.nv} degrees of freedom, at most {_MOST_FREEDOMS} are written out; lock "
             f"joints with without_joint (--lock on the command line), for instance "
-            f"{', '.join(map(repr, spare))}"
+            f"{', '.join(map(repr, spare))}; without locks M, C and g are numbers by "
+            "robot.terms(q, v), and C code by `qddot export`"
         )
         raise NoClosedForm(model.name, reason)
     for name in passive:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from qddot.analysis.sizing.problem import SizingProblem
-from qddot.analysis.sizing.survey import Case, Survey
+from qddot.analysis.sizing.survey import LoadCase, Survey
 from qddot.robot.health import coordinate_range
 
 __all__ = ["refine"]
@@ -37,7 +37,7 @@ class _Rows:
     """Rows of states that are maximised together: the case and the joint of each, and its side."""
 
     problem: SizingProblem
-    cases: Sequence[Case]
+    cases: Sequence[LoadCase]
     case: np.ndarray
     joint: np.ndarray
     side: np.ndarray
@@ -53,7 +53,7 @@ class _Rows:
 
 
 def refine(
-    problem: SizingProblem, cases: Sequence[Case], seen: Survey
+    problem: SizingProblem, cases: Sequence[LoadCase], seen: Survey
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """For each case the best score of every joint (nv), and the states where it is.
 
@@ -90,7 +90,7 @@ def refine(
     return best
 
 
-def _make_rows(problem: SizingProblem, cases: Sequence[Case], shape: tuple[int, ...]) -> _Rows:
+def _make_rows(problem: SizingProblem, cases: Sequence[LoadCase], shape: tuple[int, ...]) -> _Rows:
     """Rows of states by start, case and joint."""
     _, case, joint = (x.ravel() for x in np.indices(shape))
     return _Rows(problem, cases, case, joint, np.ones(len(joint)))

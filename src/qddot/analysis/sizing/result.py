@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from qddot.display import html_table, text_table
+from qddot.display import Tabular
 
 __all__ = [
     "GEAR_RATIOS",
@@ -163,7 +163,7 @@ class JointInertia:
 
 
 @dataclass(frozen=True, repr=False)
-class Sizing:
+class Sizing(Tabular):
     """Does the payload fit the robot? The answer, joint by joint.
 
     `static` and `dynamic` are torques of some of the random states, for plots.
@@ -184,14 +184,8 @@ class Sizing:
     static: np.ndarray
     dynamic: np.ndarray
 
-    def __repr__(self) -> str:
-        return f"{self.verdict}\n{text_table(*self._joint_rows())}"
-
-    def _repr_html_(self) -> str:
-        return html_table(*self._joint_rows(), caption=self.verdict)
-
-    def _joint_rows(self) -> tuple[list[str], list[list[str]]]:
-        """Heads and rows of a table with a joint a line."""
+    def _table(self) -> tuple[str, list[str], list[list[str]]]:
+        """The verdict, and a table with a joint a line."""
         rows = []
         for j in self.joints:
             share = "" if j.share is None else f"{100 * j.share:.0f} %"
@@ -200,7 +194,7 @@ class Sizing:
             rating = f"{j.rating:.4g}" if j.has_rating else ""
             rows.append([j.name, rating, *torques, j.unit, share, most])
         heads = ["joint", "rating", "at rest", "moving", "unit", "of rating", "largest payload, kg"]
-        return heads, rows
+        return self.verdict, heads, rows
 
     @property
     def rated_joints(self) -> tuple[JointSizing, ...]:

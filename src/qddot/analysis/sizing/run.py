@@ -18,15 +18,15 @@ from qddot.analysis.sizing.result import (
     SpeedClass,
     Worst,
 )
-from qddot.analysis.sizing.survey import Case, OnStep, Survey, survey
+from qddot.analysis.sizing.survey import LoadCase, OnStep, Survey, survey
 from qddot.errors import InvalidArgument
 from qddot.model.model import Model
 from qddot.robot.robot import Robot
 
 __all__ = ["size"]
 
-_PEAKS = (Case(False, None), Case(True, None))
-_PAYLOADS = (Case(False, 1.0), Case(True, 1.0), Case(True, MARGIN))
+_PEAKS = (LoadCase(False, None), LoadCase(True, None))
+_PAYLOADS = (LoadCase(False, 1.0), LoadCase(True, 1.0), LoadCase(True, MARGIN))
 
 _ANY_MASS = 1e9
 """A payload in kg that stands for all: it comes of rounding where a payload loads no joint."""

@@ -17,7 +17,7 @@ from qddot.analysis.sizing.problem import SizingProblem
 from qddot.memory import require_memory
 from qddot.robot.health import random_configurations
 
-__all__ = ["CHUNK", "Case", "OnStep", "Survey", "survey"]
+__all__ = ["CHUNK", "LoadCase", "OnStep", "Survey", "survey"]
 
 CHUNK = 8192
 """States evaluated at once; the states of a larger survey begin with those of a smaller one."""
@@ -26,7 +26,7 @@ OnStep = Callable[[str, int, int], None]
 """Called with the name of a step, the count done, and the total."""
 
 
-class Case(NamedTuple):
+class LoadCase(NamedTuple):
     """The score to maximise over states, at rest or moving.
 
     Without a `margin` it is the torque at the payload. With one it is the torque of a kilogram over
@@ -106,7 +106,7 @@ class _Part(NamedTuple):
 
 def survey(
     problem: SizingProblem,
-    cases: Sequence[Case],
+    cases: Sequence[LoadCase],
     samples: int,
     seed: int,
     on_step: OnStep | None = None,
@@ -183,7 +183,9 @@ def _evaluate_chunk(problem: SizingProblem, seed: int, chunk: int, n: int) -> _S
     )
 
 
-def _worst_states(problem: SizingProblem, case: Case, at: _States) -> tuple[np.ndarray, np.ndarray]:
+def _worst_states(
+    problem: SizingProblem, case: LoadCase, at: _States
+) -> tuple[np.ndarray, np.ndarray]:
     """The best score of each joint (nv), and the states where it is (nv, nq + 2 nv)."""
     n, nv = at.corner.shape
     sides = np.array([1.0, -1.0])[:, None, None]

@@ -21,7 +21,7 @@ from qddot.bench.contender import (
 )
 from qddot.bench.subjects import Subject
 
-__all__ = ["FUNCTIONS", "contenders"]
+__all__ = ["FUNCTIONS", "contenders", "prepare_call"]
 
 _CALLS = {
     "inverse_dynamics": "rnea",
@@ -68,8 +68,20 @@ def _load_model(subject: Subject) -> tuple[Any, _Order]:
     return model, _Order(adapter, velocities, np.ravel(first + np.arange(10)))
 
 
+Values = Callable[[], tuple[np.ndarray, ...]]
+
+
 def contenders(job: Job) -> list[Contender]:
     """The call for each state and, for inverse and forward dynamics, the batch on one thread."""
+    call, columns, values = prepare_call(job)
+    name, states = f"pin.{_CALLS[job.function]}", loop_over_states(call, *columns)
+    single = Contender("Pinocchio", name, *states, values)
+    batch = _batch_call(job, *_load_model(job.subject)) if job.function in _BATCHES else None
+    return [single] if batch is None else [single, batch]
+
+
+def prepare_call(job: Job) -> tuple[Callable[..., Any], list[Any], Values]:
+    """The call of one state, its arguments by state, and results at some in our order."""
     import pinocchio as pin
 
     model, order = _load_model(job.subject)
@@ -110,9 +122,7 @@ def contenders(job: Job) -> list[Contender]:
             found.append(ours(order, copy))
         return stack_states(found)
 
-    single = Contender("Pinocchio", f"pin.{name}", *loop_over_states(call, *columns), values)
-    batch = _batch_call(job, model, order) if job.function in _BATCHES else None
-    return [single] if batch is None else [single, batch]
+    return call, columns, values
 
 
 def _batch_call(job: Job, model: Any, order: _Order) -> Contender | None:

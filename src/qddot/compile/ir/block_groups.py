@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from qddot.compile.ir.block import Array, BlockFrame
+from qddot.compile.ir.calls import FunctionCall
 from qddot.compile.ir.types import VectorType
 
 __all__ = ["Prefetch", "block_groups_ir", "blocks_per_group"]
@@ -146,21 +147,26 @@ def _block_bytes(array: Array) -> int:
     return array.vector.lanes * array.bytes
 
 
-def _kernel_ir(frame: BlockFrame, pieces: int, rows: int, prefetch: Prefetch | None = None) -> str:
-    """The function @kernel: each piece in turn on all frames of a group; @kernel_far prefetches."""
+def _kernel_ir(
+    frame: BlockFrame, calls: Sequence[FunctionCall], rows: int, prefetch: Prefetch | None = None
+) -> str:
+    """The function @kernel: each piece or region in turn on all frames of a group.
+
+    @kernel_far prefetches.
+    """
     tag, given = ("_far", f"{_GROUP_ARGUMENTS}, ptr %ahead") if prefetch else ("", _GROUP_ARGUMENTS)
-    t, lines, calls = frame.vector.type, list[str](), list[str]()
-    for k in range(pieces):
+    t, lines, parts = frame.vector.type, list[str](), list[str]()
+    for k, call in enumerate(calls):
         # a function has some of the pieces only: compilers climb through all loops of a function
         part, first = divmod(k, _PIECES_A_PART)
         if not first:
             lines += [f"define internal void @part{part}{tag}({given}) noinline {{", "entry:"]
-            calls.append(f"  call void @part{part}{tag}({given})")
+            parts.append(f"  call void @part{part}{tag}({given})")
         # the piece on each frame of the group
         lines += [
             f"  br label %test{k}",
             f"test{k}:",
-            f"  %b{k} = phi i64 [0, %{f'after{k - 1}' if first else 'entry'}], [%next{k}, %run{k}]",
+            f"  %b{k} = phi i64 [0, %{f'after{k - 1}' if first else 'entry'}], [%next{k}, %ran{k}]",
             f"  %more{k} = icmp slt i64 %b{k}, %group",
             f"  br i1 %more{k}, label %run{k}, label %after{k}",
             f"run{k}:",
@@ -170,15 +176,17 @@ def _kernel_ir(frame: BlockFrame, pieces: int, rows: int, prefetch: Prefetch | N
             f"  %first{k} = mul i64 %b{k}, {rows}",
             f"  %rows{k} = getelementptr ptr, ptr %rows, i64 %first{k}",
             *(prefetch.prefetch_lines(k) if prefetch else ()),
-            f"  call void @piece{k}(ptr %in{k}, ptr %ws{k}, ptr %rows{k})",
+            *call.lines(f"{k}", (f"%in{k}", f"%ws{k}", f"%rows{k}")),
+            f"  br label %ran{k}",
+            f"ran{k}:",
             f"  %next{k} = add i64 %b{k}, 1",
             f"  br label %test{k}",
             f"after{k}:",
         ]
-        if k + 1 == pieces or first + 1 == _PIECES_A_PART:
+        if k + 1 == len(calls) or first + 1 == _PIECES_A_PART:
             lines += ["  ret void", "}"]
     head = f"define internal void @kernel{tag}({given}) {{"
-    return "\n".join([*lines, head, *calls, "  ret void", "}"])
+    return "\n".join([*lines, head, *parts, "  ret void", "}"])
 
 
 def _frame_memory(v: VectorType, vectors: int) -> tuple[list[str], list[str]]:
@@ -238,7 +246,7 @@ def block_groups_ir(
     name: str,
     frame: BlockFrame,
     group: int,
-    pieces: int,
+    calls: Sequence[FunctionCall],
     outputs: Sequence[Array],
     setup: Sequence[str],
     start: Sequence[str],
@@ -258,7 +266,7 @@ def block_groups_ir(
     rows = len(outputs) * v.lanes
     lines = [
         _NO_MEMORY,
-        *(_kernel_ir(frame, pieces, rows, each) for each in dict.fromkeys((None, prefetch))),
+        *(_kernel_ir(frame, calls, rows, each) for each in dict.fromkeys((None, prefetch))),
         f"define {linkage}void @{name}(ptr %args, ptr %dims, ptr %steps, ptr %data) {{",
         "entry:",
         "  %n = load i64, ptr %dims",

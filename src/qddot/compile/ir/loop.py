@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from qddot.compile.ir.block import Array, BlockFrame, for_each_block
 from qddot.compile.ir.block_groups import Prefetch, block_groups_ir, blocks_per_group
+from qddot.compile.ir.calls import FunctionCall
 from qddot.compile.ir.stores import Shape
 from qddot.compile.ir.types import VectorType
 
@@ -18,7 +19,7 @@ def loop_ir(
     inputs: Sequence[Shape],
     outputs: Sequence[Shape],
     workspace: int,
-    pieces: int,
+    calls: Sequence[FunctionCall],
     name: str,
     internal: bool = False,
 ) -> str:
@@ -36,8 +37,8 @@ def loop_ir(
         offset += array.count
     for k, array in enumerate(written):
         before += array.store_row_addresses("in", k * v.lanes)
-    group = blocks_per_group(frame, pieces, written)
-    prefetch = Prefetch(tuple(read), tuple(written), group, pieces)
+    group = blocks_per_group(frame, len(calls), written)
+    prefetch = Prefetch(tuple(read), tuple(written), group, len(calls))
     # after them: move outputs with strides out of the staging area
     after = [line for array in written for line in array.copy_staged_rows("out")]
     body = [
@@ -53,7 +54,7 @@ def loop_ir(
         name,
         frame,
         group,
-        pieces,
+        calls,
         written,
         setup,
         prefetch.locate_next_group(),

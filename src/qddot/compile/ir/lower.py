@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from qddot.compile.ir.block import Places
+from qddot.compile.ir.calls import region_ir
 from qddot.compile.ir.elementary import ELEMENTARY, elementary_ir
 from qddot.compile.ir.schedule import Schedule
 from qddot.compile.ir.stores import RowWriter
@@ -40,6 +41,7 @@ def lower_tape(tape: Tape, plan: Schedule, v: VectorType, loop: str, places: Pla
         ),
         f"declare {v.type} @llvm.fma.{v.intrinsic_suffix}({v.type}, {v.type}, {v.type})",
         *(f"declare {v.scalar} @{f}{letter}({v.scalar})" for f in ("sin", "cos")),
+        f"declare i1 @llvm.vector.reduce.or.v{v.lanes}i1(<{v.lanes} x i1>)",
         "declare i64 @llvm.umin.i64(i64, i64)",
         "declare i64 @llvm.smin.i64(i64, i64)",
         "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)",
@@ -50,7 +52,8 @@ def lower_tape(tape: Tape, plan: Schedule, v: VectorType, loop: str, places: Pla
     used = {entry[0] for entry in tape.code}
     elementary = elementary_ir(v, [name for name in ELEMENTARY if name in used])
     pieces = [_Piece(tape, plan, v, k, places).write_function() for k in range(len(plan.pieces))]
-    return "\n".join([*declarations, sincos_ir(v), elementary, moves_ir(v), *pieces, loop])
+    regions = region_ir(tape, plan, v)
+    return "\n".join([*declarations, sincos_ir(v), elementary, moves_ir(v), *pieces, regions, loop])
 
 
 class _Piece:
@@ -116,12 +119,17 @@ class _Piece:
             if self.places.get(i, args[0]) == args[0]:
                 return
             value = self._operand_name(i)
+        elif name in ("carry", "result"):
+            # a variable has its number in memory: nothing to do, or a number to put there
+            if i not in self.places and i in self.plan.silent:
+                return
+            value = self._operand_name(args[0] if name == "carry" else i)
         elif i in self.values:
             value = self.values[i]
         else:
             value = self.values[i] = self._write_operation(name, args)
         self.last_use[i] = i
-        if i in self.plan.slots:
+        if i in self.plan.slots and name != "result":
             self._store_vector("%ws", self.plan.slots[i], value)
         if i in self.places:
             self._store_vector("%in", self.places[i], value)

@@ -15,8 +15,10 @@ from functools import cached_property
 
 from qddot.compile.ir.block import Array, BlockFrame, Places, for_each_block
 from qddot.compile.ir.block_groups import block_groups_ir, blocks_per_group
+from qddot.compile.ir.calls import FunctionCall
 from qddot.compile.ir.stores import Shape, split_outputs, writer_ir, writes_of
 from qddot.compile.ir.types import VectorType
+from qddot.compile.ir.variables import last_uses
 from qddot.compile.trace.tape import Tape
 
 __all__ = ["ScanShapes", "scan_ir", "step_places"]
@@ -63,7 +65,7 @@ def scan_ir(
     v: VectorType,
     shapes: ScanShapes,
     workspace: int,
-    pieces: int,
+    calls: Sequence[FunctionCall],
     name: str,
 ) -> str:
     """The function (args, dimensions, steps, data) that runs @kernel again and again."""
@@ -88,15 +90,15 @@ def scan_ir(
         *_time_loop(frame, moves, _carry_copies(tape, places, frame)),
         *for_each_block("end", "ended", "next_group", frame, moves.last, rows),
     ]
-    group = blocks_per_group(frame, pieces, moves.written)
-    loop = block_groups_ir(name, frame, group, pieces, moves.written, setup, start, body)
+    group = blocks_per_group(frame, len(calls), moves.written)
+    loop = block_groups_ir(name, frame, group, calls, moves.written, setup, start, body)
     # the functions that write the carry to the rows of paths and ends
     carried = range(_count_numbers(shapes.carry))
     parts, at = split_outputs(carried, shapes.carry), {k: k for k in carried}
     paths, ends = ([parts[k] for k in some] for some in (shapes.path_places, shapes.end_places))
     writers = [
-        writer_ir("write_paths", v, writes_of(paths, v.lanes), at),
-        writer_ir("write_ends", v, writes_of([*([()] * len(paths)), *ends], v.lanes), at),
+        writer_ir("write_paths", v, writes_of(paths, v), at),
+        writer_ir("write_ends", v, writes_of([*([()] * len(paths)), *ends], v), at),
     ]
     return "\n".join([*writers, loop])
 
@@ -113,12 +115,7 @@ def step_places(tape: Tape, shapes: ScanShapes) -> Places:
     place any more; the rest goes behind the inputs.
     """
     inputs = {number[0]: i for i, (name, *number) in enumerate(tape.code) if name == "input"}
-    last = {
-        x: i
-        for i, (name, *args) in enumerate(tape.code)
-        for x in args
-        if name != "input" and type(x) is int
-    }
+    last = last_uses(tape)
     # an input that is handed on is read at the end
     ends = [x for x in tape.outputs if type(x) is int]
     last |= {x: len(tape.code) for x in ends if tape.code[x][0] == "input"}

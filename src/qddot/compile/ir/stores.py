@@ -1,8 +1,8 @@
 """Outputs as rows: a vector has a number of each state of a block, an output array a row a state.
 
 Numbers that stand side by side in an output are turned, as many as a vector has lanes, or half as
-many where there are no more, and written to the rows of their states, in the middle of the
-computation, as soon as the last of them is known.
+many, and written to the rows of their states, in the middle of the computation, as soon as the last
+of them is known.
 """
 
 from __future__ import annotations
@@ -27,6 +27,10 @@ __all__ = [
 ]
 
 Shape = tuple[int, ...]
+_LINE = 64
+_MOST_BYTES_ACROSS = 32
+"""Bytes of a store to rows of which not all begin with a line of the cache: a whole line would be
+two of them for most rows, and takes one step more to turn."""
 
 
 @dataclass(frozen=True)
@@ -62,35 +66,45 @@ def split_outputs(
     return parts
 
 
-def writes_of(parts: Sequence[Sequence[int | float]], lanes: int) -> list[Write]:
+def writes_of(parts: Sequence[Sequence[int | float]], v: VectorType) -> list[Write]:
     """Writes that cover all arrays, some numbers at a time, the last overlapping the one before.
 
-    A write has as many numbers as a vector has lanes, half as many where there are no more, or all.
+    A write has as many numbers as a vector has lanes, half as many where there are no more or where
+    rows do not begin with a line of the cache, or all. Constants are not turned: they fill vectors.
     """
     found = []
     for array, part in enumerate(parts):
-        width = next((n for n in (lanes, lanes // 2) if 1 < n <= len(part)), len(part))
-        end = len(part) - width
-        firsts = [*range(0, end, width), end] if part else []
-        found += [Write(array, k, tuple(part[k : k + width])) for k in firsts]
+        count = len(part)
+        across = v.bytes > _MOST_BYTES_ACROSS and count * v.number_bytes % _LINE
+        most = v.lanes // 2 if across else v.lanes
+        width = next((n for n in (most, v.lanes // 2) if 1 < n <= count), count)
+        first = 0
+        while first < count:
+            ahead = part[first : first + v.lanes]
+            constant = len(ahead) == v.lanes and all(type(x) is float for x in ahead)
+            size = v.lanes if constant and width > 1 else width
+            start = min(first, count - size)
+            found.append(Write(array, start, tuple(part[start : start + size])))
+            first = start + size
     return found
 
 
 def writes_after(
-    tape: Tape, parts: Sequence[Sequence[int | float]], lanes: int, zeros: bool = True
+    tape: Tape, parts: Sequence[Sequence[int | float]], v: VectorType, zeros: bool = True
 ) -> Writes:
     """The writes that follow each entry of a tape, those of nothing but zeros if wanted.
 
-    Those of constants are spread evenly, from before the first entry (-1) on.
+    Those of constants are spread evenly, from before the first entry (-1) on; none in regions.
     """
-    found = [write for write in writes_of(parts, lanes) if zeros or not write.is_zero]
+    found = [write for write in writes_of(parts, v) if zeros or not write.is_zero]
     constant = [write for write in found if write.last_entry < 0]
     after: dict[int, list[Write]] = {}
     for write in found:
         if write.last_entry >= 0:
             after.setdefault(write.last_entry, []).append(write)
     for k, write in enumerate(constant):
-        after.setdefault(k * len(tape.code) // len(constant) - 1, []).append(write)
+        place = -1 if tape.regions else k * len(tape.code) // len(constant) - 1
+        after.setdefault(place, []).append(write)
     return {entry: tuple(some) for entry, some in after.items()}
 
 

@@ -25,6 +25,7 @@ __all__ = [
     "broadcast_batch",
     "cut_batch",
     "leading_axes",
+    "run_shares",
     "run_split",
     "run_whole",
     "set_threads",
@@ -165,7 +166,7 @@ def run_split(
         return run_whole(gufunc, arrays, cores, outputs, out)
     results, read, written = ready
     shares = _split_axis(longest, parts, _WORTH_A_SHARE * longest // (cost * states))
-    _run_shares(lambda part: gufunc(*read(part), out=tuple(written(part))), shares, parts)
+    run_shares(lambda part: gufunc(*read(part), out=tuple(written(part))), shares, parts)
     return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -207,7 +208,7 @@ def batch_slicer(arrays: Sequence[np.ndarray], cores: Sequence[int], axis: int) 
     return lambda part: [x if at is None else x[(*at, part)] for x, at in places]
 
 
-def _run_shares(run: Callable[[slice], Any], shares: tuple[slice, ...], parts: int) -> None:
+def run_shares(run: Callable[[slice], Any], shares: tuple[slice, ...], parts: int) -> None:
     """All shares, by this thread and others that take the next one when they are done.
 
     The last is this one's: while it runs the others finish, and nobody has to be woken.

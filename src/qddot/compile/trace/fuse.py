@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from qddot.compile.trace.regions import innermost_regions
 from qddot.compile.trace.tape import Tape
 
 __all__ = ["fuse_multiply_adds"]
@@ -29,25 +31,43 @@ Sums = Mapping[int, Sequence[Term]]
 def fuse_multiply_adds(tape: Tape) -> Tape:
     """The tape with multiply-adds: fma is a · b + c, fms a · b − c, fnma c − a · b."""
     operands = [x for name, *args in tape.code if name != "input" for x in args]
+    operands += [x for region in tape.regions for x in (*region.nexts, region.flag)]
     uses = Counter(x for x in (*operands, *tape.outputs) if type(x) is int)
     sums, inner = _gather_sums(tape, uses)
     kept = _kept_products(tape, uses, sums)
     # the new tape: sums as chains, products inside them without an entry of their own
     writer = _Writer(tape, kept)
+    position = []
     for i, (name, *args) in enumerate(tape.code):
+        position.append(len(writer.code))
         if i in sums:
             writer.place[i] = writer.write_sum(sums[i])
         elif name == "input":
             writer.place[i] = writer.emit(name, *args)
         elif i not in inner and (name != "mul" or i in kept):
             writer.place[i] = writer.emit(name, *map(writer.new_operand, args))
-    return Tape(tuple(writer.code), tape.inputs, tuple(map(writer.new_operand, tape.outputs)))
+    position.append(len(writer.code))
+    regions = tuple(
+        replace(
+            region,
+            start=position[region.start],
+            stop=position[region.stop],
+            flag=writer.place[region.flag],
+            carries=tuple(writer.place[c] for c in region.carries),
+            nexts=tuple(map(writer.new_operand, region.nexts)),
+        )
+        for region in tape.regions
+    )
+    outputs = tuple(map(writer.new_operand, tape.outputs))
+    return Tape(tuple(writer.code), tape.inputs, outputs, regions)
 
 
 def _gather_sums(tape: Tape, uses: Mapping[int, int]) -> tuple[Sums, set[int]]:
     """The terms of each sum, by the entry that ends it, and the sums that are part of others."""
     sums: dict[int, list[Term]] = {}
     inner: set[int] = set()
+    # what is computed once is not brought into a region that is run again
+    around = innermost_regions(tape.regions, len(tape.code))
     for end in reversed(range(len(tape.code))):
         if tape.code[end][0] not in _SIGNS or end in inner:
             continue
@@ -57,6 +77,7 @@ def _gather_sums(tape: Tape, uses: Mapping[int, int]) -> tuple[Sums, set[int]]:
             name, *args = tape.code[i]
             for own, x in zip(_SIGNS[name], args, strict=True):
                 near = type(x) is int and uses[x] == 1 and end - x < _REACH
+                near = near and around[int(x)] is around[end]
                 # a difference of two values may be exact: only sums with rounding are taken apart
                 if (
                     near

@@ -11,10 +11,13 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from numbers import Number, Real
 from typing import Any
 
 from qddot.compile.trace.arrays import NumpyOperand
+from qddot.compile.trace.definitions import DEFINITIONS, NO_OPERATIONS
+from qddot.compile.trace.regions import Region, split_at_regions
 from qddot.errors import CannotTrace
 from qddot.spatial import scalar
 from qddot.spatial.scalar import Scalar
@@ -43,35 +46,6 @@ __all__ = [
     "tanh",
 ]
 
-_DEFINITIONS: dict[str, Callable[..., Any]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "div": lambda a, b: a / b,
-    "fma": lambda a, b, c: a * b + c,
-    "fms": lambda a, b, c: a * b - c,
-    "fnma": lambda a, b, c: c - a * b,
-    "neg": lambda a: -a,
-    "sin": scalar.sin,
-    "cos": scalar.cos,
-    "sqrt": scalar.sqrt,
-    "exp": scalar.exp,
-    "log": scalar.log,
-    "tanh": scalar.tanh,
-    "acos": scalar.acos,
-    "asin": scalar.asin,
-    "floor": scalar.floor,
-    "fabs": scalar.absolute,
-    "atan2": scalar.atan2,
-    "pow": scalar.power,
-    "min": scalar.minimum,
-    "max": scalar.maximum,
-    "select": lambda x, y, a, b: scalar.where(scalar.less(x, y), a, b),
-    "select_le": lambda x, y, a, b: scalar.where(scalar.less_equal(x, y), a, b),
-    "select_eq": lambda x, y, a, b: scalar.where(scalar.equal(x, y), a, b),
-}
-"""What each operation of a tape is, on scalars of any type."""
-
 
 @dataclass(frozen=True)
 class Tape:
@@ -79,16 +53,17 @@ class Tape:
 
     An entry is (operation, operands…), for an input ("input", its number). "select" has four
     operands: x, y, a, b stands for a where x < y, else b; likewise "select_le" for x ≤ y and
-    "select_eq" for x = y.
+    "select_eq" for x = y. Regions are run again, or skipped where no state needs them.
     """
 
     code: tuple[tuple[Any, ...], ...]
     inputs: int
     outputs: tuple[int | float, ...]
+    regions: tuple[Region, ...] = ()
 
     def operation_counts(self) -> dict[str, int]:
-        """How often each operation occurs."""
-        return dict(Counter(entry[0] for entry in self.code if entry[0] != "input"))
+        """How often each operation occurs; those of a region that is run again count once."""
+        return dict(Counter(entry[0] for entry in self.code if entry[0] not in NO_OPERATIONS))
 
     @property
     def operations(self) -> int:
@@ -104,7 +79,15 @@ class Tape:
             + (str(args[0]) if name == "input" else ", ".join(map(operand_text, args)))
             for i, (name, *args) in enumerate(self.code)
         ]
-        return "\n".join([*lines, f"return {', '.join(map(operand_text, self.outputs))}"])
+        regions = [
+            f"%{r.start} to %{r.stop - 1} while %{r.flag}, {r.times} times: "
+            + ", ".join(
+                f"%{c} = {operand_text(x)}" for c, x in zip(r.carries, r.nexts, strict=True)
+            )
+            for r in self.regions
+        ]
+        ends = f"return {', '.join(map(operand_text, self.outputs))}"
+        return "\n".join([*lines, *regions, ends])
 
     @property
     def used_inputs(self) -> set[int]:
@@ -118,26 +101,39 @@ class Tape:
     @property
     def digest(self) -> str:
         """Digest of the operations, constants to the last bit included."""
-        return hashlib.sha256(repr((self.code, self.inputs, self.outputs)).encode()).hexdigest()
+        parts = (self.code, self.inputs, self.outputs, *self.regions)
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
 
     def run(
         self, values: Sequence[Scalar], number: Callable[[float], Scalar] = float
     ) -> list[Scalar]:
         """The tape on scalars of any type: the definition that generated code must match.
 
-        `number` makes a scalar of a constant.
+        `number` makes a scalar of a constant. Regions are run as often as they can be: a state that
+        needs no more runs is not changed by them.
         """
-        done: list[Any] = []
+        done: list[Any] = [math.nan] * len(self.code)
 
         def value(x: int | float) -> Any:
             return done[x] if type(x) is int else number(x)
 
-        for name, *args in self.code:
-            done.append(
-                values[args[0]]
-                if name == "input"
-                else _DEFINITIONS[name](*(value(x) for x in args))
-            )
+        def run_entries(entries: range, parent: Region | None = None) -> None:
+            for part in split_at_regions(self.regions, entries, parent):
+                if isinstance(part, Region):
+                    for _ in range(part.times):
+                        run_entries(part.entries, part)
+                        after = [value(x) for x in part.nexts]
+                        for carry, x in zip(part.carries, after, strict=True):
+                            done[carry] = x
+                    continue
+                for i in part:
+                    name, *args = self.code[i]
+                    if name == "input":
+                        done[i] = values[args[0]]
+                    elif args:
+                        done[i] = DEFINITIONS[name](*(value(x) for x in args))
+
+        run_entries(range(len(self.code)))
         return [value(x) for x in self.outputs]
 
 
@@ -154,6 +150,7 @@ class Recorder:
         self.code: list[tuple[Any, ...]] = []
         self.symbols: list[Symbol] = []
         self.known: dict[Any, Symbol] = {}
+        self.regions: list[Region] = []
         self.count = 0
 
     def append_inputs(self, n: int) -> list[Symbol]:
@@ -168,22 +165,81 @@ class Recorder:
         key = repr(entry) if 0.0 in entry else (*entry, *map(type, entry))
         symbol = self.known.get(key)
         if symbol is None:
-            symbol = self.known[key] = Symbol(self, len(self.code), entry[0])
-            self.code.append(entry)
-            self.symbols.append(symbol)
+            symbol = self.known[key] = self._append(entry)
         return symbol
+
+    def _append(self, entry: tuple[Any, ...]) -> Symbol:
+        """The symbol of a new entry."""
+        symbol = Symbol(self, len(self.code), entry[0])
+        self.code.append(entry)
+        self.symbols.append(symbol)
+        return symbol
+
+    def record_region(
+        self,
+        body: Callable[[list[Any]], Sequence[Any]],
+        state: Sequence[Any],
+        times: int,
+        flag: Symbol | None = None,
+    ) -> list[Any]:
+        """The state after a body was run at most so many times, while a flag is set.
+
+        With a flag the body changes numbers only where that is set. Without one the flag is the
+        first number of the state, and the body is trusted with that. None stands for a number that
+        has no value where the body is not run.
+        """
+        carries = [
+            self._append(("carry", *(() if x is None else (_as_operand(x),)))) for x in state
+        ]
+        # what is recorded inside is not known after it
+        start, known = len(self.code), len(self.known)
+        new = list(body([None if x is None else c for x, c in zip(state, carries, strict=True)]))
+        if flag is not None:
+            for k, (x, c) in enumerate(zip(state, carries, strict=True)):
+                if x is not None and new[k] is not c:
+                    new[k] = if_else(flag > 0.5, new[k], c)
+        while len(self.known) > known:
+            self.known.popitem()
+        # numbers that the body leaves alone, and unspecified ones that it takes from outside
+        results, changed = list[Any](state), dict[int, int | float]()
+        for k, (x, c) in enumerate(zip(state, carries, strict=True)):
+            inside = type(new[k]) is Symbol and new[k].index >= start
+            if x is None and not inside:
+                results[k] = new[k]
+            elif new[k] is not c:
+                changed[c.index], results[k] = _as_operand(new[k]), None
+        which = carries[0] if flag is None else flag
+        self.regions.append(
+            Region(
+                start,
+                stop=len(self.code),
+                times=times,
+                flag=which.index,
+                carries=tuple(changed),
+                nexts=tuple(changed.values()),
+            )
+        )
+        for k, c in enumerate(carries):
+            if c.index in changed:
+                results[k] = self._append(("result", c.index))
+        return results
 
     def make_tape(self, outputs: Sequence[Any]) -> Tape:
         """The tape of these outputs, without the operations that they do not need."""
         # backwards from the outputs: the entries that they need
         ends = [_as_operand(x) for x in outputs]
         needed = [entry[0] == "input" for entry in self.code]
+        carried: dict[int, tuple[Any, ...]] = {}
+        for region in self.regions:
+            for c, x in zip(region.carries, region.nexts, strict=True):
+                carried[c] = (x, region.flag)
         stack = [x for x in ends if type(x) is int]
         while stack:
             i = stack.pop()
             if not needed[i]:
                 needed[i] = True
-                stack += [x for x in self.code[i][1:] if type(x) is int]
+                operands = (*self.code[i][1:], *carried.get(i, ()))
+                stack += [x for x in operands if type(x) is int]
         # those entries, with operands renumbered
         place: dict[Any, int] = {}
         code: list[tuple[Any, ...]] = []
@@ -192,7 +248,18 @@ class Recorder:
                 moved = args if name == "input" else [_renumber(x, place) for x in args]
                 place[i] = len(code)
                 code.append((name, *moved))
-        return Tape(tuple(code), self.count, tuple(_renumber(x, place) for x in ends))
+        before = [0, *accumulate(needed)]
+        regions = []
+        for region in self.regions:
+            pairs = zip(region.carries, region.nexts, strict=True)
+            kept = [(place[c], _renumber(x, place)) for c, x in pairs if needed[c]]
+            if kept:
+                start, stop = before[region.start], before[region.stop]
+                carries, nexts = (tuple(some) for some in zip(*kept, strict=True))
+                flag = place[region.flag]
+                regions.append(Region(start, stop, region.times, flag, carries, nexts))
+        outputs = tuple(_renumber(x, place) for x in ends)
+        return Tape(tuple(code), self.count, outputs, tuple(regions))
 
 
 def _as_operand(x: Any) -> int | float:

@@ -86,18 +86,18 @@ class Honesty:
         return self.lost == 0.0 and self.within >= 0.99
 
 
-def _slider() -> Robot:
-    """A ball on three slides, about as heavy as the arm is felt along the normal."""
+def _slider(mass: float) -> Robot:
+    """A ball on three slides."""
     links: list[Any] = [{"name": "ground", "parent": None, "joint": "fixed"}]
-    for name, axis, mass in (("x", (1, 0, 0), 0.0), ("y", (0, 1, 0), 0.0), ("z", (0, 0, 1), _BALL)):
+    for name, axis, own in (("x", (1, 0, 0), 0.0), ("y", (0, 1, 0), 0.0), ("z", (0, 0, 1), mass)):
         links.append(
             {
                 "name": f"slide_{name}",
                 "parent": links[-1]["name"],
                 "joint": "prismatic",
                 "axis": axis,
-                "mass": mass,
-                "inertia": [1e-2] * 3 if mass else None,
+                "mass": own,
+                "inertia": [1e-2] * 3 if own else None,
             }
         )
     # as the tool of the arm: z down
@@ -105,13 +105,18 @@ def _slider() -> Robot:
     return Robot.from_links("slider", links, frames=[frame])
 
 
-def honesty(kind: str, around: Surroundings | None = None, speed: float = 0.02) -> Honesty:
-    """Press a ball of 10 kg with 5 N, slide it at a speed, and look at the normal force."""
+def honesty(
+    kind: str, around: Surroundings | None = None, speed: float = 0.02, mass: float = _BALL
+) -> Honesty:
+    """Press a ball with 5 N, slide it at a speed, and look at the normal force.
+
+    Its `mass` is about what the arm is felt as along the normal, unless it is given (kg).
+    """
     around = around or Surroundings(friction=0.6)
-    robot = _slider()
+    robot = _slider(mass)
     plant = make_plant(kind, robot, around)
     plant.reset(np.zeros(3))
-    force, weight = [], 9.81 * _BALL
+    force, weight = [], 9.81 * mass
     for k in range(2500):
         # the slide follows its speed, the press is constant
         moving = speed * min(1.0, max(0.0, (k - 500) / 100.0))

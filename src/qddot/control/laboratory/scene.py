@@ -57,8 +57,8 @@ class Surroundings:
     `stiffness` (N/m), `damping` ratio, `height` (m) and `friction` are of the table, and
     `joint_friction` (N m) is Coulomb's level at each joint. `inertia` (nb, 10) are the inertial
     parameters of the arm in truth. Arrays carry batch axes, on the plant of our own. `honest`
-    chooses the contact of MuJoCo: with it, sliding does not change the normal force. Without
-    `table` there is none.
+    chooses the contact and the dry friction of MuJoCo: with it, sliding does not change the normal
+    force, and friction does not creep. Without `table` there is none.
     """
 
     stiffness: ArrayLike = 5e4
@@ -193,7 +193,8 @@ def _own_plant(robot: Robot, around: Surroundings, **choices: Any) -> RolloutPla
         k = bodies.index(PLATE)
         losses[..., k, 1:3] = 0.0
         losses[..., k, 0], losses[..., k, 3] = _table_damping(around), around.stiffness
-    if around.table or levels.any():
+    losses_given = around.table or bool(levels.any())
+    if losses_given:
         parameters["directional_friction"] = losses
     if around.inertia is not None:
         given = np.asarray(around.inertia, float)
@@ -208,12 +209,14 @@ def _own_plant(robot: Robot, around: Surroundings, **choices: Any) -> RolloutPla
         world=world,
         dt=around.dt,
         contact=contact,
-        effects=[ModelLosses()] if parameters.get("directional_friction") is not None else [],
+        effects=[ModelLosses()] if losses_given else [],
         parameters=parameters,
         passive=passive,
         rest={PLATE: around.height} if scene else {},
         tip=TIP if scene else None,
-        **choices,
+        # friction of the joints is that of the surroundings, whatever the file has
+        without="limits" if losses_given else "passive",
+        **{"integrator": "semi_implicit", **choices},
     )
 
 
@@ -235,7 +238,12 @@ def _mujoco_plant(robot: Robot, around: Surroundings, **choices: Any) -> MujocoA
     spec.option.timestep = around.dt
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     for name in robot.joint_names:
-        spec.joint(name).frictionloss = float(np.max(around.joint_friction))
+        joint = spec.joint(name)
+        joint.frictionloss = float(np.max(around.joint_friction))
+        if around.honest:
+            # by default dry friction creeps: light joints feel a damper up to 1 rad/s
+            joint.solref_friction = [2.0 * around.dt, 1.0]
+            joint.solimp_friction = [0.9999, 0.9999, 1e-3, 0.5, 2.0]
     if around.table:
         _add_contact(spec, world, around)
     model = spec.compile()

@@ -14,70 +14,83 @@ from typing import Any
 
 from qddot.algorithms.constraints import ConstraintMobility
 from qddot.algorithms.kinematics import world_poses
-from qddot.algorithms.linear import Factor, dot, factorise, solve, solve_lower
-from qddot.algorithms.recursion import Vector, joint_kinematics, zeros
+from qddot.algorithms.linear import dot, factorise, solve
+from qddot.algorithms.recursion import Vector, joint_kinematics, velocities, zeros
 from qddot.errors import InvalidArgument
 from qddot.model.model import Body, Model
 from qddot.simulate.batch_parameters import may_be_nonzero
 from qddot.simulate.contact.cone import (
     Contact,
+    JointConstraint,
     JointStop,
     Part,
+    Roots,
     Row,
     make_contact,
     make_joint_constraint,
-    make_joint_stop,
-    make_row,
+    start_of,
     sweep,
 )
-from qddot.simulate.contact.gaps import Site, Touch, contact_rows, find_sites, push_apart
+from qddot.simulate.contact.gaps import (
+    Site,
+    Touch,
+    contact_rows,
+    find_sites,
+    push_apart,
+    slide_velocity,
+)
 from qddot.simulate.contact.penalty import stopped_bodies
 from qddot.simulate.contact.scene import Scene
 from qddot.simulate.implicit_torques import DampingTorque, VelocityConstraint, largest
 from qddot.simulate.motion import advance, align, chart_rate, unalign
 from qddot.simulate.plant import RobotPlant, StepContext
 from qddot.spatial.algebra import Force, Subspace, Transform, Vec3
-from qddot.spatial.scalar import Scalar, less, where
+from qddot.spatial.regions import run_where
+from qddot.spatial.scalar import Scalar, less, sqrt, where
 
 __all__ = ["ComplementarityContact", "Impulses"]
 
-_APART_SWEEPS = 4
+_APART_SWEEPS = 8
+_TOLERANCE = 1e-8
+"""Change of velocity (m/s) in a sweep below which no other follows."""
+_NEAR = 1e-4
+"""Gap (m) within which bodies at rest are in contact."""
+_LEVER = 0.05
+"""The shortest lever (m) of a contact about a joint with stops."""
+_OVERLAP = 1e-12
+"""Overlap (m) that is left alone."""
+_TINY = 1e-30
 
 
 @dataclass(frozen=True)
 class Impulses:
     """Impulses of the contacts and stops of a step, and the motion with them.
 
-    `contacts` has the impulse on the first body of each touch along its axes (N s), `stops` that
-    on each joint with stops (N m s). `a` are the accelerations and `v` the velocities at
-    the end, with all of them, `apart` is the displacement that separates overlapping shapes,
-    `residual` the largest residual of Coulomb's law (m/s).
+    `contacts` has the impulse on the first body of each touch along its axes (N s), `world` the
+    same along those of the world, `stops` that on each joint with stops (N m s), `joints` that of
+    each velocity constraint of the effects, such as joint friction (N m s). `a` are the
+    accelerations and `v` the velocities at the end, with all of them, `apart` is the displacement
+    that separates overlapping shapes, `residual` the largest residual of Coulomb's law (m/s).
     """
 
     touches: list[Touch]
     contacts: list[list[Scalar]]
+    world: list[Vec3]
     stops: list[Scalar]
+    joints: list[Scalar]
     a: list[Scalar]
     v: list[Scalar]
     apart: list[Scalar]
     residual: Scalar
-
-    def world_impulses(self) -> list[Scalar]:
-        """The impulses of all contacts in world axes."""
-        total: list[Scalar] = []
-        for touch, impulse in zip(self.touches, self.contacts, strict=True):
-            along = Vec3.zero()
-            for axis, x in zip(touch.world_axes, impulse, strict=False):
-                along = along + axis * x
-            total += along
-        return total
 
 
 @dataclass(frozen=True)
 class ComplementarityContact:
     """Contact without compliance: exact friction cones, restitution, and joint stops.
 
-    `sweeps` of accelerated Gauss–Seidel are taken a step, from the impulses of the step before.
+    At most `sweeps` of accelerated Gauss–Seidel are taken a step, from the impulses of the step
+    before, until velocities change by less than 1e-8 m/s. Contacts that no motion of the step can
+    close take no part.
     `limits` says whether joints stop at their limits. A share `correction` of any overlap is taken
     away a step. Restitution acts on impacts faster than `threshold` (m/s). Its state are the
     impulses in world axes, those on the stops, the residual of Coulomb's law (m/s) in the step, and
@@ -86,7 +99,7 @@ class ComplementarityContact:
     """
 
     scene: Scene
-    sweeps: int = 15
+    sweeps: int = 60
     limits: bool = True
     correction: float = 0.5
     threshold: float = 0.01
@@ -139,7 +152,8 @@ class ComplementarityContact:
         parted = align(model, q, found.apart)
         q1 = advance(model, q, [x * dt + d for x, d in zip(w, parted, strict=True)])
         worst = largest(state[-1], found.residual)
-        after = [*found.world_impulses(), *found.stops, found.residual, worst]
+        world = (x for impulse in found.world for x in impulse)
+        after = [*world, *found.stops, found.residual, worst]
         return q1, unalign(model, q1, w), after
 
     def solve(
@@ -150,85 +164,180 @@ class ComplementarityContact:
         step = _FreeStep.of(plant, q, v, damped)
         sites, bodies = self.sites(step.model), self.bodies_with_stops(step.model)
         touches = [site.find(step.poses) for site in sites]
-        # contacts, stops and joint friction, as rows of one problem
-        contacts = [self._contact(step, *pair) for pair in zip(sites, touches, strict=True)]
-        stops = [step.stop(body) for body in bodies]
-        friction = [
-            make_joint_constraint(step.row(step.unit(law.dof)), law, step.dt)
-            for law in plant.implicit_torques(q, v)
-            if isinstance(law, VelocityConstraint)
-        ]
-        parts: list[Part] = [*contacts, *stops, *friction]
-        # impulses, from those of the step before along the axes of this one
-        start: list[list[Scalar]] = []
-        for k, (touch, contact) in enumerate(zip(touches, contacts, strict=True)):
-            f = Vec3(*state[3 * k : 3 * k + 3])
-            start.append([e.dot(f) for e in touch.world_axes[: len(contact.rows)]])
-        start += [[x] for x in state[3 * len(sites) : -2]]
-        start += [[0.0] for _ in friction]
-        y, found = sweep(parts, start, self.sweeps)
+        reach = step.reach(touches)
+        # contacts, stops and joint friction as parts of one problem, from the impulses before
+        y = zeros(step.model.nv)
+        begun: list[_Begun] = []
+        near = [where(less(touch.gap, reach), 1.0, 0.0) for touch in touches]
+        rooms = [step.room(body, reach) for body in bodies]
+        for k, (site, touch) in enumerate(zip(sites, touches, strict=True)):
+            before = Vec3(*state[3 * k : 3 * k + 3])
+            begun.append(self._begin_contact(step, site, touch, near[k], before, y))
+            y = begun[-1].y
+        for body, room, x in zip(bodies, rooms, state[3 * len(sites) : -2], strict=True):
+            begun.append(step.begin_stop(body, room, x, y))
+            y = begun[-1].y
+        for law in plant.implicit_torques(q, v):
+            if isinstance(law, VelocityConstraint):
+                row = step.row(step.unit(law.dof))
+                begun.append(_Begun(make_joint_constraint(row, law, step.dt), [0.0] * 3, y))
+        parts = [x.part for x in begun]
+        y, found = sweep(parts, [x.impulse for x in begun], y, self.sweeps, _TOLERANCE)
+        # residual of the law, impulses in axes of the world, displacement of overlapping shapes
         residual: Scalar = 0.0
-        for part, x in zip(parts, found, strict=True):
-            residual = largest(residual, part.residual(y, x))
-        # displacement that separates overlapping shapes
-        y = y or zeros(step.model.nv)
-        apart = self._separate(step, y, touches, contacts, bodies, stops)
-        change, separated = (solve_lower(step.factor[0], x) for x in (y, apart))
+        world: list[list[Scalar]] = []
+        overlaps = _Overlaps(step, y)
+        for k, (one, x) in enumerate(zip(begun, found, strict=True)):
+            axes = touches[k].world_axes[: len(x)] if k < len(touches) else ()
+            residual, *along = overlaps.end_part(one, x, residual, axes)
+            world += [along] if axes else []
+        world, found = _zero_far_impulses(parts, world), _zero_far_impulses(parts, found)
+        change = step.roots.velocity(y)
         return Impulses(
             touches=touches,
             contacts=found[: len(sites)],
+            world=[Vec3(*x) for x in world],
             stops=[x for (x,) in found[len(sites) : len(sites) + len(bodies)]],
+            joints=[x for (x,) in found[len(sites) + len(bodies) :]],
             a=[x + c / step.dt for x, c in zip(step.a, change, strict=True)],
             v=[x + c for x, c in zip(step.v, change, strict=True)],
-            apart=separated,
+            apart=step.roots.velocity(overlaps.separate(self.correction)),
             residual=residual,
         )
 
-    def _contact(self, step: _FreeStep, site: Site, touch: Touch) -> Contact:
-        """A contact with the least velocity along its normal: to close the gap, or to rebound."""
-        directions = touch.axes if may_be_nonzero(site.pair.friction) else touch.axes[:1]
-        J = contact_rows(step.model, step.X, step.S, touch, directions)
-        rows = [step.row(row) for row in J]
-        before = dot(J[0], step.before)
-        bound = closing = -largest(touch.gap, 0.0) / step.dt
-        restitution: Scalar = site.pair.restitution
-        if may_be_nonzero(restitution):
-            fast = less(before, -self.threshold)
-            rebound = where(fast, -restitution * before, closing)
-            hit = where(less(touch.gap + rows[0].free * step.dt, 0.0), rebound, closing)
-            bound = where(less(0.0, restitution), hit, closing)
-        return make_contact(rows, bound, site.pair.friction)
-
-    def _separate(
+    def _begin_contact(
         self,
         step: _FreeStep,
-        y: Sequence[Scalar],
-        touches: Sequence[Touch],
-        contacts: Sequence[Contact],
-        bodies: Sequence[Body],
-        stops: Sequence[JointStop],
+        site: Site,
+        touch: Touch,
+        near: Scalar,
+        before: Vec3,
+        y: list[Scalar],
+    ) -> _Begun:
+        """A contact that is begun where it is within reach."""
+        directions = touch.axes if may_be_nonzero(site.pair.friction) else touch.axes[:1]
+        count, nv = len(directions), step.model.nv
+
+        def begin(y: list[Scalar]) -> list[Scalar]:
+            J = contact_rows(step.model, step.X, step.S, touch, directions)
+            rows = [step.row(row) for row in J]
+            bound = self._least_velocity(step, site, touch, rows[0], dot(J[0], step.before))
+            contact = make_contact(rows, bound, site.pair.friction)
+            impulse = [e.dot(before) for e in touch.world_axes[:count]]
+            y = y[:nv]
+            for row, x in zip(rows, impulse, strict=True):
+                y = row.add_impulse(y, x)
+            return [*y, *start_of(impulse, near), *contact.numbers]
+
+        unknown = [None] * (3 * count + Contact.count_numbers(count, nv))
+        found = run_where(near, begin, [*y, *unknown])
+        numbers = iter(found[nv + 3 * count :])
+        contact = Contact.from_numbers(numbers, near, site.pair.friction, count, nv)
+        return _Begun(contact, found[nv : nv + 3 * count], found[:nv], (touch.gap, None))
+
+    def _least_velocity(
+        self, step: _FreeStep, site: Site, touch: Touch, normal: Row, before: Scalar
+    ) -> Scalar:
+        """The least velocity along the normal at the end: to close the gap, or to rebound."""
+        closing: Scalar = -largest(touch.gap, 0.0) / step.dt
+        restitution: Scalar = site.pair.restitution
+        if not may_be_nonzero(restitution):
+            return closing
+        fast = less(before, -self.threshold)
+        rebound = where(fast, -restitution * before, closing)
+        hit = where(less(touch.gap + normal.free * step.dt, 0.0), rebound, closing)
+        return where(less(0.0, restitution), hit, closing)
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """A part of a step: its impulse at the start, and y with those of all parts so far.
+
+    `room` are the distances to its lower and upper bound at the start of the step, if it has any.
+    """
+
+    part: Part
+    impulse: list[Scalar]
+    y: list[Scalar]
+    room: tuple[Scalar | None, Scalar | None] = (None, None)
+
+
+@dataclass(frozen=True)
+class _Room:
+    """Distances of a joint to its stops, None without one; `near` is 1 where it may reach them."""
+
+    near: Scalar
+    below: Scalar | None
+    above: Scalar | None
+
+
+class _Overlaps:
+    """Parts at the end of a step, and the displacement that separates those that overlap then."""
+
+    def __init__(self, step: _FreeStep, y: Sequence[Scalar]) -> None:
+        self.step, self.y = step, y
+        self.largest: Scalar = 0.0
+        self.rows: list[tuple[Contact | JointStop, list[Scalar | None]]] = []
+
+    def end_part(
+        self, begun: _Begun, impulse: list[Scalar], residual: Scalar, axes: Sequence[Vec3]
     ) -> list[Scalar]:
+        """The largest residual so far, and the impulse in the world; notes the overlap."""
+        part, sides = begun.part, [x for x in begun.room if x is not None]
+
+        def end(state: list[Scalar]) -> list[Scalar]:
+            worst, overlap = state[:2]
+            moved = part.rows[0].velocity(self.y) * self.step.dt
+            deep = [
+                -(x + sign * moved)
+                for x, sign in zip(begun.room, (1.0, -1.0), strict=True)
+                if x is not None
+            ]
+            for x in deep:
+                overlap = largest(overlap, x)
+            along = Vec3.zero()
+            for axis, x in zip(axes, impulse, strict=True) if axes else ():
+                along = along + axis * x
+            worst = largest(worst, part.residual(self.y, impulse))
+            return [worst, overlap, *(along if axes else ()), *deep]
+
+        unknown = [None] * (len(sides) + (3 if axes else 0))
+        residual, self.largest, *rest = run_where(
+            part.near, end, [residual, self.largest, *unknown]
+        )
+        if not isinstance(part, JointConstraint):
+            deep = iter(rest[len(rest) - len(sides) :])
+            both = [None if x is None else next(deep) for x in begun.room]
+            self.rows.append((part, both))
+        return [residual, *rest[: len(rest) - len(sides)]]
+
+    def separate(self, correction: float) -> list[Scalar]:
         """y of the smallest displacement that separates shapes that overlap after the step.
 
-        The same problem with displacements for velocities, and along the normals only.
+        The same problem with displacements for velocities, and along the normals only. A share of
+        the overlap is taken away where there is one, all of the gap where there is none.
         """
-        parts: list[Part] = []
-        for touch, contact in zip(touches, contacts, strict=True):
-            normal = contact.rows[0]
-            overlap = -(touch.gap + normal.velocity(y) * step.dt)
-            parts.append(make_contact([replace(normal, free=0.0)], self._correct(overlap), 0.0))
-        for body, stop in zip(bodies, stops, strict=True):
-            limits = body.joint.limits
-            x = step.displacement(body) + stop.row.velocity(y) * step.dt
-            lower = self._correct(limits.lower - x) if math.isfinite(limits.lower) else None
-            upper = -self._correct(x - limits.upper) if math.isfinite(limits.upper) else None
-            parts.append(make_joint_stop(replace(stop.row, free=0.0), lower, upper))
-        start: list[list[Scalar]] = [[0.0] for _ in parts]
-        return sweep(parts, start, _APART_SWEEPS)[0] or zeros(step.model.nv)
 
-    def _correct(self, overlap: Scalar) -> Scalar:
-        """A share of the overlap where there is one, all of the gap where there is none."""
-        return where(less(0.0, overlap), overlap * self.correction, overlap)
+        def correct(x: Scalar | None, sign: float) -> Scalar | None:
+            return None if x is None else where(less(0.0, x), x * correction, x) * sign
+
+        def sweep_rows(_: list[Scalar]) -> list[Scalar]:
+            stops = [
+                JointStop(
+                    part.near,
+                    replace(part.rows[0], free=0.0),
+                    lower=correct(low, 1.0),
+                    upper=correct(high, -1.0),
+                    W=part.weights[0],
+                    mass=part.masses[0],
+                )
+                for part, (low, high) in self.rows
+            ]
+            start: list[list[Scalar]] = [[0.0] * 3 for _ in stops]
+            return sweep(stops, start, zeros(len(self.y)), _APART_SWEEPS, 0.0)[0]
+
+        deep = where(less(_OVERLAP, self.largest), 1.0, 0.0)
+        return run_where(deep, sweep_rows, zeros(len(self.y)))
 
 
 @dataclass(frozen=True)
@@ -242,7 +351,7 @@ class _FreeStep:
     X: list[Transform]
     S: list[Subspace]
     poses: list[Transform]
-    factor: Factor
+    roots: Roots
     a: list[Scalar]
     v: list[Scalar]
     held: ConstraintMobility | None
@@ -273,7 +382,7 @@ class _FreeStep:
             X=X,
             S=S,
             poses=world_poses(model, X),
-            factor=factor,
+            roots=Roots.of(factor),
             a=a,
             v=v_free,
             held=held,
@@ -282,8 +391,7 @@ class _FreeStep:
     def row(self, J: Vector) -> Row:
         """A row of a Jacobian in this step."""
         # loops are bilateral rows, which are eliminated: they take away mobility
-        row = make_row(self.factor, self.held.remove_force(J) if self.held else J, self.v)
-        return replace(row, free=dot(J, self.v)) if self.held else row
+        return self.roots.make_row(self.held.remove_force(J) if self.held else J, dot(J, self.v))
 
     def unit(self, dof: int, length: float = 1.0) -> list[Scalar]:
         """A Jacobian with one entry."""
@@ -293,9 +401,58 @@ class _FreeStep:
         """How far the joint of a body has moved."""
         return body.joint.displacement(self.q[body.iq])[0]
 
-    def stop(self, body: Body) -> JointStop:
-        """A joint with stops, and the velocities that reach them within the step."""
+    def reach(self, touches: Sequence[Touch]) -> Scalar:
+        """The gap (m) that no contact closes within the step.
+
+        It is what bodies could move if impulses made them faster by twice the largest velocity of
+        any contact.
+        """
+        V = velocities(self.model, self.X, self.S, self.v)
+        square: Scalar = 0.0
+        for touch in touches:
+            u = slide_velocity(touch, V)
+            square = largest(square, u.dot(u))
+        return sqrt(square) * (3.0 * self.dt) + _NEAR
+
+    def room(self, body: Body, reach: Scalar) -> _Room:
+        """How far a joint is from its stops."""
         x, limits = self.displacement(body), body.joint.limits
-        lower = -largest(x - limits.lower, 0.0) / self.dt if math.isfinite(limits.lower) else None
-        upper = largest(limits.upper - x, 0.0) / self.dt if math.isfinite(limits.upper) else None
-        return make_joint_stop(self.row(self.unit(body.iv.start, body.joint.ratio)), lower, upper)
+        below = x - limits.lower if math.isfinite(limits.lower) else None
+        above = limits.upper - x if math.isfinite(limits.upper) else None
+        # reach of the joint: its own speed, and what contacts of that reach do at a short lever
+        u = self.v[body.iv.start] * body.joint.ratio
+        most = largest(u, -u) * (3.0 * self.dt) + reach * (1.0 / _LEVER)
+        left = below if above is None else above if below is None else -largest(-below, -above)
+        return _Room(where(less(left, most), 1.0, 0.0), below, above)
+
+    def begin_stop(self, body: Body, room: _Room, before: Scalar, y: list[Scalar]) -> _Begun:
+        """A joint with stops that is begun where they are within reach."""
+        dof, nv = body.iv.start, len(y)
+
+        def begin(y: list[Scalar]) -> list[Scalar]:
+            row = self.row(self.unit(dof, body.joint.ratio))
+            W = row.mobility(row) + _TINY
+            y = row.add_impulse(y[:nv], before)
+            return [*y, *start_of([before], room.near), *row.Y, row.free, W, 1.0 / W]
+
+        found = run_where(room.near, begin, [*y, *[None] * (nv + 6)])
+        *Y, free, W, mass = found[nv + 3 :]
+        stop = JointStop(
+            room.near,
+            Row(Y, free),
+            lower=None if room.below is None else -largest(room.below, 0.0) / self.dt,
+            upper=None if room.above is None else largest(room.above, 0.0) / self.dt,
+            W=W,
+            mass=mass,
+        )
+        return _Begun(stop, found[nv : nv + 3], found[:nv], (room.below, room.above))
+
+
+def _zero_far_impulses(
+    parts: Sequence[Part], impulses: Sequence[Sequence[Scalar]]
+) -> list[list[Scalar]]:
+    """Impulses of parts, zero where a part is not near."""
+    return [
+        [where(less(0.5, part.near), x, 0.0) for x in impulse]
+        for part, impulse in zip(parts, impulses, strict=False)
+    ]

@@ -1,18 +1,21 @@
 """Impulses of contact in Coulomb's cone, by accelerated Gauss–Seidel sweeps over scalars.
 
-Written in y = D⁻¹ L⁻ᵀ Jᵀ λ with M = Lᵀ D L: a row of the contact Jacobian becomes Y = L⁻ᵀ Jᵀ, the
-velocity along it J v = free + Y · y, and an impulse λ along it adds D⁻¹ Y λ to y. So a sweep costs
-two products a row, and of the Delassus matrix Y D⁻¹ Yᵀ only the blocks on the diagonal are made.
+Written in y = D^(−1/2) L⁻ᵀ Jᵀ λ with M = Lᵀ D L: a row of the contact Jacobian becomes
+Y = D^(−1/2) L⁻ᵀ Jᵀ, the velocity along it J v = free + Y · y, and an impulse λ along it adds Y λ to
+y. So a sweep costs two products a row, and of the Delassus matrix Y Yᵀ only the blocks on the
+diagonal are made. Whatever belongs to a part has values only where that part is near its limit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
-from qddot.algorithms.linear import Factor, dot, solve_upper
+from qddot.algorithms.linear import Factor, dot, solve_lower, solve_upper
 from qddot.simulate.contact.gaps import on_disc
 from qddot.simulate.implicit_torques import VelocityConstraint, clip, largest
+from qddot.spatial.regions import run_where, run_while
 from qddot.spatial.scalar import Scalar, less, sqrt, where
 
 __all__ = [
@@ -20,11 +23,11 @@ __all__ = [
     "JointConstraint",
     "JointStop",
     "Part",
+    "Roots",
     "Row",
     "make_contact",
     "make_joint_constraint",
-    "make_joint_stop",
-    "make_row",
+    "start_of",
     "sweep",
 ]
 
@@ -34,11 +37,33 @@ _INDEPENDENT = 1e-4
 
 
 @dataclass(frozen=True)
+class Roots:
+    """A mass matrix as M = Lᵀ D L, with D^(−1/2) as a list."""
+
+    L: list[list[Scalar]]
+    scale: list[Scalar]
+
+    @staticmethod
+    def of(factor: Factor) -> Roots:
+        """From L and D."""
+        L, d = factor
+        return Roots(L, [sqrt(1.0 / x) for x in d])
+
+    def make_row(self, J: Sequence[Scalar], free: Scalar) -> Row:
+        """The row of a Jacobian along which the velocity is `free` without impulses."""
+        Y = solve_upper(self.L, J)
+        return Row([y * s for y, s in zip(Y, self.scale, strict=True)], free)
+
+    def velocity(self, y: Sequence[Scalar]) -> list[Scalar]:
+        """The change of velocities v that y stands for."""
+        return solve_lower(self.L, [x * s for x, s in zip(y, self.scale, strict=True)])
+
+
+@dataclass(frozen=True)
 class Row:
-    """A direction of contact: Y, D⁻¹ Y, and the velocity along it before any impulse."""
+    """A direction of contact: Y, and the velocity along it before any impulse."""
 
     Y: list[Scalar]
-    Z: list[Scalar]
     free: Scalar
 
     def velocity(self, y: Sequence[Scalar]) -> Scalar:
@@ -47,47 +72,79 @@ class Row:
 
     def mobility(self, other: Row) -> Scalar:
         """Velocity along the row by a unit impulse along another (Delassus matrix)."""
-        return dot(self.Y, other.Z)
+        return dot(self.Y, other.Y)
 
     def add_impulse(self, y: Sequence[Scalar], impulse: Scalar) -> list[Scalar]:
         """y after an impulse along the row."""
-        return [a + z * impulse for a, z in zip(y, self.Z, strict=True)]
+        return [a + b * impulse for a, b in zip(y, self.Y, strict=True)]
 
 
-def make_row(factor: Factor, J: Sequence[Scalar], v: Sequence[Scalar]) -> Row:
-    """The row of a Jacobian, at velocities v before impulses."""
-    L, d = factor
-    Y = solve_upper(L, J)
-    return Row(Y, [y / e for y, e in zip(Y, d, strict=True)], dot(J, v))
+def _take(numbers: Iterator[Scalar], n: int) -> list[Scalar]:
+    return list(islice(numbers, n))
 
 
 @dataclass(frozen=True)
 class Contact:
     """A contact: normal and tangents, the least velocity along the normal, its mobility W.
 
-    `inverse` is W⁻¹; `sticks` is 1 where W is well conditioned. `steepest` is the largest
-    eigenvalue of its tangential block.
+    It has values where `near` is 1. `weights` are the diagonal of W and `coupling` the tangential
+    entries of its first column; `inverse` is W⁻¹; `sticks` is 1 where W is well conditioned.
+    `steepest` is the largest eigenvalue of the tangential block. `masses` are the reciprocals of
+    mobility along the normal and of `steepest`.
     """
 
+    near: Scalar
     rows: tuple[Row, ...]
     bound: Scalar
     friction: Scalar
-    W: list[list[Scalar]]
+    weights: list[Scalar]
+    coupling: list[Scalar]
     inverse: list[list[Scalar]]
     sticks: Scalar
     steepest: Scalar
-
-    @property
-    def weights(self) -> list[Scalar]:
-        """Mobility along each row."""
-        return [self.W[k][k] for k in range(len(self.rows))]
+    masses: list[Scalar]
 
     @property
     def rough(self) -> bool:
         """Whether there is friction."""
         return len(self.rows) > 1
 
-    def update(self, y: list[Scalar], impulse: list[Scalar]) -> tuple[list[Scalar], list[Scalar]]:
+    @property
+    def numbers(self) -> list[Scalar]:
+        """All numbers but `near` and `friction`, for `from_numbers`."""
+        rows = (x for row in self.rows for x in (*row.Y, row.free))
+        inverse = (x for row in self.inverse for x in row)
+        rest = (self.bound, self.sticks, self.steepest)
+        return [*rows, *self.weights, *self.coupling, *inverse, *self.masses, *rest]
+
+    @staticmethod
+    def from_numbers(
+        numbers: Iterator[Scalar], near: Scalar, friction: Scalar, rows: int, nv: int
+    ) -> Contact:
+        """The contact of so many rows whose `numbers` these are."""
+        directions = tuple(Row(_take(numbers, nv), next(numbers)) for _ in range(rows))
+        weights, coupling = _take(numbers, rows), _take(numbers, rows - 1)
+        inverse = [_take(numbers, rows) for _ in range(rows if rows > 1 else 0)]
+        masses, (bound, sticks, steepest) = _take(numbers, 2), _take(numbers, 3)
+        return Contact(
+            near=near,
+            rows=directions,
+            bound=bound,
+            friction=friction,
+            weights=weights,
+            coupling=coupling,
+            inverse=inverse,
+            sticks=sticks,
+            steepest=steepest,
+            masses=masses,
+        )
+
+    @staticmethod
+    def count_numbers(rows: int, nv: int) -> int:
+        """How many `numbers` a contact of so many rows has."""
+        return rows * (nv + 1) + rows + (rows - 1) + (rows * rows if rows > 1 else 0) + 5
+
+    def update(self, y: Sequence[Scalar], impulse: Sequence[Scalar]) -> list[Scalar]:
         """The impulse that obeys Coulomb's law with all other impulses as they are.
 
         Where the impulse that stops all slip lies in the cone it is that one. Elsewhere the normal
@@ -97,37 +154,30 @@ class Contact:
         u = [row.velocity(y) for row in self.rows]
         u[0] = u[0] - self.bound
         # slip: normal impulse first, tangential one projected on the disc
-        found = self._sliding_impulse(u, impulse)
-        # stick, where that impulse is in the cone
-        if self.rough:
-            still = [x - dot(row, u) for x, row in zip(impulse, self.inverse, strict=True)]
-            reach = where(less(0.5, self.sticks), self.friction * still[0], -1.0)
-            holds = less(sqrt(still[1] * still[1] + still[2] * still[2]), reach)
-            found = [where(holds, a, b) for a, b in zip(still, found, strict=True)]
-        for row, a, b in zip(self.rows, found, impulse, strict=True):
-            y = row.add_impulse(y, a - b)
-        return y, found
-
-    def _sliding_impulse(self, u: Sequence[Scalar], impulse: Sequence[Scalar]) -> list[Scalar]:
-        """The impulse of a contact that slips, from relative velocities u."""
-        normal = largest(impulse[0] - u[0] / self.W[0][0], 0.0)
+        normal = largest(impulse[0] - u[0] * self.masses[0], 0.0)
         if not self.rough:
             return [normal]
-        change = normal - impulse[0]
-        step = 1.0 / self.steepest
-        trial = [impulse[k] - (u[k] + self.W[k][0] * change) * step for k in (1, 2)]
-        return [normal, *on_disc(trial, self.friction * normal)]
+        change, step = normal - impulse[0], self.masses[1]
+        trial = [
+            x - (v + w * change) * step
+            for x, v, w in zip(impulse[1:], u[1:], self.coupling, strict=True)
+        ]
+        found = [normal, *on_disc(trial, self.friction * normal)]
+        # stick, where that impulse is in the cone
+        still = [x - dot(row, u) for x, row in zip(impulse, self.inverse, strict=True)]
+        reach = where(less(0.5, self.sticks), self.friction * still[0], -1.0)
+        holds = less(sqrt(still[1] * still[1] + still[2] * still[2]), reach)
+        return [where(holds, a, b) for a, b in zip(still, found, strict=True)]
 
     def residual(self, y: Sequence[Scalar], impulse: Sequence[Scalar]) -> Scalar:
         """Residual (m/s) of Coulomb's law at velocity and impulse: zero where it holds."""
         u = [row.velocity(y) for row in self.rows]
-        pull = self.W[0][0] * impulse[0]
+        pull = self.weights[0] * impulse[0]
         gap = u[0] - self.bound
         least = where(less(gap, pull), gap, pull)
         wrong = least * least
         if self.rough:
-            step = 1.0 / self.steepest
-            trial = [impulse[k] - u[k] * step for k in (1, 2)]
+            trial = [impulse[k] - u[k] * self.masses[1] for k in (1, 2)]
             moved = on_disc(trial, self.friction * impulse[0])
             for a, b in zip(moved, impulse[1:], strict=True):
                 wrong = wrong + (a - b) * (a - b) * (self.steepest * self.steepest)
@@ -141,11 +191,13 @@ def make_contact(rows: Sequence[Row], bound: Scalar, friction: Scalar) -> Contac
     for k in range(len(rows)):
         for j in range(k):
             W[k][j] = W[j][k]
-    trace = sum((W[k][k] for k in range(len(rows))), 0.0)
+    weights = [W[k][k] for k in range(len(rows))]
+    trace = sum(weights, 0.0)
     for k in range(len(rows)):
-        W[k][k] = W[k][k] + (_NEGLIGIBLE * trace + _TINY)
+        W[k][k] = weights[k] = W[k][k] + (_NEGLIGIBLE * trace + _TINY)
     if len(rows) == 1:
-        return Contact(tuple(rows), bound, 0.0, W, [], 0.0, 0.0)
+        masses = [1.0 / weights[0], 0.0]
+        return Contact(1.0, tuple(rows), bound, 0.0, weights, [], [], 0.0, 0.0, masses)
     # largest eigenvalue of the tangential block
     a, b, c = W[1][1], W[1][2], W[2][2]
     half = 0.5 * (a - c)
@@ -157,28 +209,34 @@ def make_contact(rows: Sequence[Row], bound: Scalar, friction: Scalar) -> Contac
     schur = n - p * x - q * z
     first = 1.0 / schur
     xx, xz, zz = c * square + x * x * first, x * z * first - b * square, z * z * first + a * square
-    inverse = [[first, -x * first, -z * first], [-x * first, xx, xz], [-z * first, xz, zz]]
     # where it is zero, sticking leaves no choice of the normal velocity
-    sticks = where(less(_INDEPENDENT * n, schur), 1.0, 0.0)
     return Contact(
+        near=1.0,
         rows=tuple(rows),
         bound=bound,
         friction=friction,
-        W=W,
-        inverse=inverse,
-        sticks=sticks,
+        weights=weights,
+        coupling=[p, q],
+        inverse=[[first, -x * first, -z * first], [-x * first, xx, xz], [-z * first, xz, zz]],
+        sticks=where(less(_INDEPENDENT * n, schur), 1.0, 0.0),
         steepest=steepest,
+        masses=[1.0 / n, 1.0 / steepest],
     )
 
 
 @dataclass(frozen=True)
 class JointStop:
-    """A joint with stops: its row, its least and largest velocity (None without a stop)."""
+    """A velocity with bounds: its row, its least and largest value (None without a bound).
 
+    It has values where `near` is 1; W is its mobility, `mass` the reciprocal.
+    """
+
+    near: Scalar
     row: Row
     lower: Scalar | None
     upper: Scalar | None
     W: Scalar
+    mass: Scalar
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -190,28 +248,27 @@ class JointStop:
         """Mobility along the row."""
         return [self.W]
 
+    @property
+    def masses(self) -> list[Scalar]:
+        """The reciprocal of that."""
+        return [self.mass]
+
     def _admissible_velocity(self, u: Scalar) -> Scalar:
         """The velocity nearest to u that the stops admit."""
         if self.lower is not None:
             u = largest(u, self.lower)
         return u if self.upper is None else -largest(-u, -self.upper)
 
-    def update(self, y: list[Scalar], impulse: list[Scalar]) -> tuple[list[Scalar], list[Scalar]]:
+    def update(self, y: Sequence[Scalar], impulse: Sequence[Scalar]) -> list[Scalar]:
         """The impulse with which the velocity is between the stops, with all others as they are."""
         loose = self.row.velocity(y) - self.W * impulse[0]
-        found = (self._admissible_velocity(loose) - loose) / self.W
-        return self.row.add_impulse(y, found - impulse[0]), [found]
+        return [(self._admissible_velocity(loose) - loose) * self.mass]
 
     def residual(self, y: Sequence[Scalar], impulse: Sequence[Scalar]) -> Scalar:
         """Distance of the velocity from the admissible one."""
         u = self.row.velocity(y)
         off = u - self._admissible_velocity(u - self.W * impulse[0])
         return where(less(off, 0.0), -off, off)
-
-
-def make_joint_stop(row: Row, lower: Scalar | None, upper: Scalar | None) -> JointStop:
-    """A joint with stops."""
-    return JointStop(row, lower, upper, row.mobility(row) + _TINY)
 
 
 @dataclass(frozen=True)
@@ -224,6 +281,7 @@ class JointConstraint:
     compliance: Scalar
     speed: Scalar
     W: Scalar
+    near: Scalar = 1.0
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -235,20 +293,15 @@ class JointConstraint:
         """Mobility along the row."""
         return [self.W]
 
-    def _bounded_impulse(self, loose: Scalar) -> Scalar:
-        """The impulse between the bounds, from the velocity without it."""
+    def update(self, y: Sequence[Scalar], impulse: Sequence[Scalar]) -> list[Scalar]:
+        """The impulse between the bounds, with all others as they are."""
+        loose = self.row.velocity(y) - self.W * impulse[0]
         full = -(loose + self.speed) / (self.W + self.compliance)
-        return clip(full, self.lower, self.upper)
-
-    def update(self, y: list[Scalar], impulse: list[Scalar]) -> tuple[list[Scalar], list[Scalar]]:
-        """The impulse with all others as they are."""
-        found = self._bounded_impulse(self.row.velocity(y) - self.W * impulse[0])
-        return self.row.add_impulse(y, found - impulse[0]), [found]
+        return [clip(full, self.lower, self.upper)]
 
     def residual(self, y: Sequence[Scalar], impulse: Sequence[Scalar]) -> Scalar:
         """Distance of the impulse from the bounded one, as a velocity."""
-        loose = self.row.velocity(y) - self.W * impulse[0]
-        off = self.W * (impulse[0] - self._bounded_impulse(loose))
+        off = self.W * (impulse[0] - self.update(y, impulse)[0])
         return where(less(off, 0.0), -off, off)
 
 
@@ -267,45 +320,85 @@ def make_joint_constraint(row: Row, law: VelocityConstraint, dt: Scalar) -> Join
 Part = Contact | JointStop | JointConstraint
 
 
+def start_of(impulse: Sequence[Scalar], near: Scalar) -> list[Scalar]:
+    """An impulse before any sweep: the impulse, the one before it, and no direction yet.
+
+    These are numbers of their own where a part is near, so that sweeps can write into each.
+    """
+    is_near = less(0.5, near)
+    before = [where(is_near, x, 0.0) for x in impulse]
+    return [*impulse, *before, *(where(is_near, 0.0, 1.0) for _ in impulse)]
+
+
 def sweep(
-    parts: Sequence[Part], impulses: Sequence[list[Scalar]], sweeps: int
+    parts: Sequence[Part],
+    impulses: Sequence[list[Scalar]],
+    y: list[Scalar],
+    sweeps: int,
+    tolerance: float,
 ) -> tuple[list[Scalar], list[list[Scalar]]]:
-    """y and the impulses after a number of sweeps over all parts.
+    """y and the impulses after sweeps over all parts, from `start_of` impulses and their y.
 
     Between sweeps the impulses move along the last direction, by nonsmooth nonlinear conjugate
-    gradients (Silcowitz-Hansen, Niebe & Erleben 2010). Nothing follows the last sweep, so that all
-    impulses are in their cones.
+    gradients (Silcowitz-Hansen, Niebe & Erleben 2010); nothing follows the last sweep, so that all
+    impulses are in their cones. It ends when no velocity is changed by more than the tolerance.
     """
-    # y of the impulses of the start
-    rows = [row for part in parts for row in part.rows]
-    weights = [w for part in parts for w in part.weights]
-    start = [x for impulse in impulses for x in impulse]
-    y: list[Scalar] = [0.0] * max((len(row.Y) for row in rows), default=0)
-    for row, x in zip(rows, start, strict=True):
-        y = row.add_impulse(y, x)
-    state: list[Scalar] = [*start, *y]
-    along: list[Scalar] = []
-    last: Scalar = 1.0
-    for k in range(sweeps):
-        # one Gauss–Seidel sweep
-        before, found = state, _by_part(parts, state)
-        y = list(state[len(rows) :])
-        for i, part in enumerate(parts):
-            y, found[i] = part.update(y, found[i])
-        state = [*(x for impulse in found for x in impulse), *y]
-        step = [a - b for a, b in zip(state, before, strict=True)]
-        size = sum((w * x * x for w, x in zip(weights, step, strict=False)), 0.0)
-        # acceleration along the direction of the sweep before
-        if 0 < k < sweeps - 1:
-            share = size / (last + _TINY)
-            share = where(less(share, 1.0), share, 0.0)
-            state = [a + share * d for a, d in zip(state, along, strict=True)]
-            step = [a + share * d for a, d in zip(step, along, strict=True)]
-        along, last = step, size
-    return state[len(rows) :], _by_part(parts, state)
+    n, counts = len(y), [len(impulse) // 3 for impulse in impulses]
+    going: Scalar = 0.0
+    for part in parts:
+        going = largest(going, part.near)
+
+    def sweep_once(state: list[Scalar]) -> list[Scalar]:
+        # the direction from before the last sweep to after it: y and each part move along it
+        numbers = iter(state)
+        going, share, last = _take(numbers, 3)
+        swept, before, along = (_take(numbers, n) for _ in range(3))
+        y = [a + share * d for a, d in zip(swept, along, strict=True)]
+        after = [*y, *(a - b for a, b in zip(y, before, strict=True))]
+        totals: list[Scalar] = [0.0, 0.0]
+        changed: list[Scalar] = []
+        for part, count in zip(parts, counts, strict=True):
+            own = _take(numbers, 3 * count)
+            sweep_part = _PartSweep(part, going, share, n, count)
+            found = run_where(part.near, sweep_part.run, [*y, *totals, *own])
+            y, totals = found[:n], found[n : n + 2]
+            changed += found[n + 2 :]
+        # the share of that direction in the next sweep, and whether there is one
+        size, speed = totals
+        going = where(less(tolerance * tolerance, speed), going, 0.0)
+        share = where(less(size, last), size / (last + _TINY), 0.0) * going
+        return [going, share, size, *y, *after, *changed]
+
+    start = [going, 0.0, 0.0, *y, *y, *[0.0] * n]
+    for impulse in impulses:
+        start += impulse
+    numbers = iter(run_while(sweep_once, start, sweeps)[3:])
+    y = _take(numbers, 3 * n)[:n]
+    return y, [_take(numbers, 3 * count)[:count] for count in counts]
 
 
-def _by_part(parts: Sequence[Part], state: Sequence[Scalar]) -> list[list[Scalar]]:
-    """The impulses at the head of a state, one list for each part."""
-    numbers = iter(state)
-    return [[next(numbers) for _ in part.rows] for part in parts]
+@dataclass(frozen=True)
+class _PartSweep:
+    """A part in a sweep over states that are `going`, after a share of the last direction."""
+
+    part: Part
+    going: Scalar
+    share: Scalar
+    n: int
+    count: int
+
+    def run(self, state: list[Scalar]) -> list[Scalar]:
+        """y, sums of squares, and impulses after, before and along: all after the part."""
+        numbers = iter(state)
+        y, (size, speed) = _take(numbers, self.n), _take(numbers, 2)
+        swept, before, along = (_take(numbers, self.count) for _ in range(3))
+        moved = [x + self.share * d for x, d in zip(swept, along, strict=True)]
+        along = [x - b for x, b in zip(moved, before, strict=True)]
+        runs = less(0.5, self.going)
+        found = [where(runs, x, b) for x, b in zip(self.part.update(y, moved), moved, strict=True)]
+        for row, w, x, b in zip(self.part.rows, self.part.weights, found, moved, strict=True):
+            step = x - b
+            y = row.add_impulse(y, step)
+            # as energy, and as velocity
+            size, speed = size + w * step * step, speed + w * w * step * step
+        return [*y, size, speed, *found, *moved, *along]

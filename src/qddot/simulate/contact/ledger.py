@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from qddot.algorithms.centroidal import center_of_mass, centroidal_momentum_rate
 from qddot.algorithms.hybrid_dynamics import solve_accelerations
 from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.recursion import joint_kinematics, velocities, zeros
+from qddot.display import Tabular
 from qddot.errors import InvalidArgument
 from qddot.model.model import WORLD, Model
 from qddot.simulate.contact.complementarity import ComplementarityContact
@@ -31,8 +32,7 @@ from qddot.spatial.scalar import Scalar
 __all__ = ["ContactEntry", "ContactLedger", "contact_ledger"]
 
 
-@dataclass(frozen=True)
-class ContactEntry:
+class ContactEntry(NamedTuple):
     """One contact at one sample; the wrench is on `body`, at the origin of `frame`, world axes."""
 
     names: tuple[str, str]
@@ -46,8 +46,8 @@ class ContactEntry:
     slip: float
 
 
-@dataclass(frozen=True, eq=False)
-class ContactLedger:
+@dataclass(frozen=True, eq=False, repr=False)
+class ContactLedger(Tabular):
     """All contacts of a rollout; arrays have the axes batch, time, contact.
 
     `names` are the two shapes of a contact, `bodies` theirs. The `wrench` (N, N m) is on the first
@@ -127,6 +127,25 @@ class ContactLedger:
                 zip(self.names, self.bodies, self.frames, strict=True)
             )
         ]
+
+    def _table(self) -> tuple[str, list[str], list[list[str]]]:
+        """Contacts in words, and one a line, over all rollouts and samples."""
+        samples = f"{self.gap[..., 0].size if self.names else 0} samples"
+        axes = tuple(range(self.gap.ndim - 1))
+        heads = ["contact (body)", "smallest gap, mm", "mean N", "most N", "most slip, mm/s"]
+        force = np.linalg.norm(self.force, axis=-1)
+        columns = [
+            1e3 * self.gap.min(axis=axes, initial=np.inf),
+            force.mean(axis=axes),
+            force.max(axis=axes, initial=0.0),
+            1e3 * self.slip.max(axis=axes, initial=0.0),
+        ]
+        rows = [
+            [f"{a} on {b} ({body})", *(f"{x[k]:.4g}" for x in columns)]
+            for k, ((a, b), (body, _)) in enumerate(zip(self.names, self.bodies, strict=True))
+        ]
+        deepest = f"deepest penetration {1e3 * self.penetration:.3g} mm"
+        return f"contact ledger: {len(self.names)} contacts, {samples}, {deepest}", heads, rows
 
     def table(self, sample: int = -1, index: Any = ()) -> str:
         """The contacts at one sample as text, with the residual of Newton's law."""

@@ -236,6 +236,7 @@ class PenaltyStops(StatelessEffect):
     margin: Scalar = 0.05
     slide_margin: Scalar = 0.005
     dissipation: Scalar = 1.0
+    in_place_of: ClassVar[tuple[str, ...]] = ("limits",)
 
     def __post_init__(self) -> None:
         if self.torque is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,6 +22,7 @@ from qddot.simulate.implicit_torques import (
     solve_joint_impulses,
 )
 from qddot.simulate.plant import AfterImpulses, RobotPlant, StepContext
+from qddot.spatial.regions import run_where
 from qddot.spatial.scalar import Scalar, less, where
 
 __all__ = ["RigidStops"]
@@ -46,6 +47,7 @@ class RigidStops:
     """
 
     always_recorded: ClassVar[bool] = True
+    in_place_of: ClassVar[tuple[str, ...]] = ("limits",)
 
     def state_size(self, model: Model) -> int:
         """One number, the energy dissipated so far."""
@@ -86,8 +88,34 @@ class RigidStops:
     def apply_impulses(
         self, plant: RobotPlant, q: Vector, q_end: Vector, v_end: Vector, state: Vector
     ) -> AfterImpulses:
-        """The end of a step from q, with joints at their stops after their impulses."""
-        model, at_start = plant.model, self.joints_at_stops(plant.model, q)
+        """The end of a step from q, with joints at their stops after their impulses.
+
+        Where no joint is at a stop at the start or the end, there is nothing to do.
+        """
+        model, nq = plant.model, plant.model.nq
+        at_start, reaches = self.joints_at_stops(model, q), 0.0
+        for found in (at_start, self.joints_at_stops(model, q_end)):
+            for flags in found.values():
+                reaches = largest(reaches, largest(*flags))
+
+        def stop(before: list[Scalar]) -> list[Scalar]:
+            end = self._stop_joints(plant, q, at_start, before[:nq], before[nq:-2], before[-2])
+            return [*end.q, *end.v, *end.state, end.residual]
+
+        end = run_where(reaches, stop, [*q_end, *v_end, state[0], 0.0])
+        return AfterImpulses(end[:nq], end[nq:-2], [end[-2]], end[-1])
+
+    def _stop_joints(
+        self,
+        plant: RobotPlant,
+        q: Vector,
+        at_start: Mapping[int, tuple[Scalar, Scalar]],
+        q_end: Vector,
+        v_end: Vector,
+        energy: Scalar,
+    ) -> AfterImpulses:
+        """The end, from joints at their stops at the start and the energy dissipated so far."""
+        model = plant.model
         # positions: a joint past its stop goes back to it, one held at its stop stays
         q1, overshoot = list(q_end), dict[tuple[int, int, float], Scalar]()
         for body, direction, beyond in _stops(model, q_end):
@@ -118,7 +146,7 @@ class RigidStops:
             shift[body.iv.start] = q1[body.iq.start] - q_end[body.iq.start]
         after = kinetic_energy(model, q1, v1) + potential_energy(model, q1)
         before = kinetic_energy(model, q_end, v_end) + potential_energy(model, q_end)
-        dissipated = state[0] - (after - before - dot(tau, shift))
+        dissipated = energy - (after - before - dot(tau, shift))
         return AfterImpulses(q1, v1, [dissipated], found.residual)
 
 

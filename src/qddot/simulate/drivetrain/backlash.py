@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from qddot.algorithms.recursion import Vector
+from qddot.algorithms.recursion import Vector, zeros
 from qddot.errors import InvalidArgument, UnknownName
 from qddot.model.flexible import spong_map
 from qddot.model.model import Body, Model
@@ -56,14 +56,38 @@ class Backlash(StatelessEffect):
                 stops.append(VelocityConstraint(dof, lower, upper, compliance, speed))
         return stops
 
+    def joints(self, model: Model) -> list[str]:
+        """Names of the joints whose springs have teeth in their place."""
+        return [body.joint.name for body in self._springs(model).values()]
+
     def elastic_energy(self, model: Model, q: Vector, state: Vector) -> Scalar:
         """Energy (J) in the teeth that touch."""
         total: Scalar = 0.0
         for name, body in self._springs(model).items():
-            twist = q[body.iq.start]
-            depth = largest(largest(twist, -twist) - _of_joint(name, self.gap) / 2, 0.0)
+            forward, backward = self._depths(name, q[body.iq.start])
+            depth = forward + backward
             total = total + depth * depth * self._stiffness(name, body) * 0.5
         return total
+
+    @property
+    def springs_at_end(self) -> bool:
+        """Teeth touch by the velocity at the end of the step."""
+        return True
+
+    def spring_torques(self, context: StepContext) -> list[Scalar]:
+        """Torques of the teeth that touch at the end of a step with velocity v_end."""
+        torques = zeros(context.model.nv)
+        for name, body in self._springs(context.model).items():
+            dof = body.iv.start
+            twist = context.q[body.iq.start] + context.v_end[dof] * context.dt
+            forward, backward = self._depths(name, twist)
+            torques[dof] = (backward - forward) * self._stiffness(name, body)
+        return torques
+
+    def _depths(self, name: str, twist: Scalar) -> tuple[Scalar, Scalar]:
+        """How deep teeth are pressed at the forward and at the backward end of the gap."""
+        half = _of_joint(name, self.gap) / 2
+        return largest(twist - half, 0.0), largest(-twist - half, 0.0)
 
     def _stiffness(self, name: str, body: Body) -> Scalar:
         own = body.joint.drivetrain.stiffness

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from qddot.algorithms.friction import friction
 from qddot.algorithms.recursion import Vector, zeros
 from qddot.errors import InvalidArgument
 from qddot.model.friction_models import FrictionModel
-from qddot.model.model import Model
+from qddot.model.model import Body, Model
 from qddot.simulate.batch_parameters import may_be_nonzero
 from qddot.simulate.drivetrain.parameters import (
     JointParameter,
@@ -158,12 +158,19 @@ class LuGre:
 class ModelLosses(StatelessEffect):
     """Springs, damping and friction of the joints of the model itself, as `robot.friction`.
 
-    Friction holds as `Friction` does. The integrator "implicit_damping" has the damping already:
-    with it, give `damping=False`.
+    Rollouts have it by themselves; one that is given takes its place. Friction holds as `Friction`
+    does. Damping and springs of `at_stages` act at each stage of the integrator, the others by the
+    velocity at the end of the step, which is stable at any size. Joints of `teeth` have a backlash
+    in place of their spring. The integrator "implicit_damping" has the damping already: with it,
+    give `damping=False`.
     """
 
     springs: bool = True
     damping: bool = True
+    friction: bool = True
+    at_stages: tuple[str, ...] = ("springs",)
+    teeth: tuple[str, ...] = ()
+    in_place_of: ClassVar[tuple[str, ...]] = ("springs", "damping", "friction")
 
     @property
     def model_damping(self) -> bool:
@@ -171,23 +178,45 @@ class ModelLosses(StatelessEffect):
         return self.damping
 
     def act(self, context: StepContext, state: Vector) -> tuple[list[Scalar], None]:
-        """Torques plus spring torques."""
-        if not self.springs:
-            return context.tau, None
-        spring = friction(context.model, context.q, zeros(context.model.nv))
-        return [t - p for t, p in zip(context.tau, spring, strict=True)], None
+        """Torques plus those of springs and damping at the stages."""
+        tau = list(context.tau)
+        if self.springs and "springs" in self.at_stages:
+            tau = [t - p for t, p in zip(tau, self._spring_torques(context), strict=True)]
+        if self.damping and "damping" in self.at_stages:
+            for body in context.model.bodies:
+                slope = self._damping(body)
+                for dof in body.dofs if may_be_nonzero(slope) else ():
+                    tau[dof] = tau[dof] - slope * context.v[dof]
+        return tau, None
 
     def elastic_energy(self, model: Model, q: Vector, state: Vector) -> Scalar:
         """Energy (J) in the springs of the joints."""
         total: Scalar = 0.0
         for body in model.bodies if self.springs else ():
             joint = body.joint
-            stretch = joint.kind.difference(joint.rest, joint.displacement(q[body.iq]))
-            total = total + sum(x * x for x in stretch) * joint.drivetrain.stiffness * 0.5
+            if joint.name not in self.teeth:
+                stretch = joint.kind.difference(joint.rest, joint.displacement(q[body.iq]))
+                total = total + sum(x * x for x in stretch) * joint.drivetrain.stiffness * 0.5
         return total
 
+    @property
+    def springs_at_end(self) -> bool:
+        """Whether the springs are those at the end of the step."""
+        return self.springs and "springs" not in self.at_stages
+
+    def spring_torques(self, context: StepContext) -> list[Scalar]:
+        """Torques of the springs, at the stages or at the end of a step with velocity v_end."""
+        if not self.springs:
+            return zeros(context.model.nv)
+        torques = [-x for x in self._spring_torques(context)]
+        for body in context.model.bodies if self.springs_at_end else ():
+            stiffness = self._stiffness(body) * body.joint.ratio**2
+            for dof in body.dofs:
+                torques[dof] = torques[dof] - stiffness * context.dt * context.v_end[dof]
+        return torques
+
     def implicit_torques(self, context: StepContext, state: Vector) -> list[ImplicitLaw]:
-        """Damping and friction of the joints, at the velocities that drive them."""
+        """Damping, friction and springs at the end of the step, at the velocities driving them."""
         laws: list[ImplicitLaw] = []
         for body in context.model.bodies:
             drive, ratio = body.joint.drivetrain, body.joint.ratio
@@ -195,12 +224,40 @@ class ModelLosses(StatelessEffect):
             if ratio < 0.0:
                 # a follower that moves against its leader
                 forward, backward = backward, forward
+            slope = self._damping(body)
             for dof in body.dofs:
-                if self.damping and may_be_nonzero(drive.damping):
-                    laws.append(DampingTorque(dof, 0.0, drive.damping * ratio**2))
-                if may_be_nonzero(forward) or may_be_nonzero(backward):
+                if self.damping and "damping" not in self.at_stages and may_be_nonzero(slope):
+                    laws.append(DampingTorque(dof, 0.0, slope))
+                if self.friction and (may_be_nonzero(forward) or may_be_nonzero(backward)):
                     laws.append(VelocityConstraint(dof, -forward, backward))
+        if self.springs_at_end:
+            torques = self._spring_torques(context)
+            for body in context.model.bodies:
+                stiffness = self._stiffness(body) * body.joint.ratio**2
+                for dof in body.dofs if may_be_nonzero(stiffness) else ():
+                    # of coupled joints, the sum stands at the first
+                    offset, torques[dof] = torques[dof], 0.0
+                    laws.append(DampingTorque(dof, offset, stiffness * context.dt))
         return laws
+
+    def _spring_torques(self, context: StepContext) -> list[Scalar]:
+        """Torques that the springs take, by velocity."""
+        model = context.model
+        if self.teeth:
+            bodies = []
+            for body in model.bodies:
+                drive = replace(body.joint.drivetrain, stiffness=self._stiffness(body))
+                bodies.append(replace(body, joint=replace(body.joint, drivetrain=drive)))
+            model = replace(model, bodies=tuple(bodies))
+        return friction(model, context.q, zeros(model.nv))
+
+    def _stiffness(self, body: Body) -> Scalar:
+        return 0.0 if body.joint.name in self.teeth else body.joint.drivetrain.stiffness
+
+    def _damping(self, body: Body) -> Scalar:
+        """Damping at the velocity that drives a joint; teeth have their own."""
+        own = body.joint.drivetrain.damping * body.joint.ratio**2
+        return 0.0 if body.joint.name in self.teeth else own
 
 
 def _magnitude(v: Scalar) -> Scalar:

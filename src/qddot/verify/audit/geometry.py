@@ -24,14 +24,14 @@ from qddot.verify.audit.solids import (
     transform_solid,
 )
 
-__all__ = ["Estimate", "Geometry", "geometry_of"]
+__all__ = ["Geometry", "InertiaEstimate", "geometry_of"]
 
 # a link whose joints lie further outside its shapes than this share of their size is not all shown
 _REACH = 0.35
 
 
 @dataclass(frozen=True)
-class Estimate:
+class InertiaEstimate:
     """A body of uniform density in the place of a link: from which shapes, and filled how."""
 
     name: str
@@ -48,7 +48,7 @@ class Geometry:
     which shapes do not open. `reach` is the size of the whole robot.
     """
 
-    estimates: tuple[Estimate, ...]
+    estimates: tuple[InertiaEstimate, ...]
     anchors: Array
     outlines: tuple[Array, ...] = ()
     unread: tuple[str, ...] = ()
@@ -96,7 +96,7 @@ class Geometry:
 
 def geometry_of(robot: RobotRecord, link: LinkRecord) -> Geometry:
     """The geometry of a link; meshes that cannot be read are left out and listed."""
-    estimates: list[Estimate] = []
+    estimates: list[InertiaEstimate] = []
     outlines: list[Array] = []
     unread: list[str] = []
     for role in ("visual", "collision"):
@@ -116,11 +116,11 @@ def geometry_of(robot: RobotRecord, link: LinkRecord) -> Geometry:
         for way, name in ways.items():
             body = merge_solids([s[way] for s in solids])
             if body.volume > 0:
-                estimates.append(Estimate(name, body))
+                estimates.append(InertiaEstimate(name, body))
         if all("wall" in s for s in solids):
             walls = merge_solids([s["wall"] for s in solids])
             name = f"thin walls in the place of the {role} {noun}"
-            estimates.append(Estimate(name, walls, wall=True))
+            estimates.append(InertiaEstimate(name, walls, wall=True))
     # the link's own origin, and the joints that it carries
     below = [child.pose.p for child in robot.children(link.name) if child.is_moving]
     anchors = np.array([np.zeros(3), *(p for p in below if np.isfinite(p).all())])

@@ -1,0 +1,178 @@
+"""Run the pipeline on seeded faults and on clean cases: `python docs/faults.py`.
+
+Keeps the outcomes in docs/faults.json and writes the table of docs/pipeline.md between its marks.
+`--kind WORD` runs one kind again and takes the others as they were, `--kind clean` those without a
+fault, `--missing` what has no outcome yet. Other robots than built-in ones are those of
+example-robot-data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import re
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from qddot.evidence import Recorder, Run, Verdict
+from qddot.evidence.inputs import gather_inputs
+from qddot.pipeline import Context, run_pipeline, select_steps
+from qddot.pipeline.doctor import diagnose_record
+from qddot.pipeline.faults import KINDS, Fault, clean_case, seed_fault
+
+DOCS = Path(__file__).resolve().parent
+PAGE, OUTCOMES = DOCS / "pipeline.md", DOCS / "faults.json"
+MARKS = ("<!-- faults -->", "<!-- /faults -->")
+ARMS = ("ur5e", "planar_3r", "xarm7", "z1", "so101")
+ROBOTS = {
+    "wrong inertia frame": ("ur5e", "planar_3r", "xarm7", "solo12", "a1"),
+    "tensor 10 ×": ("ur5e", "planar_3r", "xarm7", "so101", "a1"),
+    "wrong base type": ("quadruped", "ur5e", "planar_3r", "quadrotor", "xarm7"),
+    "explicit integrator on stiff contact": ("ur5e", "planar_3r", "planar_2r", "z1", "xarm7"),
+}
+BUILT_IN = ("ur5e", "planar_2r", "planar_3r", "double_pendulum", "quadruped", "quadrotor", "delta",
+            "four_bar")  # fmt: skip
+CLEAN = "none"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the pipeline and the doctor made of a case: steps that fail, the first cause."""
+
+    kind: str
+    detail: str
+    steps: tuple[int, ...]
+    failed: tuple[int, ...]
+    named: str
+    caught: bool
+    cause_first: bool
+    seconds: float
+
+
+def examine(fault: Fault, folder: Path) -> Outcome:
+    """Run the steps on a case, and let the doctor look at the record."""
+    begun = time.perf_counter()
+    file, settings = folder / "run.mcap", fault.settings
+    sources = [fault.source, *([settings.log] if settings.log else [])]
+    run = Run("pipeline", configuration={"base": settings.base}, inputs=gather_inputs(sources))
+    with Recorder(file, run, force=True) as recorder:
+        run_pipeline(Context(fault.source, settings, recorder), select_steps(chosen_steps(fault)))
+    failed = tuple(sorted({int(c.step) for c in recorder.claims if c.verdict is Verdict.FAIL}))
+    found = diagnose_record(file, recorder.record)
+    named = found[0].cause if found else ""
+    outcome = Outcome(
+        kind=fault.kind,
+        detail=fault.detail,
+        steps=fault.steps,
+        failed=failed,
+        named=named,
+        # the step that should see it fails, and none before it
+        caught=failed[:1] != () and failed[0] in fault.steps,
+        cause_first=bool(fault.causes) and named.startswith(fault.causes),
+        seconds=round(time.perf_counter() - begun, 1),
+    )
+    good = not failed if not fault.steps else outcome.caught and outcome.cause_first
+    words = f"{fault.kind}; {fault.detail}: fails {failed or '-'}, {named or '-'}"
+    print(f"{'  ' if good else '! '}{outcome.seconds:5.1f} s  {words}", file=sys.stderr, flush=True)
+    return outcome
+
+
+def chosen_steps(fault: Fault) -> str:
+    """All steps up to those that judge what was given; for a clean file without a log, 1 to 12."""
+    if fault.settings.log:
+        return "1-8,12"
+    if fault.settings.integrator:
+        return "1-6,9-10"
+    return "1-6" if fault.steps else "1-12"
+
+
+def cases(kind: str, folder: Path) -> Iterator[Fault]:
+    """Five faults of a kind; or right files with logs that are like them, and built-in robots."""
+    if kind != CLEAN:
+        for seed, robot in enumerate(ROBOTS.get(kind, ARMS)):
+            yield seed_fault(kind, folder, robot, seed)
+        return
+    for robot in BUILT_IN:
+        yield clean_case(folder, robot, 0, log=False)
+    for seed in range(100, 109):
+        for robot in ARMS:
+            yield clean_case(folder, robot, seed)
+
+
+def table_text(outcomes: list[Outcome]) -> str:
+    """The table, a row a kind, the totals, and what was missed."""
+    heads = ("fault", "cases", "step", "caught there", "cause named first")
+    lines = [f"| {' | '.join(heads)} |", "| --- " * len(heads) + "|"]
+    faults = [x for x in outcomes if x.kind != CLEAN]
+    for kind in KINDS:
+        rows = [x for x in faults if x.kind == kind]
+        steps = ", ".join(map(str, sorted({s for x in rows for s in x.steps})))
+        caught, named = sum(x.caught for x in rows), sum(x.cause_first for x in rows)
+        lines.append(f"| {kind} | {len(rows)} | {steps} | {caught} | {named} |")
+    counts = sum(x.caught for x in faults), sum(x.cause_first for x in faults)
+    totals = " | ".join(f"{n} ({100 * n / max(len(faults), 1):.0f} %)" for n in counts)
+    clean = [x for x in outcomes if x.kind == CLEAN]
+    wrong = [f"{x.detail} at step {x.failed[0]}" for x in clean if x.failed]
+    listed = f": {'; '.join(wrong)}" if wrong else ""
+    lines += [
+        f"| all | {len(faults)} | | {totals} |",
+        "",
+        f"Of {len(clean)} cases without a fault {len(wrong)} fail{listed}.",
+    ]
+    blamed = [f"{x.detail}: {x.named}" for x in clean if x.named and not x.failed]
+    if blamed:
+        lines += ["", f"Without a fault the doctor still names: {'; '.join(blamed)}."]
+    for x in faults:
+        if not (x.caught and x.cause_first):
+            steps = ", ".join(map(str, x.failed)) or "none"
+            told = f"steps that fail: {steps}; the doctor names {x.named or 'nothing'}"
+            lines += ["", f"Missed: {x.kind}, {x.detail}; {told}."]
+    return "\n".join(lines)
+
+
+def keep_outcome(found: Outcome) -> None:
+    """Put an outcome in the place of the one before it, and write the page."""
+    before = read_outcomes()
+    outcomes = list({(x.kind, x.detail): x for x in [*before, found]}.values())
+    rows = [json.dumps(dataclasses.asdict(x), ensure_ascii=False) for x in outcomes]
+    OUTCOMES.write_text("[\n" + ",\n".join(rows) + "\n]\n", "utf-8")
+    page, (first, last) = PAGE.read_text("utf-8"), MARKS
+    block = re.compile(f"{re.escape(first)}.*{re.escape(last)}", re.S)
+    text = f"{first}\n{table_text(outcomes)}\n{last}"
+    PAGE.write_text(block.sub(lambda _: text, page), "utf-8")
+
+
+def read_outcomes() -> list[Outcome]:
+    """The outcomes that were kept."""
+    if not OUTCOMES.exists():
+        return []
+    return [Outcome(**x) for x in json.loads(OUTCOMES.read_text("utf-8"))]
+
+
+def main() -> None:
+    """Run the kinds that are asked for, case by case, and keep the outcomes."""
+    warnings.simplefilter("ignore")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kind", default="", help="only kinds with this word, or `clean`")
+    parser.add_argument("--missing", action="store_true", help="only cases without an outcome")
+    asked = parser.parse_args()
+    kinds = [k for k in KINDS if asked.kind in k]
+    kinds += [CLEAN] if asked.kind in ("", "clean") else []
+    if not asked.missing and not asked.kind:
+        OUTCOMES.unlink(missing_ok=True)
+    for kind in kinds:
+        with tempfile.TemporaryDirectory() as folder:
+            for case in cases(kind, Path(folder)):
+                known = {(x.kind, x.detail) for x in read_outcomes()}
+                if not (asked.missing and (case.kind, case.detail) in known):
+                    keep_outcome(examine(case, Path(folder)))
+
+
+if __name__ == "__main__":
+    main()

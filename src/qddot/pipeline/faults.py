@@ -1,0 +1,335 @@
+"""Seeded faults: mistakes that people make, put into files, logs and settings that were right.
+
+Each names the steps that should see it and the causes that the doctor may name. `docs/faults.py`
+runs the pipeline on all of them, and on as many cases without a fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+
+from qddot.control.gains import joint_gains
+from qddot.errors import QddotError
+from qddot.loaders.load import locate_source
+from qddot.loaders.locate import resolve_uri
+from qddot.pipeline.context import BANDWIDTH, Settings
+from qddot.pipeline.virtual import VirtualHardware, VirtualLog, fourier_motion, rest_pose
+from qddot.robot.robot import Robot, load
+
+__all__ = ["KINDS", "Fault", "clean_case", "seed_fault", "write_file", "write_log"]
+
+_SECONDS, _PERIOD, _SPEED = 12.0, 6.0, 1.5
+_UNSURE = 0.03
+"""Share by which the bodies of a robot differ from a file that is right."""
+_FRICTION = 0.05
+"""Friction of the joints as a share of the torque that holds them, in the file and on the robot."""
+_ENCODER = 2.0 * np.pi / 2**20
+_LEAST_CHANGE = 0.5
+"""Relative change of a tensor from which a wrong frame of it matters."""
+_ENTRIES = {
+    "ixx": (0, 0),
+    "ixy": (0, 1),
+    "ixz": (0, 2),
+    "iyy": (1, 1),
+    "iyz": (1, 2),
+    "izz": (2, 2),
+}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A case for the pipeline: what was done, the steps that should see it, causes to be named.
+
+    A case without a fault has no steps and no causes: nothing should fail.
+    """
+
+    kind: str
+    detail: str
+    source: str
+    settings: Settings
+    steps: tuple[int, ...] = ()
+    causes: tuple[str, ...] = ()
+
+
+Torques = Callable[[Robot, VirtualLog], np.ndarray]
+
+
+def write_file(folder: Path, name: str, friction: bool = True) -> tuple[Path, Robot]:
+    """A URDF robot as a file of its own whose joints have friction, and the robot in it.
+
+    Meshes keep their places.
+    """
+    source = locate_source(name)
+    file = folder / f"{source.stem}.urdf"
+    tree, robot = ElementTree.parse(source), load(source)
+    for mesh in tree.iter("mesh"):
+        try:
+            mesh.set("filename", str(resolve_uri(mesh.get("filename", ""), source.parent)))
+        except QddotError:
+            continue
+    for joint_name, torque in zip(robot.joint_names, _FRICTION * _holding(robot), strict=True):
+        joint = tree.find(f"joint[@name='{joint_name}']")
+        assert joint is not None
+        for old in joint.findall("dynamics"):
+            joint.remove(old)
+        text = f"{torque if friction else 0.0:.6g}"
+        ElementTree.SubElement(joint, "dynamics", damping=text, friction=text)
+    tree.write(file)
+    return file, load(file)
+
+
+def _holding(robot: Robot) -> np.ndarray:
+    """Torques by joint that gravity or an acceleration of 1 rad/s² asks for, at most."""
+    q = robot.random(np.random.default_rng(0), 100)
+    inertia = np.diagonal(robot.mass_matrix(q), axis1=1, axis2=2).max(axis=0)
+    return np.maximum(np.abs(robot.gravity(q)).max(axis=0), inertia)
+
+
+def write_log(file: Path, robot: Robot, seed: int, torques: Torques | None = None) -> Path:
+    """A log of a periodic motion of virtual hardware like a robot; `torques` gives other ones.
+
+    Bodies differ by a few per cent from those of the robot, as they do in reality.
+    """
+    rng = np.random.default_rng([seed, 11])
+    shares = 1.0 + _UNSURE * rng.uniform(-1.0, 1.0, (robot.model.nb, 1))
+    truth = robot.with_parameters(robot.inertial_parameters * shares)
+    hardware = VirtualHardware(truth, 1, _ENCODER, (1e-3, 0.005 * _holding(robot)), seed)
+    motion = fourier_motion(robot, seed, _PERIOD, speed=_SPEED)
+    gains = joint_gains(robot, BANDWIDTH, q=rest_pose(robot), inertia="free")
+
+    def law(t: float, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+        q_ref, v_ref, _ = motion(t)
+        return truth.gravity(q) + gains.kp * (q_ref - q) + gains.kd * (v_ref - v)
+
+    q0, v0, _ = motion(0.0)
+    found = hardware.run(law, q0, v0, _SECONDS, every=2)
+    tau = found.tau if torques is None else torques(truth, found)
+    kinds = ("position", "velocity", "effort")
+    heads = ["time", *(f"{kind}_{n}" for kind in kinds for n in robot.joint_names)]
+    table = np.column_stack([found.time, found.q, found.v, tau])
+    np.savetxt(file, table, "%.9g", ",", header=",".join(heads), comments="")
+    return file
+
+
+def clean_case(folder: Path, name: str, seed: int, log: bool = True) -> Fault:
+    """A right file, with a log of a robot that is like it."""
+    if not log:
+        return Fault("none", f"{name}, virtual hardware", name, Settings(seed=seed))
+    file, robot = write_file(folder, name)
+    settings = Settings(log=write_log(folder / "log.csv", robot, seed), seed=seed)
+    return Fault("none", f"{name}, log {seed}", str(file), settings)
+
+
+def seed_fault(kind: str, folder: Path, name: str, seed: int) -> Fault:
+    """A fault of one of KINDS in a robot by name; the seed draws link, joint and size."""
+    rng = np.random.default_rng([seed, sorted(KINDS).index(kind)])
+    made = KINDS[kind](folder, name, seed, rng)
+    steps, causes = _EXPECTED[kind]
+    facts: dict[str, Any] = {"kind": kind, "steps": steps, "causes": causes, **made}
+    facts["detail"] = f"{name}: {facts['detail']}"
+    facts["source"] = str(facts["source"])
+    return Fault(**facts)
+
+
+def _log_fault(folder: Path, name: str, seed: int, detail: str, torques: Torques) -> dict[str, Any]:
+    """A right file with a log whose torques are not those of the motion."""
+    file, robot = write_file(folder, name)
+    log = write_log(folder / "log.csv", robot, seed, torques)
+    return {"detail": detail, "source": file, "settings": Settings(log=log, seed=seed)}
+
+
+def _change_tensor(
+    folder: Path,
+    name: str,
+    rng: np.random.Generator,
+    change: Callable[[np.ndarray, float, np.ndarray], np.ndarray],
+) -> tuple[Path, str]:
+    """A file with another tensor at a random moving link; `change` has tensor, mass, centre."""
+    file, robot = write_file(folder, name)
+    tree = ElementTree.parse(file)
+    links = [x for x in tree.findall("link") if x.get("name") in robot.body_names]
+    for k in rng.permutation(len(links)):
+        inertial = links[k].find("inertial")
+        inertia, mass = links[k].find("inertial/inertia"), links[k].find("inertial/mass")
+        if inertial is None or inertia is None or mass is None:
+            continue
+        origin = inertial.find("origin")
+        centre = "0 0 0" if origin is None else origin.get("xyz", "0 0 0")
+        tensor = np.zeros((3, 3))
+        for key, (i, j) in _ENTRIES.items():
+            tensor[i, j] = tensor[j, i] = float(inertia.get(key, "0"))
+        made = change(tensor, float(mass.get("value", "0")), np.array(centre.split(), float))
+        # a change that nobody would notice is no fault
+        if np.linalg.norm(made - tensor) < _LEAST_CHANGE * np.linalg.norm(tensor):
+            continue
+        for key, (i, j) in _ENTRIES.items():
+            inertia.set(key, f"{made[i, j]:.9g}")
+        tree.write(file)
+        return file, str(links[k].get("name"))
+    raise ValueError(f"no link of {name} has a tensor that would change by {_LEAST_CHANGE:g}")
+
+
+def _misplace_tensor(
+    folder: Path, name: str, seed: int, rng: np.random.Generator
+) -> dict[str, Any]:
+    about_origin = seed % 2 == 0
+
+    def change(tensor: np.ndarray, mass: float, c: np.ndarray) -> np.ndarray:
+        if about_origin:
+            return tensor + mass * (c @ c * np.eye(3) - np.outer(c, c))
+        # a quarter turn about the axis for which it matters most
+        turns = [np.roll(np.array([[1, 0, 0], [0, 0, -1], [0, 1, 0]]), k, (0, 1)) for k in range(3)]
+        return max((R @ tensor @ R.T for R in turns), key=lambda T: np.linalg.norm(T - tensor))
+
+    file, link = _change_tensor(folder, name, rng, change)
+    words = "about the origin of the link" if about_origin else "in axes turned by a quarter"
+    return {"detail": f"{link}, tensor {words}", "source": file, "settings": Settings(seed=seed)}
+
+
+def _grow_tensor(folder: Path, name: str, seed: int, rng: np.random.Generator) -> dict[str, Any]:
+    file, link = _change_tensor(folder, name, rng, lambda tensor, m, c: 10.0 * tensor)
+    return {"detail": f"{link}, tensor 10 ×", "source": file, "settings": Settings(seed=seed)}
+
+
+def _add_payload(folder: Path, name: str, seed: int, rng: np.random.Generator) -> dict[str, Any]:
+    file, robot = write_file(folder, name)
+    mass = float(rng.uniform(0.05, 0.15) * robot.model.mass)
+    frame = robot.frame_names[-1]
+    loaded = robot.with_payload(frame, mass, (0.0, 0.0, float(rng.uniform(0.0, 0.1))))
+    log = write_log(folder / "log.csv", loaded, seed)
+    settings = Settings(log=log, seed=seed)
+    return {"detail": f"{mass:.2g} kg at {frame}", "source": file, "settings": settings}
+
+
+def _flip_gravity(folder: Path, name: str, seed: int, rng: np.random.Generator) -> dict[str, Any]:
+    file, robot = write_file(folder, name)
+    if seed % 2:
+        from qddot.writers import convert
+
+        upside = folder / f"{file.stem}.xml"
+        convert(file, upside)
+        tree = ElementTree.parse(upside)
+        option = tree.find("option")
+        if option is None:
+            option = ElementTree.SubElement(tree.getroot(), "option")
+        option.set("gravity", "0 0 9.81")
+        tree.write(upside)
+        settings = Settings(seed=seed)
+        return {"detail": "gravity up in a MJCF file", "source": upside, "settings": settings,
+                "steps": (4,)}  # fmt: skip
+    log = write_log(folder / "log.csv", robot.with_gravity((0.0, 0.0, 9.81)), seed)
+    settings = Settings(log=log, seed=seed)
+    return {"detail": "log of the robot on a ceiling", "source": file, "settings": settings}
+
+
+def _swap_joints(folder: Path, name: str, seed: int, rng: np.random.Generator) -> dict[str, Any]:
+    n = len(load(locate_source(name)).joint_names)
+    i, j = sorted(rng.choice(n, 2, replace=False).tolist())
+    order = np.arange(n)
+    order[[i, j]] = j, i
+    if seed % 2:
+        file, robot = write_file(folder, name)
+        meant = ",".join(robot.joint_names[k] for k in order)
+        settings = Settings(expect={"joints": meant}, seed=seed)
+        detail = f"joints {i + 1} and {j + 1} in another order than meant"
+        return {"detail": detail, "source": file, "settings": settings, "steps": (3,)}
+    detail = f"torques {i + 1} and {j + 1} exchanged"
+    return _log_fault(folder, name, seed, detail, lambda robot, log: log.tau[:, order])
+
+
+def _flip_torque(folder: Path, name: str, seed: int, rng: np.random.Generator) -> dict[str, Any]:
+    robot = load(locate_source(name))
+    # a joint that carries something: the sign of a torque of nothing cannot be seen
+    weight = np.abs(robot.gravity(robot.random(rng, 50))).mean(axis=0)
+    joint = int(rng.choice(np.flatnonzero(weight > 0.02 * weight.max())))
+    sign = np.where(np.arange(robot.nv) == joint, -1.0, 1.0)
+    detail = f"torque {joint + 1} with the other sign"
+    return _log_fault(folder, name, seed, detail, lambda robot, log: log.tau * sign)
+
+
+def _mistake_base(folder: Path, name: str, seed: int, rng: np.random.Generator) -> dict[str, Any]:
+    meant = "free" if name in _FLOATING else "fixed"
+    base: Any = "fixed" if meant == "free" else "free"
+    settings = Settings(base=base, expect={"base": meant}, seed=seed)
+    return {"detail": f"base {base}, {meant} is meant", "source": name, "settings": settings}
+
+
+def _step_explicitly(
+    folder: Path, name: str, seed: int, rng: np.random.Generator
+) -> dict[str, Any]:
+    dt = float(rng.choice([5e-4, 1e-3, 2e-3]))
+    settings = Settings(integrator="euler", dt=dt, seed=seed)
+    return {"detail": f"euler, {dt:g} s", "source": name, "settings": settings}
+
+
+def _flip_coriolis(folder: Path, name: str, seed: int, rng: np.random.Generator) -> dict[str, Any]:
+    def torques(robot: Robot, log: VirtualLog) -> np.ndarray:
+        return log.tau - 2.0 * (robot.bias(log.q, log.v) - robot.gravity(log.q))
+
+    return _log_fault(folder, name, seed, "τ of the user with −C q̇", torques)
+
+
+def _delay_torques(folder: Path, name: str, seed: int, rng: np.random.Generator) -> dict[str, Any]:
+    samples = int(rng.integers(5, 25))
+
+    def torques(robot: Robot, log: VirtualLog) -> np.ndarray:
+        return np.concatenate([np.repeat(log.tau[:1], samples, axis=0), log.tau[:-samples]])
+
+    return _log_fault(folder, name, seed, f"torques {2 * samples} ms late", torques)
+
+
+def _omit_friction(folder: Path, name: str, seed: int, rng: np.random.Generator) -> dict[str, Any]:
+    _, robot = write_file(folder, name)
+    log = write_log(folder / "log.csv", robot, seed)
+    file, _ = write_file(folder, name, friction=False)
+    settings = Settings(log=log, seed=seed)
+    detail = f"friction of {100 * _FRICTION:g} % of the holding torques not in the file"
+    return {"detail": detail, "source": file, "settings": settings}
+
+
+def _exchange_robot(folder: Path, name: str, seed: int, rng: np.random.Generator) -> dict[str, Any]:
+    file, robot = write_file(folder, name)
+    # the same joints, other bodies: sizes and masses of another machine
+    rows = robot.inertial_parameters[rng.permutation(robot.model.nb)] * rng.uniform(0.4, 2.5)
+    log = write_log(folder / "log.csv", robot.with_parameters(rows), seed)
+    settings = Settings(log=log, seed=seed)
+    return {"detail": "bodies in another order and size", "source": file, "settings": settings}
+
+
+_FLOATING = ("quadruped", "quadrotor")
+KINDS: Mapping[str, Callable[[Path, str, int, np.random.Generator], dict[str, Any]]] = {
+    "wrong inertia frame": _misplace_tensor,
+    "tensor 10 ×": _grow_tensor,
+    "missing payload": _add_payload,
+    "flipped gravity": _flip_gravity,
+    "swapped joints": _swap_joints,
+    "sign of a torque": _flip_torque,
+    "wrong base type": _mistake_base,
+    "explicit integrator on stiff contact": _step_explicitly,
+    "Coriolis sign in a user's torque": _flip_coriolis,
+    "delay": _delay_torques,
+    "friction missing": _omit_friction,
+    "log of another robot": _exchange_robot,
+}
+"""Makers of faults by kind."""
+_EXPECTED: Mapping[str, tuple[tuple[int, ...], tuple[str, ...]]] = {
+    "wrong inertia frame": ((2,), ("wrong frame", "swapped moments", "about the origin")),
+    "tensor 10 ×": ((2,), ("power of ten", "units", "tensor does not fit the link")),
+    "missing payload": ((7,), ("payload missing",)),
+    "flipped gravity": ((7,), ("gravity sign",)),
+    "swapped joints": ((7,), ("joints swapped",)),
+    "sign of a torque": ((7,), ("sign of a torque",)),
+    "wrong base type": ((3,), ("wrong base type",)),
+    "explicit integrator on stiff contact": ((9, 10), ("explicit integrator on stiff contact",)),
+    "Coriolis sign in a user's torque": ((7,), ("Coriolis sign",)),
+    "delay": ((7,), ("delay",)),
+    "friction missing": ((8,), ("friction not modelled",)),
+    "log of another robot": ((7,), ("log of another robot",)),
+}
+"""Steps that should see a fault, and how the doctor may begin to name it."""

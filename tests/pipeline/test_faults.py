@@ -1,0 +1,56 @@
+"""Seeded faults: a few of those of docs/faults.py, each at the step that should see it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from qddot.evidence import Recorder, Run, Verdict
+from qddot.evidence.inputs import gather_inputs
+from qddot.pipeline import Context, run_pipeline, select_steps
+from qddot.pipeline.doctor import diagnose_record
+from qddot.pipeline.faults import KINDS, clean_case, seed_fault
+
+
+def examine(case, folder, steps):
+    """Steps that fail, and the causes that the doctor names."""
+    file = folder / "run.mcap"
+    with Recorder(file, Run("pipeline", inputs=gather_inputs([case.source]))) as recorder:
+        run_pipeline(Context(case.source, case.settings, recorder), select_steps(steps))
+    failed = {int(c.step) for c in recorder.claims if c.verdict is Verdict.FAIL}
+    return failed, [d.cause for d in diagnose_record(file, recorder.record)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "robot", "seed", "steps"),
+    [
+        ("wrong inertia frame", "planar_3r", 0, "2"),
+        ("tensor 10 ×", "planar_3r", 1, "2"),
+        ("flipped gravity", "planar_2r", 1, "4"),
+        ("swapped joints", "planar_2r", 1, "3"),
+        ("wrong base type", "planar_2r", 0, "3"),
+    ],
+)
+def test_a_fault_is_seen_by_its_step_and_named_by_the_doctor(kind, robot, seed, steps, tmp_path):
+    fault = seed_fault(kind, tmp_path, robot, seed)
+    failed, causes = examine(fault, tmp_path, steps)
+    assert failed <= set(fault.steps)
+    assert failed, fault.detail
+    assert causes[0].startswith(fault.causes), causes
+
+
+def test_friction_that_the_file_lacks_is_seen_and_none_that_it_has(tmp_path, monkeypatch):
+    monkeypatch.setenv("QDDOT_NATIVE", "1")  # loops of control in native code, as users run them
+    right = clean_case(tmp_path, "planar_2r", 7)
+    assert examine(right, tmp_path, "7-8") == (set(), [])
+    source = tmp_path / "planar_2r.urdf"
+    source.write_text(re.sub(r'(damping|friction)="[^"]*"', r'\1="0"', source.read_text("utf-8")))
+    (tmp_path / "run.mcap").unlink()
+    failed, causes = examine(right, tmp_path, "7-8")
+    assert failed == {8}
+    assert causes[0] == "friction not modelled"
+
+
+def test_every_kind_of_the_list_can_be_made():
+    assert len(KINDS) == 12

@@ -21,6 +21,7 @@ from native_cases import (
 
 import qddot
 from qddot.algorithms.catalogue import CATALOGUE
+from qddot.compile.ir.calls import FunctionCall
 from qddot.compile.ir.loop import loop_ir
 from qddot.compile.ir.schedule import schedule_pieces
 from qddot.compile.ir.stores import split_outputs, writes_after, writes_of
@@ -394,7 +395,9 @@ def test_schedule_keeps_every_value_that_crosses(lanes):
 
 def test_functions_of_code_stay_shallow():
     """LLVM climbs through the loops of a function one in the other: thousands end its stack."""
-    loop = loop_ir(vector_type("float64", 32), [(3,)], [(2,)], 100, 3000, "loop")
+    vector = vector_type("float64", 32)
+    calls = [FunctionCall(f"piece{k}", None, vector) for k in range(3000)]
+    loop = loop_ir(vector, [(3,)], [(2,)], 100, calls, "loop")
     functions = loop.split("define ")[1:]
     # for batches near and far
     assert sum(text.count("call void @piece") for text in functions) == 2 * 3000

@@ -72,8 +72,7 @@ class Function:
     """A row of the catalogue.
 
     `needs_inverse`: it inverts M. `joint_space`: it sees bodies only through joints and frames,
-    so a condensed model gives the same. `each_body`: forces of single bodies go to the base one by
-    one, so straight joints make it shorter.
+    so a condensed model gives the same.
     """
 
     algorithm: Callable[..., Any]
@@ -81,7 +80,6 @@ class Function:
     outputs: tuple[Argument, ...]
     needs_inverse: bool = False
     joint_space: bool = False
-    each_body: bool = False
 
     @property
     def name(self) -> str:
@@ -133,10 +131,9 @@ def _catalogue_row(
     text: str,
     needs_inverse: bool = False,
     joint_space: bool = False,
-    each_body: bool = False,
 ) -> Function:
     inputs, outputs = (tuple(map(Argument.parse, side.split())) for side in text.split("->"))
-    return Function(algorithm, inputs, outputs, needs_inverse, joint_space, each_body)
+    return Function(algorithm, inputs, outputs, needs_inverse, joint_space)
 
 
 def _joint_row(algorithm: Callable[..., Any], text: str, needs_inverse: bool = False) -> Function:
@@ -209,8 +206,8 @@ CATALOGUE: dict[str, Function] = {
             "q:nq v:nv -> Lambda:nt,nt Jbar:nv,nt mu:nt p:nt",
             True,
         ),
-        _catalogue_row(regressors.torque_regressor, "q:nq v:nv a:nv -> Y:nv,np", each_body=True),
-        _catalogue_row(regressors.momentum_regressor, "q:nq v:nv -> Y:nv,np", each_body=True),
+        _catalogue_row(regressors.torque_regressor, "q:nq v:nv a:nv -> Y:nv,np"),
+        _catalogue_row(regressors.momentum_regressor, "q:nq v:nv -> Y:nv,np"),
         _catalogue_row(regressors.momentum_rate_regressor, "q:nq v:nv -> Y:nv,np"),
         _catalogue_row(regressors.kinetic_energy_regressor, "q:nq v:nv -> Y:np"),
         _catalogue_row(regressors.potential_energy_regressor, "q:nq -> Y:np"),

@@ -37,7 +37,6 @@ class Device:
 
 
 DEVICES: dict[str, Device] = {
-    "straight frames of regressors": Device("panda", "torque_regressor", 64, "each_body"),
     "condensed model": Device("panda", "inverse_dynamics", 1024, "joint_space"),
     "groups of blocks": Device("talos", "inverse_dynamics", 512, (block_groups, "_MOST_BLOCKS", 1)),
     "prefetch": Device(
@@ -96,12 +95,10 @@ def _run_without(job: Job, device: Device) -> Callable[[], Any]:
     if device.off == "gufunc":
         made = job.robot.empty(job.function, job.states)
         return partial(_kernel(job, row).gufunc, *arrays, out=made)
-    if device.off in ("each_body", "joint_space"):
+    if device.off == "joint_space":
         # the same function, recorded from the model as it is
-        fields: dict[str, Any] = {device.off: False}
-        plain = dataclasses.replace(row, **fields)
         with fresh_cache():
-            return _refill(job, _kernel(job, plain))
+            return _refill(job, _kernel(job, dataclasses.replace(row, joint_space=False)))
     if isinstance(device.off, tuple):
         with fresh_cache(), _constant(*device.off):
             return _refill(job, _kernel(job, row))

@@ -256,7 +256,7 @@ class Fit:
             values: dict[str, Any] = {**self.drive(j), "rotor_inertia": 0.0}
             drive = replace(body.joint.drivetrain, **values)
             bodies.append(replace(body, joint=replace(body.joint, drivetrain=drive)))
-        return Robot(replace(moved.model, bodies=tuple(bodies), straight=None), moved.native)
+        return Robot(replace(moved.model, bodies=tuple(bodies)), moved.native)
 
     def write(self, file: str | Path, out: str | Path, force: bool = False) -> PatchResult:
         """Write the identified parameters into a copy of a URDF or MJCF file, values only."""

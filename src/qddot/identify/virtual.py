@@ -58,7 +58,7 @@ def perturb_robot(
             backward_friction=None,
         )
         bodies.append(replace(body, joint=replace(body.joint, drivetrain=drive)))
-    return Robot(replace(made.model, bodies=tuple(bodies), straight=None), robot.native)
+    return Robot(replace(made.model, bodies=tuple(bodies)), robot.native)
 
 
 def virtual_log(

@@ -73,9 +73,7 @@ class Body:
 class Model:
     """A validated tree of bodies. Bodies stand after their parents, depth first in file order.
 
-    `straight`, if given, has the same joints in other frames, between which forces are handed on
-    in fewer operations, and where the frames of the bodies are in those. `source` is the file that
-    the model was read from, where its shapes are.
+    `source` is the file that the model was read from, where its shapes are.
     """
 
     name: str
@@ -87,7 +85,6 @@ class Model:
     polynomial_couplings: tuple[PolynomialCoupling, ...] = ()
     configurations: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     health: tuple[Finding, ...] = ()
-    straight: tuple[Model, tuple[Transform, ...]] | None = None
     source: Path | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:

@@ -8,9 +8,6 @@ turning it about itself moves nothing (Khalil & Dombre 2002, section 9.4: the ba
 condensed model has its axes and origins where rotations and offsets between joints have most zeros,
 and no mass on the axes. It has the same M, C, g and torques; poses of its bodies and their
 parameters are its own.
-
-Where the parameters of the bodies must stay what they are, as in a regressor, forces can still be
-handed on between the joints in such frames: a straightened model has them beside its own.
 """
 
 from __future__ import annotations
@@ -23,7 +20,7 @@ from qddot.model.joints import Joint
 from qddot.model.model import WORLD, Body, Model
 from qddot.spatial.algebra import Inertia, Mat3, Sym3, Transform, Vec3, rotation_about
 
-__all__ = ["condense", "straighten"]
+__all__ = ["condense"]
 
 _BITS = 50
 
@@ -34,30 +31,11 @@ Choice = Callable[[int, Transform], tuple[Transform, Joint, Transform]]
 def condense(model: Model) -> Model:
     """The model with axes turned, origins slid along them, and mass handed to the parents."""
     # axes first: offsets along them can then be slid away, and mass on them moved
-    return _move_mass_to_parents(_slide_origins(_rotate_bodies(model)[0])[0])
+    return _move_mass_to_parents(_slide_origins(_rotate_bodies(model)))
 
 
-def straighten(model: Model) -> Model:
-    """The model with its joints in straight frames beside it: axes turned, origins slid."""
-    massless = (dataclasses.replace(body, inertia=Inertia.zero()) for body in model.bodies)
-    turned, turns = _rotate_bodies(Model(model.name, tuple(massless), ()))
-    joints, slides = _slide_origins(turned)
-    frames = (
-        _round_pose((turn @ slide).inverse()) for turn, slide in zip(turns, slides, strict=True)
-    )
-    return dataclasses.replace(model, straight=(joints, tuple(frames)))
-
-
-def _round_pose(X: Transform) -> Transform:
-    """The pose without noise of rounding beside zero and one."""
-    noise = math.ldexp(1.0, -_BITS)
-    rows = ([float(round(x)) if abs(x - round(x)) <= noise else x for x in row] for row in X.R)
-    p = (x if abs(x) > noise else 0.0 for x in X.p)
-    return Transform(Mat3(*(Vec3(*row) for row in rows)), Vec3(*p))
-
-
-def _change_frames(model: Model, choose: Choice) -> tuple[Model, list[Transform]]:
-    """The model with other frames of its bodies, and those frames in the old ones."""
+def _change_frames(model: Model, choose: Choice) -> Model:
+    """The model with other frames of its bodies."""
     # root to leaves: the new frame of each body in its old one
     moves = {WORLD: Transform.identity()}
     bodies = []
@@ -70,11 +48,10 @@ def _change_frames(model: Model, choose: Choice) -> tuple[Model, list[Transform]
         dataclasses.replace(f, placement=moves[f.body].inverse() @ f.placement)
         for f in model.frames
     )
-    changed = dataclasses.replace(model, bodies=tuple(bodies), frames=frames)
-    return changed, [moves[i] for i in range(model.nb)]
+    return dataclasses.replace(model, bodies=tuple(bodies), frames=frames)
 
 
-def _rotate_bodies(model: Model) -> tuple[Model, list[Transform]]:
+def _rotate_bodies(model: Model) -> Model:
     """The model with bodies turned so that they stand like their parents, their joints apart."""
     inertias = [body.inertia for body in _move_mass_to_parents(model).bodies]
     carried: list[list[Body]] = [[] for _ in (*model.bodies, WORLD)]
@@ -164,7 +141,7 @@ def _count_nonzero(parts: Iterable[float]) -> int:
     return sum(x != 0.0 for x in _without_noise(parts))
 
 
-def _slide_origins(model: Model) -> tuple[Model, list[Transform]]:
+def _slide_origins(model: Model) -> Model:
     """The model with the origin of each body where it is least far from that of its parent."""
 
     def choose(i: int, X: Transform) -> tuple[Transform, Joint, Transform]:

@@ -12,7 +12,7 @@ from qddot.compile.runtime.threads import SETTING
 from qddot.errors import InvalidArgument, UnknownName, Unsupported, WrongType
 from qddot.model.edit import with_parameters
 from qddot.model.model import Model
-from qddot.model.reframing import condense, straighten
+from qddot.model.reframing import condense
 from qddot.spatial.algebra import Vec3
 
 __all__ = ["PARAMETERS", "Refill", "kernel_of", "parameter_names", "source_of"]
@@ -110,9 +110,7 @@ def source_of(
         check()
         # the equivalent model with which the function takes fewest operations
         robot = model
-        if row.each_body:
-            robot = straighten(model)
-        elif row.joint_space and "inertia" not in parameters:
+        if row.joint_space and "inertia" not in parameters:
             # inertias that are inputs belong to the bodies as they are
             robot = condense(model)
         for name, value in zip(parameters, values[len(arguments) :], strict=True):

@@ -5,6 +5,7 @@ import importlib.util
 import os
 import tempfile
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from packaging.requirements import Requirement
@@ -42,6 +43,13 @@ ABSENT = [
     for module, package in ORACLES.items()
     if importlib.util.find_spec(module) is None and not has_wheels(package)
 ]
+
+
+@pytest.fixture(autouse=True)
+def _own_print_options():
+    """Pages that set how numbers are printed do so for themselves."""
+    with np.printoptions():
+        yield
 
 
 @pytest.hookimpl(wrapper=True)

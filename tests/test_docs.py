@@ -19,6 +19,12 @@ import outputs  # noqa: E402  the program that writes the pages is the one that 
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d*)?(?:e[+-]?\d+)?")
 
 
+@pytest.fixture(autouse=True)
+def _native(monkeypatch):
+    """Pages run as their readers run them."""
+    monkeypatch.delenv("QDDOT_NATIVE")
+
+
 def blocks(language: str, page: str = "README.md") -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text("utf-8"), re.S)
 

@@ -5,13 +5,14 @@ import importlib.util
 import os
 import tempfile
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from packaging.requirements import Requirement
 
 USER = os.getuid() if hasattr(os, "getuid") else ""
 os.environ["QDDOT_NATIVE"] = "0"
+# the workers of the tests share the machine already
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ["QDDOT_CACHE_DIR"] = os.path.join(tempfile.gettempdir(), f"qddot-tests-{USER}")
 
 # no verdict depends on how busy the machine is; the same examples in every run of a submission,
@@ -48,6 +49,8 @@ ABSENT = [
 @pytest.fixture(autouse=True)
 def _own_print_options():
     """Pages that set how numbers are printed do so for themselves."""
+    import numpy as np
+
     with np.printoptions():
         yield
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -293,3 +297,23 @@ def test_mistakes_have_exit_codes(files):
     assert "columns" in wrong.stderr
     assert run("fit", "planar_2r", files / "none.npz").exit_code == 2
     assert run("fit", "planar_2r", files / "log.npz", "--unit", "nonsense").exit_code == 2
+
+
+def test_small_matrices_take_one_thread_of_blas():
+    code = """if True:
+        from threadpoolctl import threadpool_info
+        import numpy
+        from qddot.identify.blas import on_one_blas_thread
+
+        def threads():
+            return [x["num_threads"] for x in threadpool_info() if x["user_api"] == "blas"]
+
+        print(threads(), on_one_blas_thread(threads)(), threads())
+    """
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "3"}
+    shown = subprocess.check_output([sys.executable, "-c", code], env=environment, text=True)
+    before, within, after = (json.loads(f"[{x}]") for x in re.findall(r"\[(.*?)\]", shown))
+    assert before == after
+    # a system's own BLAS may not be among those that can be asked
+    assert set(within) <= {1}
+    assert len(within) == len(before)

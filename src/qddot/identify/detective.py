@@ -17,6 +17,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from qddot.errors import InvalidArgument
+from qddot.identify.blas import on_one_blas_thread
 from qddot.identify.delays import estimate_delay
 from qddot.identify.design import OnStep, choose_filters
 from qddot.identify.log import Log
@@ -139,6 +140,7 @@ class _Signals:
         return replace(self, **moved)
 
 
+@on_one_blas_thread
 def inspect(
     robot: Robot, log: Log, bandwidth: float | None = None, on_step: OnStep | None = None
 ) -> Inspection:

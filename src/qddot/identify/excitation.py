@@ -18,6 +18,7 @@ from scipy.optimize import minimize
 
 from qddot.errors import InvalidArgument, NotIdentifiable
 from qddot.identify.base_parameters import BaseParameters, base_parameters
+from qddot.identify.blas import on_one_blas_thread
 from qddot.identify.clearance import Workspace, workspace_violation
 from qddot.identify.design import OnStep
 from qddot.identify.fourier import FourierMotion, fourier_basis, random_motion
@@ -149,6 +150,7 @@ def motion_limits(
     )
 
 
+@on_one_blas_thread
 def plan(
     robot: Robot,
     duration: float = 20.0,

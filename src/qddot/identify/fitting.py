@@ -13,6 +13,7 @@ from scipy.optimize import nnls
 
 from qddot.errors import InvalidArgument, NotIdentifiable
 from qddot.identify.base_parameters import base_parameters
+from qddot.identify.blas import on_one_blas_thread
 from qddot.identify.design import Block, Design, Form, OnStep, choose_filters, rest_speeds
 from qddot.identify.estimators import (
     Estimate,
@@ -304,6 +305,7 @@ def _term_at(term: DriveTerm, v: np.ndarray, load: float) -> np.ndarray:
     return np.asarray(column)
 
 
+@on_one_blas_thread
 def fit(
     robot: Robot,
     log: Log,

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from qddot.errors import InvalidArgument, NotIdentifiable
+from qddot.identify.blas import on_one_blas_thread
 from qddot.identify.design import OnStep
 from qddot.identify.estimators import interval_factor
 from qddot.identify.fitting import Fit, fit
@@ -92,6 +93,7 @@ class TorqueGains:
         return "\n".join((*lines, *(f"no number for {text}" for text in self.refused)))
 
 
+@on_one_blas_thread
 def payload(
     robot: Robot,
     empty: Log,

@@ -219,7 +219,8 @@ def test_a_sound_law_of_the_same_text(pendulum):
         assert dict(memory) == {"x": 0.25 * k}
 
 
-def test_the_page_runs(capsys):
+def test_the_page_runs(capsys, monkeypatch):
+    monkeypatch.delenv("QDDOT_NATIVE")
     page = Path(__file__).resolve().parents[2] / "docs" / "compile-your-own.md"
     code = "\n".join(re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.S))
     exec(compile(code, str(page), "exec", dont_inherit=True), {"__name__": "page"})

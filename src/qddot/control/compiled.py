@@ -24,7 +24,7 @@ __all__ = ["CompiledLaw", "compile_law"]
 Shape = tuple[int, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CompiledLaw:
     """A law for one robot, compiled; itself a law, with the same references, senses and memory.
 
@@ -37,9 +37,13 @@ class CompiledLaw:
     function: CompiledFunction
     shapes: Mapping[str, Shape]
     gains: Mapping[str, np.ndarray]
+
     reads_clock: bool
     frames: tuple[str, ...]
     names: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"<CompiledLaw {type(self.law).__name__} of {self.robot.name!r}>"
 
     def references(self, robot: Robot) -> Mapping[str, Shape]:
         """Names and shapes of the references."""

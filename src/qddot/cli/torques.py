@@ -218,9 +218,9 @@ def _print_peaks(moved: Motion, peaks: list[_Peak], faults: list[str]) -> None:
 
 
 def _count_decimals(values: list[float]) -> int:
-    """Decimals that show four digits of the largest value."""
+    """Decimals that show four digits of the largest value, two or more."""
     largest = max(map(abs, values), default=0.0)
-    return max(0, 3 - math.floor(math.log10(largest))) if largest > 1e-9 else 0
+    return max(2, 3 - math.floor(math.log10(largest))) if largest > 1e-9 else 2
 
 
 def _round_torque(x: float, decimals: int) -> str:

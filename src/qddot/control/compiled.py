@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qddot.control.law import Law, Memory, Reference, State, validate_law
+from qddot.control.law import Law, Memory, Reference, State
 from qddot.robot.functions import CompiledFunction
 from qddot.robot.law import LawMemory, record_law
 from qddot.robot.robot import Robot
@@ -37,7 +37,6 @@ class CompiledLaw:
     function: CompiledFunction
     shapes: Mapping[str, Shape]
     gains: Mapping[str, np.ndarray]
-
     reads_clock: bool
     frames: tuple[str, ...]
     names: tuple[str, ...]
@@ -138,7 +137,6 @@ def compile_law(robot: Robot, law: Law, gains: Sequence[str] | str | None = None
     all of them): those are inputs, so that each state of a batch may have its own. Gains of a law
     inside another are named with a dot, as "law.kp".
     """
-    validate_law(robot, law)
     recorded = record_law(robot, law, gains)
     if robot.native:
         _ = recorded.function.kernel

@@ -184,7 +184,9 @@ def validate_law(robot: Robot, law: Any) -> None:
         for name, shape in gain_shapes(robot, law).items():
             given = np.asarray(getattr(law, name))
             label = f"{type(law).__name__}: {name}"
-            if given.dtype.kind not in "iuf" or not np.isfinite(given).all():
+            # of a batch, members without a number are found by their results
+            batched = given.ndim > len(shape)
+            if given.dtype.kind not in "iuf" or not (batched or np.isfinite(given).all()):
                 raise InvalidArgument(label, getattr(law, name), "it needs finite numbers")
             core = given.shape[max(0, given.ndim - len(shape)) :]
             if given.ndim and core != shape:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -85,3 +87,38 @@ def test_a_contact_ledger_has_a_contact_a_line():
     text = repr(contact_ledger(motion))
     assert "contact ledger: 1 contacts, 6 samples" in text
     assert float(text.split()[-2]) == pytest.approx(9.81, rel=1e-3)
+
+
+def _result_classes():
+    """Dataclasses with arrays among the public names of the packages whose calls return them."""
+    for package in ("balance", "control", "identify", "linearise", "simulate", "task_space"):
+        for found in vars(getattr(qddot, package)).values():
+            if isinstance(found, type) and dataclasses.is_dataclass(found):
+                shown = [str(f.type) for f in dataclasses.fields(found) if f.repr]
+                yield from [found] * any("ndarray" in text for text in shown)
+
+
+def test_results_do_not_dump_their_arrays():
+    results = list(_result_classes())
+    assert qddot.control.Trace in results
+    # the text that dataclasses make by themselves prints every number
+    assert [c.__name__ for c in results if hasattr(c.__repr__, "__wrapped__")] == []
+
+
+def test_a_trace_of_control_reads_well(arm):
+    plant = qddot.control.RolloutPlant(arm)
+    plant.reset(np.array([0.1, 0.2]))
+    law = qddot.control.PD(np.full(2, 50.0), np.full(2, 5.0))
+    goal = {"q_ref": np.zeros(2), "v_ref": np.zeros(2)}
+    trace = qddot.control.run(plant, law, goal, duration=0.2)
+    assert "(200, 2)" in repr(trace)
+    assert len(repr(trace)) < 1000
+    figure = trace.plot()
+    assert [ax.get_ylabel() for ax in figure.axes] == ["q, rad", "torque, N m"]
+
+
+def test_small_numbers_are_neither_lost_nor_minus_zero():
+    assert value_text(np.array([1.0, -1e-9])) == "[1. 0.]"
+    assert value_text(np.array([2e-5, -1e-5])) == "[ 2.e-05 -1.e-05]"
+    assert value_text(np.float64(3e-16)) == "3e-16"
+    assert value_text({"tool": np.zeros((100, 6))}) == "tool: (100, 6), 0 … 0"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,11 +63,19 @@ def value_text(x: Any) -> str:
     """A value in words: small arrays by their numbers, large ones by shape and range."""
     if isinstance(x, np.ndarray | np.generic):
         array = np.asarray(x)
+        if array.ndim == 0 and array.dtype.kind == "f":
+            return f"{float(array):.6g}"
         if array.ndim <= 2 and array.size <= _MOST_SHOWN:
-            return np.array2string(array, precision=4, suppress_small=True, max_line_width=100)
+            # entries that four decimals do not show are zero, not -0.
+            fixed = array.dtype.kind == "f" and np.abs(array).max(initial=0.0) >= 0.01
+            if fixed:
+                array = np.where(np.abs(array) < 5e-5, 0.0, array)
+            return np.array2string(array, precision=4, suppress_small=fixed, max_line_width=100)
         return range_text(array)
     if isinstance(x, float):
         return f"{x:.6g}"
+    if isinstance(x, Mapping):
+        return "\n".join(f"{name}: {value_text(value)}" for name, value in x.items())
     if isinstance(x, tuple | list) and x and not isinstance(x[0], str | int | float):
         return f"{len(x)} × {type(x[0]).__name__}"
     return str(x)
@@ -75,7 +83,7 @@ def value_text(x: Any) -> str:
 
 def _is_shown(x: Any) -> bool:
     """Whether a value says something to a reader: no empty lists, no machinery."""
-    if x is None or (isinstance(x, tuple | list | dict) and not x):
+    if x is None or (isinstance(x, tuple | list | Mapping) and not x):
         return False
     return isinstance(x, Readable) or not dataclasses.is_dataclass(x)
 

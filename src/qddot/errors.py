@@ -414,11 +414,11 @@ class JointsDiffer(QddotError):
         here: Iterable[str] = (),
         there: Iterable[str] = (),
         reason: str = "",
+        hint: str = "names={here: there} tells joints that have another name there",
     ) -> None:
         self.engine, self.robot, self.here, self.there = engine, robot, tuple(here), tuple(there)
         lists = ((f"only in {robot!r} here", self.here), (f"only in {engine}", self.there))
         listed = "; ".join(f"{k}: {', '.join(map(repr, v))}" for k, v in lists if v)
-        hint = "names={here: there} tells joints that have another name there"
         super().__init__(f"joints differ: {reason or f'{listed}; {hint}'}")
 
 

@@ -60,10 +60,55 @@ def test_payload_and_limits_that_are_not_kept():
     assert "joint1 out of its range" in fast.stdout
 
 
+ARM_WITH_FRICTION = """<robot name="rod">
+  <link name="base"/>
+  <link name="rod">
+    <inertial><origin xyz="0 0 0.5"/><mass value="1"/>
+      <inertia ixx="0.1" iyy="0.1" izz="0.01" ixy="0" ixz="0" iyz="0"/></inertial>
+    <visual><geometry><mesh filename="package://nowhere/a.stl"/></geometry></visual>
+    <visual><geometry><mesh filename="package://nowhere/b.stl"/></geometry></visual>
+  </link>
+  <joint name="hinge" type="revolute">
+    <parent link="base"/><child link="rod"/><axis xyz="0 0 1"/>
+    <limit lower="-3" upper="3" effort="10" velocity="5"/>
+    <dynamics damping="2" friction="0.5"/>
+  </joint>
+</robot>"""
+
+
+@pytest.fixture
+def rod(tmp_path):
+    file = tmp_path / "rod.urdf"
+    file.write_text(ARM_WITH_FRICTION)
+    return str(file)
+
+
+def test_friction_of_the_file_is_in_the_torques_or_said_to_be_left_out(rod):
+    # a quintic over 1 rad in 1 s is fastest at 15/8 rad/s: 2 * 1.875 + 0.5 N m
+    without = run("torques", rod, "--to", "1")
+    assert "up to 4.25 N m (hinge), are not in these torques" in " ".join(without.stdout.split())
+    torques = run("torques", rod, "--to", "1", "--friction")
+    assert "not in these torques" not in torques.stdout
+
+
+def test_an_audit_lists_a_link_once_and_says_where_meshes_are_looked_for(rod):
+    text = " ".join(run("audit", rod).stdout.split())
+    assert "shape not read: rod; their inertias are not compared with these shapes" in text
+    assert "ROS_PACKAGE_PATH" in text
+
+
+def test_sizing_prints_the_worst_states_when_asked():
+    options = ("size", "planar_2r", "--payload", "1", "--samples", "200")
+    short, long = (" ".join(run(*options, *more).stdout.split()) for more in ((), ("--verbose",)))
+    assert "largest payload" in short
+    assert "worst states (rad, m)" not in short
+    assert "worst states (rad, m)" in long
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--to", "1"), "planar_2r has 2 coordinates, of joint1, joint2"),
+        (("--to", "1"), "it has 1 number, planar_2r has 2 coordinates: joint1, joint2"),
         (("--to", "joint3=1"), "closest: 'joint2', 'joint1'"),
         (("--to", "joint1=x"), "it is JOINT=NUMBER"),
         (("--to", "hom"), "no state 'hom'"),

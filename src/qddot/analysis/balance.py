@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from scipy.spatial import ConvexHull
 
 from qddot.algorithms.kinematics import Reference
+from qddot.display import Readable
 from qddot.errors import InvalidArgument, NoSupport, ShapeMismatch, UnknownName
 from qddot.robot.interpret import as_floats
 from qddot.robot.robot import Robot
@@ -71,8 +72,8 @@ class Ground:
         return np.asarray(self.point) + coordinates @ self.basis[:2]
 
 
-@dataclass(frozen=True)
-class PressurePoint:
+@dataclass(frozen=True, repr=False)
+class PressurePoint(Readable):
     """Where a wrench meets the ground without a moment along it.
 
     `force` acts at `point`; `moment` is what remains about the normal of the ground. In flight the
@@ -84,8 +85,8 @@ class PressurePoint:
     moment: np.ndarray
 
 
-@dataclass(frozen=True)
-class Margin:
+@dataclass(frozen=True, repr=False)
+class Margin(Readable):
     """How far points lie inside a support polygon: `distance` in metres, negative outside.
 
     `edge` is the index of the nearest edge; `edges` names the contacts at the ends of each.
@@ -106,8 +107,8 @@ class Margin:
         return np.array(self.edges)[self.edge]
 
 
-@dataclass(frozen=True)
-class SupportPolygon:
+@dataclass(frozen=True, repr=False)
+class SupportPolygon(Readable):
     """The convex hull of contacts along the ground, counter-clockwise seen from above.
 
     Two vertices are a line and one is a point: nothing lies inside them.

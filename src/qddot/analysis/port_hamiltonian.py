@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from qddot.display import Readable
 from qddot.errors import InvalidArgument, InvalidModel, ShapeMismatch, count_text
 from qddot.model.model import Model
 from qddot.robot.health import coordinate_range
@@ -36,8 +37,8 @@ _APART = 0.5
 _SMALLEST_STEP = 1e-9
 
 
-@dataclass(frozen=True)
-class PortHamiltonian:
+@dataclass(frozen=True, repr=False)
+class PortHamiltonian(Readable):
     """The structure ẋ = (J − R) ∂H + G τ at a state x = (q, p), with leading batch axes.
 
     `H` is the stored energy, `p` the momentum, `dH` (2 nv) is ∂H/∂q, then ∂H/∂p; J and R are
@@ -141,8 +142,8 @@ class Violation:
         )
 
 
-@dataclass(frozen=True)
-class Passivity:
+@dataclass(frozen=True, repr=False)
+class Passivity(Readable):
     """The energy balance of a trajectory, in joules, with leading batch axes.
 
     `stored` is the energy at each sample; `supplied` and `dissipated` are the work of the torques
@@ -284,8 +285,8 @@ def _integrate_cubic(y: np.ndarray, dt: float) -> np.ndarray:
     return result
 
 
-@dataclass(frozen=True)
-class WorstCondition:
+@dataclass(frozen=True, repr=False)
+class WorstCondition(Readable):
     """Where the mass matrix is worst conditioned, as far as was searched.
 
     `heavy` and `light` are unit velocities of the most and the least inertia (kg m², or kg along

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.algorithms.kinematics import TASK_AXES, Reference
+from qddot.display import Readable
 from qddot.errors import InvalidArgument, ShapeMismatch, UnknownName
 from qddot.robot.interpret import as_floats
 from qddot.robot.robot import Robot
@@ -40,8 +41,8 @@ _SHOWN = 0.05
 """The least share of an axis in a direction that is named."""
 
 
-@dataclass(frozen=True)
-class DampedInverse:
+@dataclass(frozen=True, repr=False)
+class DampedInverse(Readable):
     """Λ and J̄ of a task, and the damping that keeps them finite.
 
     The columns of `directions` are the principal directions of the task, strongest first. Along
@@ -90,8 +91,8 @@ class DampedInverse:
         return f"weakest along {along}: {weight}, {after} (σ = {s:.3g}, damping {added:.3g})"
 
 
-@dataclass(frozen=True)
-class Manipulability:
+@dataclass(frozen=True, repr=False)
+class Manipulability(Readable):
     """How well a task can be moved: measures of the singular values of its Jacobian.
 
     `volume` is Yoshikawa's √det(J Jᵀ), `condition` the largest over the smallest singular value

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.interpolate import make_interp_spline
 from scipy.spatial.transform import Rotation
 
+from qddot.display import Readable
 from qddot.errors import InvalidArgument, ShapeMismatch
 from qddot.robot.robot import Robot
 
@@ -135,8 +136,8 @@ def via_points(times: ArrayLike, points: ArrayLike, t: ArrayLike) -> Motion:
     return spline(inside), spline(inside, 1) * moves, spline(inside, 2) * moves
 
 
-@dataclass(frozen=True)
-class PoseMotion:
+@dataclass(frozen=True, repr=False)
+class PoseMotion(Readable):
     """A frame in motion: pose (..., 4, 4), twist and acceleration (..., 6) in world axes."""
 
     X: np.ndarray

@@ -1,4 +1,4 @@
-"""Control laws: one compiled call from Python beside the same law with Pinocchio and NumPy."""
+"""Control laws: one compiled call from Python, its C code, and the law with Pinocchio and NumPy."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from qddot.bench.c_laws import c_contender, find_compiler
 from qddot.bench.contender import Contender, Skipped, loop_over_states, urdf_of
 from qddot.bench.measure import TOLERANCE, Clock, difference, one_core
 from qddot.bench.subjects import find_subject
 from qddot.control import (
     CartesianImpedance,
+    CompiledLaw,
     Hybrid,
     Law,
     OperationalSpace,
@@ -64,13 +66,32 @@ def measure_law(clock: Clock, name: str) -> dict[str, Any]:
         Contender(n, "a cycle", *loop_over_states(call, *zip(*samples, strict=True)), tuple)
         for n, call in calls.items()
     ]
-    times = dict(zip(calls, clock.time_interleaved(f"law {name}", turns), strict=True))
+    # the exported C code, in a loop of C
+    compiler = find_compiler()
+    if compiler:
+        inputs = [_c_arguments(compiled, *sample, start) for sample in samples]
+        turns.append(c_contender(compiler, compiled, inputs))
+        if difference([found["qddot"]], turns[-1].values()) > TOLERANCE:
+            raise ValueError(f"{name}: its C code gives other torques")
+    engines = [turn.engine for turn in turns]
+    times = dict(zip(engines, clock.time_interleaved(f"law {name}", turns), strict=True))
     return {
         "law": name,
         "operations": compiled.explain().operations,
         **{f"{n.lower()}_us": 1e6 * t for n, t in times.items()},
         "ratio": times["Pinocchio"] / times["qddot"] if "Pinocchio" in times else None,
     }
+
+
+def _c_arguments(
+    compiled: CompiledLaw, state: State, reference: dict[str, Any], memory: Any
+) -> list[np.ndarray]:
+    """The arguments of the C function of a law, in its order."""
+    clock = [np.array([state.dt, state.time])] if compiled.reads_clock else []
+    wrenches = [state.wrenches[frame] for frame in compiled.frames]
+    references = [np.asarray(reference[name]) for name in compiled.names]
+    kept = [memory.vector] if compiled.shapes else []
+    return [state.q, state.v, *clock, *wrenches, *references, *kept]
 
 
 def _random_samples(robot: Robot, law: Law) -> list[Sample]:

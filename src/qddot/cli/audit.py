@@ -28,7 +28,7 @@ from qddot.cli.terminal import (
 from qddot.errors import DescriptionError, InvalidArgument, QddotError, count_text
 from qddot.evidence.results import record_audit
 from qddot.loaders.formats import is_description
-from qddot.loaders.locate import resolve_uri
+from qddot.loaders.locate import PACKAGE_HINT, resolve_uri
 from qddot.verify.audit import Audit, AuditFinding, changes_of, diff_of, fixed_text
 from qddot.verify.audit import audit as run
 from qddot.verify.audit.page import html_page
@@ -185,15 +185,24 @@ def _print_audit(result: Audit, verbose: bool) -> None:
         for f, subjects in group_findings(notes):
             _print_finding(result, f, subjects)
     else:
-        # a line for each hypothesis that notes are about
+        # a line for each hypothesis that notes are about; a single note in full
         kinds = dict.fromkeys(f.hypothesis for f in notes)
         for kind in kinds:
             about = [f for f in notes if f.hypothesis == kind]
-            listed = ", ".join(f.subject for f in about[:_MOST_NOTES])
-            more = f" and {len(about) - _MOST_NOTES} more" if len(about) > _MOST_NOTES else ""
-            out.print(style_text(("info", "cyan"), f" {kind}: {listed}{more}"), soft_wrap=True)
-        if notes:
+            if len(about) == 1:
+                _print_finding(result, about[0], [about[0].subject])
+                continue
+            subjects = list(dict.fromkeys(f.subject for f in about))
+            listed = ", ".join(subjects[:_MOST_NOTES])
+            if len(subjects) > _MOST_NOTES:
+                listed += f" and {len(subjects) - _MOST_NOTES} more"
+            if kind == "shape not read":
+                listed += "; their inertias are not compared with these shapes"
+            out.print(style_text(("info", "cyan"), f" {kind}: {listed}"), soft_wrap=True)
+        if len(kinds) < len(notes):
             out.print(style_text(("--verbose prints every note", "dim")))
+    if any("package://" in f.message for f in notes):
+        out.print(style_text((PACKAGE_HINT, "dim")))
 
 
 def _print_finding(result: Audit, f: AuditFinding, subjects: list[str]) -> None:

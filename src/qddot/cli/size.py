@@ -37,14 +37,16 @@ from qddot.evidence.results import record_sizing
 
 __all__ = ["size"]
 
+VerboseOption = Annotated[
+    bool, typer.Option("--verbose", help="Also the worst states, Coriolis, reflected inertia.")
+]
+
 
 def size(
     context: typer.Context,
     robot: RobotArgument = "ur5e",
     payload: Annotated[float, typer.Option(help="Mass of the payload in kg.")] = 0.0,
-    frame: Annotated[
-        str | None, typer.Option(help="Where the payload is; the end of the chain.")
-    ] = None,
+    frame: Annotated[str | None, typer.Option(help="Where it is; the end of the chain.")] = None,
     com: Annotated[str, typer.Option(help="Its centre of mass in that frame, x,y,z.")] = "0,0,0",
     speed: Annotated[
         str, typer.Option(help="Largest speed, rad/s: one for all, one a joint, or 50% of limits.")
@@ -61,6 +63,7 @@ def size(
     friction: Annotated[
         bool, typer.Option("--friction", help="With damping, friction and springs of the file.")
     ] = False,
+    verbose: VerboseOption = False,
     record: RecordOption = None,
     base: BaseOption = None,
     couplings: CouplingsOption = CouplingsChoice.exact,
@@ -96,7 +99,7 @@ def size(
     if as_json:
         print_json(answer.summary())
     else:
-        _print_sizing(answer)
+        _print_sizing(answer, verbose)
     print_written(as_json, plot, record)
     raise typer.Exit(1 if answer.fits is False else 0)
 
@@ -109,7 +112,7 @@ def _parse_numbers(option: str, text: str, more: str = "") -> list[float]:
         raise InvalidArgument(option, text, f"it needs numbers with commas between{more}") from None
 
 
-def _print_sizing(answer: Sizing) -> None:
+def _print_sizing(answer: Sizing, verbose: bool) -> None:
     colour = "red" if answer.fits is False else "green" if answer.fits_with_margin else "yellow"
     out.print(style_text((answer.verdict, f"bold {colour}")), soft_wrap=True)
     ranges = ((float(x.min()), float(x.max())) for x in (answer.speed, answer.acceleration))
@@ -121,10 +124,16 @@ def _print_sizing(answer: Sizing) -> None:
         f"the limits; worst of {answer.samples:,} random states (seed {answer.seed}), refined",
         soft_wrap=True,
     )
-    for table in (_torque_table, _payload_table, _state_table, _speed_table, _inertia_table):
+    tables = [_torque_table, _payload_table]
+    if verbose:
+        tables += [_state_table, _speed_table, _inertia_table]
+    for table in tables:
         out.print(table(answer))
     for note in answer.notes:
         out.print(style_text(("note", "cyan"), f" {note}"))
+    if not verbose:
+        more = "--verbose prints the worst states, Coriolis against gravity, and reflected inertia"
+        out.print(style_text((more, "dim")))
 
 
 def _format_share(x: float | None) -> str:
@@ -168,7 +177,11 @@ def _payload_table(answer: Sizing) -> Table:
     table = Table("joint", "at rest", "moving", f"moving, rating ÷ {MARGIN}", title=title)
     for j in answer.joints:
         most = (j.payload_static, j.payload_dynamic, j.payload_with_margin)
-        texts = (f"{x:.3g}" if math.isfinite(x) else "no limit" for x in most)
+        # a payload of tons says that the joint hardly feels it
+        texts = (
+            "no limit" if not math.isfinite(x) else f"{x:.3g}" if x < 1000 else "over 1000"
+            for x in most
+        )
         table.add_row(j.name, *texts)
     return table
 

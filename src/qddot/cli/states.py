@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from qddot.errors import InvalidArgument, UnknownName
+from qddot.errors import InvalidArgument, UnknownName, count_text
 from qddot.robot.robot import Robot
 
 __all__ = ["STATE_HELP", "parse_configuration", "write_motion_table"]
@@ -47,8 +47,9 @@ def parse_configuration(robot: Robot, option: str, text: str, seed: int = 0) -> 
         raise UnknownName("state", text, [*named, "random"], robot.name) from None
     if len(numbers) != robot.nq:
         names = ", ".join(robot.joint_names)
-        accepted = f"{robot.name} has {robot.nq} coordinates, of {names}"
-        raise InvalidArgument(option, f"{len(numbers)} numbers", accepted)
+        given = f"it has {count_text(len(numbers), 'number')}"
+        accepted = f"{given}, {robot.name} has {robot.nq} coordinates: {names}"
+        raise InvalidArgument(option, text, accepted)
     if not np.isfinite(numbers).all():
         raise InvalidArgument(option, text, "numbers must be finite")
     return np.array(numbers)

@@ -42,6 +42,9 @@ __all__ = ["torques"]
 _RATE = 500.0
 """Samples a second of a quintic."""
 
+_SHARE_BESIDE_LIMIT = 0.2
+"""Share of its limit from which on a torque is drawn with it."""
+
 
 @dataclass(frozen=True)
 class _Peak:
@@ -113,6 +116,7 @@ def torques(
         moved, a = _read_motion(loaded, trajectory, start, to, time)
         tau = loaded.inverse_dynamics(moved.q, moved.v, a, friction=friction)
         peaks = _find_peaks(moved, tau)
+        losses = np.zeros_like(tau) if friction else np.asarray(loaded.friction(moved.q, moved.v))
         if plot:
             write_output(plot, lambda draft: save_figure(_plot(moved, tau), draft), force)
         if save:
@@ -129,6 +133,7 @@ def torques(
         print_json({"robot": loaded.name, "joints": joints})
     else:
         _print_peaks(moved, peaks, faults)
+        _print_losses(loaded, losses)
     print_written(as_json, plot, save)
     raise typer.Exit(1 if faults else 0)
 
@@ -195,20 +200,44 @@ def _print_peaks(moved: Motion, peaks: list[_Peak], faults: list[str]) -> None:
         verdict = ("the file has no effort limits", "bold yellow")
     out.print(style_text(f"{words}: ", verdict))
     table = Table("joint", "largest torque", "at, s", "limit", "share", "rms", "top speed", "limit")
+    decimals = _count_decimals([p.torque for p in peaks])
     for p in peaks:
         share = "" if p.share is None else f"{100 * p.share:.0f} %"
         speed_unit = "rad/s" if p.unit == "N m" else "m/s"
         table.add_row(
             p.joint,
-            f"{round(p.torque, 9):.4g} {p.unit}",
+            f"{_round_torque(p.torque, decimals)} {p.unit}",
             f"{p.time:.3g}",
             f"{p.limit:.4g}" if math.isfinite(p.limit) else "",
             style_text((share, "red" if (p.share or 0) > 1 else "green")),
-            f"{round(p.rms, 9):.4g}",
+            _round_torque(p.rms, decimals),
             style_text((f"{p.speed:.3g} {speed_unit}", "red" if p.speed > p.speed_limit else "")),
             f"{p.speed_limit:.3g}" if math.isfinite(p.speed_limit) else "",
         )
     out.print(table)
+
+
+def _count_decimals(values: list[float]) -> int:
+    """Decimals that show four digits of the largest value, two or more."""
+    largest = max(map(abs, values), default=0.0)
+    return max(2, 3 - math.floor(math.log10(largest))) if largest > 1e-9 else 2
+
+
+def _round_torque(x: float, decimals: int) -> str:
+    rounded = round(x, decimals)
+    return f"{rounded:.{decimals}f}" if rounded else "0"
+
+
+def _print_losses(robot: Robot, losses: np.ndarray) -> None:
+    """A line on the friction of the file, where the torques are without it."""
+    most = np.abs(losses).max(axis=0, initial=0.0)
+    if not most.any():
+        return
+    k = int(most.argmax())
+    turns = [u for b in robot.model.independent for u in b.joint.kind.angular][k]
+    size = f"{most[k]:.3g} {'N m' if turns else 'N'} ({robot.model.velocity_names[k]})"
+    text = f" damping, friction and springs of the file, up to {size}, are not in these torques"
+    out.print(style_text(("note", "cyan"), f"{text}; --friction adds them"), soft_wrap=True)
 
 
 def _plot(moved: Motion, tau: np.ndarray) -> Any:
@@ -223,14 +252,19 @@ def _plot(moved: Motion, tau: np.ndarray) -> Any:
     figure = new_figure(4.0 * columns, 0.8 + 2.2 * height)
     panels = figure.subplots(height, columns, sharex=True, squeeze=False).ravel()
     for axes, k, turns in zip(panels, rows, units, strict=False):
-        limit = float(robot.limits.effort[k])
+        limit, unit = float(robot.limits.effort[k]), "N m" if turns else "N"
         axes.plot(moved.time, tau[:, k], color=PALETTE[0], lw=1.6, label="torque")
-        if math.isfinite(limit):
+        if np.abs(tau[:, k]).max() >= _SHARE_BESIDE_LIMIT * limit:
             for side in (-limit, limit):
                 label = "limit" if side > 0 else None
                 axes.axhline(side, color=PALETTE[4], ls="--", lw=1.0, label=label)
+        elif math.isfinite(limit):
+            # lines far away would flatten the curve; a curve of rounding errors stays flat
+            top = max(1.25 * float(np.abs(tau[:, k]).max()), 0.01 * limit)
+            axes.set_ylim(-top, top)
+            axes.plot([], [], color=PALETTE[4], ls="--", lw=1.0, label=f"limit ±{limit:.4g} {unit}")
         axes.set_title(robot.model.velocity_names[k], fontsize=9, loc="left")
-        axes.set_ylabel("N m" if turns else "N")
+        axes.set_ylabel(unit)
         axes.grid(alpha=0.25)
         # above the panel, where it covers no curve
         axes.legend(

@@ -26,8 +26,11 @@ from qddot.cli.terminal import (
     print_written,
     style_text,
 )
+from qddot.loaders.locate import PACKAGE_HINT
 
 __all__ = ["view"]
+
+_MOST_MISSING = 3
 
 
 def view(
@@ -73,8 +76,14 @@ def view(
             return
         other = load_robot(ghost, base, couplings, strict, trust) if ghost else None
         shown = open_view(loaded, motion, ghost=other, host=host, port=port)
-    for line in shown.scene.geometry.missing[:5]:
-        err.print(style_text(("not shown: ", "yellow"), line))
+    missing = shown.scene.geometry.missing
+    for line in missing[:_MOST_MISSING]:
+        err.print(style_text(("not shown: ", "yellow"), line), soft_wrap=True)
+    if len(missing) > _MOST_MISSING:
+        more = f"not shown: {len(missing) - _MOST_MISSING} more; "
+        err.print(style_text((more, "yellow"), "bodies without a shape are drawn as bones"))
+    if any("package://" in line for line in missing):
+        err.print(style_text((PACKAGE_HINT, "dim")))
     if as_json:
         print_json({"url": shown.url})
     else:

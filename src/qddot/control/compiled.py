@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qddot.control.law import Law, Memory, Reference, State, validate_law
+from qddot.control.law import Law, Memory, Reference, State
 from qddot.robot.functions import CompiledFunction
 from qddot.robot.law import LawMemory, record_law
 from qddot.robot.robot import Robot
@@ -24,7 +24,7 @@ __all__ = ["CompiledLaw", "compile_law"]
 Shape = tuple[int, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CompiledLaw:
     """A law for one robot, compiled; itself a law, with the same references, senses and memory.
 
@@ -40,6 +40,9 @@ class CompiledLaw:
     reads_clock: bool
     frames: tuple[str, ...]
     names: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"<CompiledLaw {type(self.law).__name__} of {self.robot.name!r}>"
 
     def references(self, robot: Robot) -> Mapping[str, Shape]:
         """Names and shapes of the references."""
@@ -134,7 +137,6 @@ def compile_law(robot: Robot, law: Law, gains: Sequence[str] | str | None = None
     all of them): those are inputs, so that each state of a batch may have its own. Gains of a law
     inside another are named with a dot, as "law.kp".
     """
-    validate_law(robot, law)
     recorded = record_law(robot, law, gains)
     if robot.native:
         _ = recorded.function.kernel

@@ -79,7 +79,7 @@ class Hybrid:
         push = S * (T.T @ reference["F_ref"]) + self.force_kp * error + integral
         drag = self.force_damping * S * (T.T @ speed)
         along = drag - push - self.feedforward * (1.0 - S) * wrench
-        tau = at.J.T @ (at.Lambda @ motion + T @ along) + at.bias
+        tau = at.J.T @ (at.force(motion) + T @ along) + at.bias
         return tau, {"force_integral": integral}
 
 

@@ -17,6 +17,7 @@ from scipy import signal
 
 from qddot.control.law import Gain, Law, Memory, Reference, State, gain
 from qddot.control.wrappers import Wrapper
+from qddot.display import Readable
 from qddot.errors import InvalidArgument, ShapeMismatch
 from qddot.robot.robot import Robot
 
@@ -222,8 +223,8 @@ class TareForce(Wrapper):
         return tau, {**kept, **means, "tared": time}
 
 
-@dataclass(frozen=True)
-class Payload:
+@dataclass(frozen=True, repr=False)
+class Payload(Readable):
     """A load at a frame: mass (kg), centre of mass (m, in the frame), and how well it explains."""
 
     mass: float

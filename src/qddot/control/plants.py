@@ -87,7 +87,8 @@ def require_same_joints(robot: Robot, other: Robot, where: str, partial: bool = 
     missing = [name for name in here if name not in there]
     more = [] if partial else [name for name in there if name not in here]
     if missing or more:
-        raise JointsDiffer(where, robot.name, missing, more)
+        hint = "a law runs on a plant with the joints of its robot"
+        raise JointsDiffer(where, robot.name, missing, more, hint=hint)
     if not partial and here != there:
         raise JointsDiffer(where, robot.name, reason=f"their order is {here} and {there}")
     for name in here:

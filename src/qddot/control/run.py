@@ -84,7 +84,8 @@ def run(
         if np.any(sampled):
             state = sensors.delayed_state(dt)
             command, new = compute(model, law, state, follow(time), memory)
-            if not batch and not np.isfinite(command).all():
+            # a member of a batch may fail, not all of them
+            if not np.isfinite(command).all(axis=-1).any():
                 label = f"torque of {type(law).__name__} at {time:g} s"
                 raise InvalidArgument(label, np.array2string(command, precision=4), _FINITE)
             # members of a batch that are not sampled hold what they have

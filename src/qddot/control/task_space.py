@@ -42,16 +42,24 @@ def pose_error(X_ref: Any, X: Any) -> Any:
 class TaskInertia:
     """Dynamics of a robot at a frame.
 
-    J (6 × nv) and its rate times v, Λ = (J M⁻¹ Jᵀ + λ 1)⁻¹, J̄ = M⁻¹ Jᵀ Λ, the bias C v + g, and the
+    J (6 × nv) and its rate times v, the mobility Λ⁻¹ = J M⁻¹ Jᵀ + λ 1, the bias C v + g, and the
     damping λ that keeps Λ finite near a singularity.
     """
 
     J: Any
     drift: Any
-    Lambda: Any
-    Jbar: Any
+    mobility: Any
     bias: Any
     damping: Any
+
+    @property
+    def Lambda(self) -> Any:
+        """The inertia Λ that is felt at the frame."""
+        return np.linalg.inv(self.mobility)
+
+    def force(self, a: Any) -> Any:
+        """Λ a, the wrench that accelerates the frame by a; Λ itself is not formed."""
+        return np.linalg.solve(self.mobility, a)
 
 
 def damped_task_inertia(
@@ -62,9 +70,7 @@ def damped_task_inertia(
     √det A measures how far it is; below `onset` the damping rises to `most` (1/kg) as
     (1 − √det A / onset)² (Nakamura & Hanafusa 1986). Without an onset nothing is damped.
     """
-    J = robot.frame_jacobian(q, frame, ALIGNED)
-    Minv_Jt = np.linalg.solve(robot.mass_matrix(q), J.T)
-    A = J @ Minv_Jt
+    A = robot.task_mobility(q, frame, ALIGNED)
     damping = 0.0 * q[0]
     if onset is not None:
         # the floor keeps the factor real where A is singular to rounding
@@ -76,9 +82,14 @@ def damped_task_inertia(
         near = np.maximum(1.0 - measure / onset, 0.0)
         damping = most * near * near
         A = A + (damping + floor) * np.eye(6)
-    Lambda = np.linalg.inv(A)
-    drift = robot.frame_jacobian_rate(q, v, frame, ALIGNED) @ v
-    return TaskInertia(J, drift, Lambda, Minv_Jt @ Lambda, robot.bias(q, v), damping)
+    return TaskInertia(
+        J=robot.frame_jacobian(q, frame, ALIGNED),
+        # the acceleration of the frame while the joints do not accelerate
+        drift=robot.frame_classical_acceleration(q, v, np.zeros(robot.nv), frame, ALIGNED),
+        mobility=A,
+        bias=robot.bias(q, v),
+        damping=damping,
+    )
 
 
 class _AtFrame:
@@ -101,11 +112,12 @@ class _AtFrame:
 
 @dataclass(frozen=True, eq=False)
 class OperationalSpace(_AtFrame):
-    """τ = Jᵀ Λ (A_ref + kp e + kd ė − J̇ v) + h + Nᵀ τ₀ (Khatib 1987).
+    """τ = Jᵀ Λ (A_ref + kp e + kd ė − J̇ v) + h + Nᵀ M a₀ (Khatib 1987).
 
-    N = 1 − J̄ J is the dynamically consistent null space: the posture torque
-    τ₀ = M (kp_posture (q_ref ⊖ q) − kd_posture v) accelerates nothing at the frame. Near a
-    singularity Λ is damped, and memory says by how much ("damping", 1/kg).
+    N = 1 − J̄ J is the dynamically consistent null space: the posture torque M a₀ with
+    a₀ = kp_posture (q_ref ⊖ q) − kd_posture v accelerates nothing at the frame. Since
+    J̄ᵀ M = Λ J, it is Nᵀ M a₀ = M a₀ − Jᵀ Λ J a₀. Near a singularity Λ is damped, and memory says
+    by how much ("damping", 1/kg).
     """
 
     frame: str
@@ -133,12 +145,11 @@ class OperationalSpace(_AtFrame):
         # acceleration of the frame that makes its error decay
         e = pose_error(reference["X_ref"], robot.frame_pose(q, self.frame))
         a = reference["A_ref"] + self.kp * e + self.kd * (reference["V_ref"] - at.J @ v)
-        force = at.Lambda @ (a - at.drift)
-        # posture, in what the task leaves free
+        # posture, in what the task leaves free: the frame does not feel its acceleration
         pull = self.kp_posture * robot.difference(q, reference["q_ref"]) - self.kd_posture * v
-        posture = robot.mass_matrix(q) @ pull
-        free = posture - at.J.T @ (at.Jbar.T @ posture)
-        return at.J.T @ force + at.bias + free, {"damping": at.damping}
+        force = at.force(a - at.drift - at.J @ pull)
+        tau = at.J.T @ force + at.bias + robot.mass_matrix(q) @ pull
+        return tau, {"damping": at.damping}
 
 
 def impedance_damping(
@@ -207,7 +218,7 @@ class CartesianImpedance(_AtFrame):
             at = damped_task_inertia(robot, q, v, self.frame)
             wrench = state.wrenches[self.frame]
             a = reference["A_ref"] + (force + wrench) / self.inertia - at.drift
-            force = at.Lambda @ a - wrench
+            force = at.force(a) - wrench
         return J.T @ force + robot.bias(q, v), kept
 
 
@@ -253,4 +264,4 @@ class Admittance(_AtFrame):
         at = damped_task_inertia(robot, q, v, self.frame)
         speed = reference["V_ref"] + rate - at.J @ v
         a = reference["A_ref"] + self.kp * e + self.kd * speed - at.drift
-        return at.J.T @ (at.Lambda @ a) + at.bias, {"offset": offset, "rate": rate}
+        return at.J.T @ at.force(a) + at.bias, {"offset": offset, "rate": rate}

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from qddot.display import Readable
 from qddot.errors import DescriptionError, InvalidArgument
 from qddot.files import fill_whole
 from qddot.plotting import PALETTE, new_figure, save_figure
@@ -23,8 +25,8 @@ class Event:
     label: str
 
 
-@dataclass(frozen=True, eq=False)
-class Trace:
+@dataclass(frozen=True, eq=False, repr=False)
+class Trace(Readable):
     """A run, by batch, sample and coordinate: states at the start of each control period.
 
     `tau` are the torques commanded there, `wrenches` the true contact wrenches of the step before,
@@ -63,8 +65,11 @@ class Trace:
 
         fill_whole(target, fill, force=True)
 
-    def plot(self, file: str | Path) -> None:
-        """Draw joints, torques and contact forces over time, for one run."""
+    def plot(self, file: str | Path | None = None) -> Any:
+        """A matplotlib figure of joints, torques and contact forces over time, for one run.
+
+        With `file` it is saved there too.
+        """
         if self.q.ndim != 2:
             raise InvalidArgument("trace", self.q.shape, "a plot shows one run, not a batch")
         parts = [("q", "rad", self.q, self.joints), ("torque", "N m", self.tau, self.joints)]
@@ -72,7 +77,7 @@ class Trace:
             (f"force at {name}", "N", x[:, :3], ("x", "y", "z"))
             for name, x in self.wrenches.items()
         ]
-        figure = new_figure(8.0, 2.3 * len(parts))
+        figure = new_figure(9.0, 0.6 + 2.3 * len(parts))
         axes = np.atleast_1d(figure.subplots(len(parts), sharex=True))
         for ax, (title, unit, values, names) in zip(axes, parts, strict=True):
             for k, column in enumerate(values.T):
@@ -80,12 +85,16 @@ class Trace:
                 ax.plot(self.time, column, color=PALETTE[k % len(PALETTE)], lw=1.2, label=label)
             for event in self.events:
                 ax.axvline(event.time, color="0.6", lw=0.8, ls=":")
-            ax.set_ylabel(f"{title} ({unit})")
-            ax.legend(fontsize=7, ncols=2, loc="upper right")
-            ax.grid(alpha=0.3)
+            ax.set_ylabel(f"{title}, {unit}")
+            # beside the panel, where it covers no curve
+            ax.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+            ax.grid(alpha=0.25)
+            ax.spines[["top", "right"]].set_visible(False)
         axes[0].set_title(f"{self.law} on the plant {self.plant!r}")
-        axes[-1].set_xlabel("time (s)")
-        save_figure(figure, Path(file))
+        axes[-1].set_xlabel("time, s")
+        if file is not None:
+            save_figure(figure, Path(file))
+        return figure
 
 
 def load_trace(file: str | Path) -> Trace:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from qddot.display import Readable
 from qddot.errors import InvalidArgument, UnknownName
 from qddot.evidence.metrics import evaluate_metric
 
@@ -108,8 +109,8 @@ class Run:
     started: str = ""
 
 
-@dataclass(frozen=True)
-class Trace:
+@dataclass(frozen=True, repr=False)
+class Trace(Readable):
     """Numbers over time, or over rows with labels: columns of equal length with units.
 
     Numbers that are not finite are NaN, since the file has one word for them.

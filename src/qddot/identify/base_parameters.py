@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import qr, solve_triangular
 
+from qddot.display import Readable
 from qddot.errors import NotIdentifiable
 from qddot.identify.torque_model import TorqueModel
 
@@ -25,8 +26,8 @@ _ROWS = 3
 """Rows of random states for each parameter."""
 
 
-@dataclass(frozen=True)
-class BaseParameters:
+@dataclass(frozen=True, repr=False)
+class BaseParameters(Readable):
     """Independent columns, and the combinations of parameters that they stand for.
 
     The base parameters are `mixing` (rank × parameters) times all parameters. `unseen` are

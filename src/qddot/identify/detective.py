@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.optimize import nnls
 
+from qddot.display import Readable
 from qddot.errors import InvalidArgument
 from qddot.identify.blas import on_one_blas_thread
 from qddot.identify.delays import estimate_delay
@@ -68,8 +69,8 @@ class Suspicion:
         return f"{self.kind}{where}: {self.evidence}{other} ({100 * self.confidence:.0f} %)"
 
 
-@dataclass(frozen=True)
-class Inspection:
+@dataclass(frozen=True, repr=False)
+class Inspection(Readable):
     """What a log shows of its own mistakes, and what it cannot say."""
 
     suspicions: tuple[Suspicion, ...]

@@ -15,6 +15,7 @@ from scipy.linalg import eigh
 from scipy.ndimage import correlate1d
 from scipy.stats import t as student
 
+from qddot.display import Readable
 from qddot.errors import NotIdentifiable
 from qddot.identify.design import Block
 from qddot.identify.spill import release_pages, stack_rows
@@ -91,8 +92,8 @@ def gather_moments(
     return Moments(products, counts)
 
 
-@dataclass(frozen=True)
-class Estimate:
+@dataclass(frozen=True, repr=False)
+class Estimate(Readable):
     """Parameters of least squares, joint weights 1/σ², and the inverse of the normal matrix."""
 
     values: np.ndarray
@@ -145,8 +146,8 @@ def _solve_normal(A: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray,
     return inverse @ b, inverse, blind
 
 
-@dataclass(frozen=True)
-class Residuals:
+@dataclass(frozen=True, repr=False)
+class Residuals(Readable):
     """Residuals and predictions of a fit on decimated rows, and sums for the covariance.
 
     Where a joint is not `moving` (rows × nv), its torques are zero.

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
+from qddot.display import Readable
 from qddot.errors import InvalidArgument, NotIdentifiable
 from qddot.identify.base_parameters import BaseParameters, base_parameters
 from qddot.identify.blas import on_one_blas_thread
@@ -42,8 +43,8 @@ number and weight of the penalty, one after the other: friction that turns sharp
 points of the grid makes an objective with a thousand dents, in which no descent gets far."""
 
 
-@dataclass(frozen=True)
-class MotionLimits:
+@dataclass(frozen=True, repr=False)
+class MotionLimits(Readable):
     """Bounds that a motion keeps: positions, velocities, accelerations, torques, workspace."""
 
     lower: np.ndarray
@@ -54,8 +55,8 @@ class MotionLimits:
     workspace: Workspace
 
 
-@dataclass(frozen=True)
-class Plan:
+@dataclass(frozen=True, repr=False)
+class Plan(Readable):
     """A motion for identification, with what it will tell.
 
     `condition` is that of the weighted regressor, `deviations` the predicted standard deviations

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from qddot.display import Readable
 from qddot.errors import InvalidArgument, MissingPackage, NotIdentifiable
 from qddot.identify.base_parameters import BaseParameters
 from qddot.identify.torque_model import TorqueModel
@@ -36,8 +37,8 @@ _OPTIMAL = "optimal"
 Bounds = Mapping[str, tuple[float, float]]
 
 
-@dataclass(frozen=True)
-class FeasibleFit:
+@dataclass(frozen=True, repr=False)
+class FeasibleFit(Readable):
     """A full set of possible parameters, the solver's status, and remarks."""
 
     parameters: np.ndarray

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.optimize import nnls
 
+from qddot.display import Readable
 from qddot.errors import InvalidArgument, NotIdentifiable
 from qddot.identify.base_parameters import base_parameters
 from qddot.identify.blas import on_one_blas_thread
@@ -101,8 +102,8 @@ class Refusal:
         return f"{self.name}: {self.reason}; {self.remedy}"
 
 
-@dataclass(frozen=True)
-class Fit:
+@dataclass(frozen=True, repr=False)
+class Fit(Readable):
     """Parameters of a torque model identified from a log.
 
     `values` and `covariance` are of the base parameters; `parameters` is a full set where bodies

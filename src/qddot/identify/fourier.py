@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from qddot.display import Readable
 from qddot.errors import InvalidArgument
 from qddot.files import write_whole
 
@@ -32,8 +33,8 @@ def fourier_basis(time: np.ndarray, period: float, harmonics: int) -> np.ndarray
     )
 
 
-@dataclass(frozen=True)
-class FourierMotion:
+@dataclass(frozen=True, repr=False)
+class FourierMotion(Readable):
     """A periodic motion: coefficients (nv × 1 + 2 H) of `fourier_basis`."""
 
     joints: tuple[str, ...]

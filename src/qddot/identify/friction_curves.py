@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
+from qddot.display import Readable
 from qddot.errors import InvalidArgument, NotIdentifiable, UnknownName
 from qddot.files import write_whole
 from qddot.identify.design import choose_filters
@@ -41,8 +42,8 @@ _WHILE = 0.1
 _LEAST_LEVELS = 3
 
 
-@dataclass(frozen=True)
-class FrictionCurve:
+@dataclass(frozen=True, repr=False)
+class FrictionCurve(Readable):
     """Friction torque of a joint over speed, with 95 % half-widths, as identified by a fit."""
 
     joint: str
@@ -104,8 +105,8 @@ def plot_friction(curves: Sequence[FrictionCurve], file: str | Path) -> None:
     save_figure(figure, Path(file))
 
 
-@dataclass(frozen=True)
-class Sweep:
+@dataclass(frozen=True, repr=False)
+class Sweep(Readable):
     """Motion of one joint to and fro at constant speeds, the others at rest: time and q."""
 
     joint: str
@@ -164,8 +165,8 @@ def plan_sweep(
     return Sweep(joint, tuple(map(float, levels)), np.arange(len(path)) / rate, motion, names)
 
 
-@dataclass(frozen=True)
-class SweepFit:
+@dataclass(frozen=True, repr=False)
+class SweepFit(Readable):
     """Friction at the speeds of a sweep, and the simplest law that explains it."""
 
     joint: str

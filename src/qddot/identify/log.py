@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
+from qddot.display import Readable
 from qddot.errors import InvalidArgument, ShapeMismatch, UnusableLog, count_text
 from qddot.identify.spill import release_pages, row_slices, stack_rows
 from qddot.robot.robot import Robot
@@ -27,8 +28,8 @@ _PART = 1 << 17
 """Samples that are interpolated at a time."""
 
 
-@dataclass(frozen=True)
-class Log:
+@dataclass(frozen=True, repr=False)
+class Log(Readable):
     """Evenly sampled motion of a robot: time, q, tau (samples × joints), v if it was measured.
 
     `starts` are the indices at which segments begin: between them the log has gaps. `notes` say

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from qddot.display import Readable
 from qddot.errors import InvalidArgument, NotIdentifiable
 from qddot.identify.blas import on_one_blas_thread
 from qddot.identify.design import OnStep
@@ -30,8 +31,8 @@ _FELT = 0.1
 """Share of a joint's torque that the payload must make to be weighed by it."""
 
 
-@dataclass(frozen=True)
-class Payload:
+@dataclass(frozen=True, repr=False)
+class Payload(Readable):
     """Mass with a 95 % interval, and centre of mass in the frame of the last body.
 
     `noise` is the half-width by the noise of the logs alone, `by_joint` the masses that single
@@ -70,8 +71,8 @@ class Payload:
         return "\n".join((*lines, *(f"  {note}" for note in self.notes)))
 
 
-@dataclass(frozen=True)
-class TorqueGains:
+@dataclass(frozen=True, repr=False)
+class TorqueGains(Readable):
     """Factor by which the torques of each joint are to be multiplied, with 95 % half-widths."""
 
     joints: tuple[str, ...]

@@ -24,6 +24,9 @@ def joint_axes(count: int, title: str) -> tuple[Any, list[Any]]:
     axes = list(np.atleast_1d(figure.subplots(rows, columns, sharex=True)).ravel())
     for ax in axes[count:]:
         ax.set_axis_off()
+    # the last plot of each column has numbers below it, also where an empty place follows
+    for ax in axes[max(0, count - columns) : count]:
+        ax.tick_params(labelbottom=True)
     figure.suptitle(title)
     return figure, axes[:count]
 

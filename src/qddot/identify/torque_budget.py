@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from qddot.display import Readable
 from qddot.errors import InvalidArgument
 from qddot.identify.design import OnStep
 from qddot.identify.estimators import interval_factor
@@ -32,8 +33,8 @@ _MERGED = "friction by speed"
 _SMALL = 0.005
 
 
-@dataclass(frozen=True)
-class Budget:
+@dataclass(frozen=True, repr=False)
+class Budget(Readable):
     """Terms of the torque over time (terms × n × nv), and their shares with 95 % half-widths.
 
     The share of a term is its product with the measured torque over that torque's square; shares,

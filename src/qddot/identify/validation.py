@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from qddot.display import Readable
 from qddot.errors import InvalidArgument
 from qddot.identify.design import Design, OnStep
 from qddot.identify.estimators import (
@@ -171,8 +172,8 @@ def validate(fit: Fit, log: Log, on_step: OnStep | None = None) -> Validation:
     )
 
 
-@dataclass(frozen=True)
-class Uncertainty:
+@dataclass(frozen=True, repr=False)
+class Uncertainty(Readable):
     """95 % half-widths at states: of gravity (n × nv), M (n × nv × nv) and torques (n × nv).
 
     `acceleration` bounds the acceleration error of computed torque with the identified model:

@@ -10,7 +10,9 @@ from urllib.parse import unquote
 
 from qddot.errors import DescriptionError
 
-__all__ = ["find_package", "resolve_uri"]
+__all__ = ["PACKAGE_HINT", "find_package", "resolve_uri"]
+
+PACKAGE_HINT = "packages are looked for above the folder of the file and in ROS_PACKAGE_PATH"
 
 
 def _candidate_folders(package: str, start: Path) -> Iterator[Path]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from qddot.display import Readable
 from qddot.errors import InvalidArgument, InvalidModel, UnknownName, Unsupported
 from qddot.model.edit import link_drafts, rebuild
 from qddot.model.joints import Drivetrain, Joint, Limits
@@ -95,8 +96,8 @@ def with_flexible_joints(
     return dataclasses.replace(made, configurations=at_rest)
 
 
-@dataclass(frozen=True)
-class SpongMap:
+@dataclass(frozen=True, repr=False)
+class SpongMap(Readable):
     """Links and motors (q; θ) as coordinates of a flexible robot: x = T (q; θ), and back by T⁻¹.
 
     q has the coordinates of the rigid robot, then come the motors θ of `joints`. `configuration`

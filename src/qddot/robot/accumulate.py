@@ -18,6 +18,7 @@ import numpy as np
 from qddot.algorithms.catalogue import function, sizes
 from qddot.compile.runtime.gufunc import aligned_zeros
 from qddot.compile.runtime.threads import SETTING, run_shares, threads
+from qddot.display import Readable
 from qddot.errors import InvalidArgument, ShapeMismatch, Unsupported
 from qddot.robot.arrays import as_numbers
 from qddot.robot.dask_arrays import is_lazy
@@ -34,8 +35,8 @@ _TALL = 4
 """Rows of a block for each column: what is summed is then smaller than the block."""
 
 
-@dataclass(frozen=True)
-class NormalEquations:
+@dataclass(frozen=True, repr=False)
+class NormalEquations(Readable):
     """Sums over the rows of a linear model Y x = y with weights W.
 
     `matrix` is YᵀWY, `vector` YᵀWy and `square` yᵀWy (None without a right-hand side), `rows` the
@@ -57,8 +58,8 @@ class NormalEquations:
         )
 
 
-@dataclass(frozen=True)
-class TriangularFactor:
+@dataclass(frozen=True, repr=False)
+class TriangularFactor(Readable):
     """QR factorisation of the rows of a linear model Y x = y with weights W, without Q.
 
     `R` is upper triangular with RᵀR = YᵀWY; least squares solve R x = `z`, and leave the sum of

@@ -38,8 +38,8 @@ __all__ = ["CompiledFunction", "compile_function", "record_arguments", "record_c
 
 _KNOWN = {"q": ("nq",), "v": ("nv",), "a": ("nv",), "tau": ("nv",)}
 """Arguments whose shapes need not be given."""
-_DEFINITE = ("M", "Minv", "Lambda")
-"""Outputs of the catalogue that are symmetric positive definite."""
+_DEFINITE = ("M", "Minv", "W", "Lambda")
+"""Outputs of the catalogue that are symmetric positive definite where they can be inverted."""
 
 
 def record_call(

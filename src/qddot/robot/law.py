@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.algorithms.catalogue import Argument
-from qddot.errors import InvalidArgument, ShapeMismatch, UnknownName
+from qddot.errors import InvalidArgument, JointsDiffer, ShapeMismatch, UnknownName, WrongType
 from qddot.robot.functions import CompiledFunction, record_arguments
 from qddot.robot.robot import Robot
 
@@ -32,6 +32,8 @@ __all__ = [
     "gain",
     "gain_shapes",
     "record_law",
+    "split_command",
+    "validate_law",
 ]
 
 Shape = tuple[int, ...]
@@ -166,12 +168,52 @@ class RecordedLaw:
         return {name: x.shape for name, x in self.start.items()}
 
 
+def validate_law(robot: Robot, law: Any) -> None:
+    """Refuse what is no law, gains that do not fit the robot, and frames that it does not have."""
+    if not isinstance(law, Law) or isinstance(law, type):
+        needed = "it is an object with references, senses, memory and command; see docs/control.md"
+        raise WrongType("law", law, needed)
+    made_for = getattr(law, "robot", None)
+    if isinstance(made_for, Robot) and made_for.joint_names != robot.joint_names:
+        reason = f"the law was compiled for {made_for.name!r}, not for {robot.name!r}"
+        raise JointsDiffer("the law", robot.name, reason=reason)
+    # wrappers name the law inside them in a field of that name
+    if dataclasses.is_dataclass(law):
+        if isinstance(getattr(law, "law", None), Law):
+            validate_law(robot, law.law)
+        for name, shape in gain_shapes(robot, law).items():
+            given = np.asarray(getattr(law, name))
+            label = f"{type(law).__name__}: {name}"
+            # of a batch, members without a number are found by their results
+            batched = given.ndim > len(shape)
+            if given.dtype.kind not in "iuf" or not (batched or np.isfinite(given).all()):
+                raise InvalidArgument(label, getattr(law, name), "it needs finite numbers")
+            core = given.shape[max(0, given.ndim - len(shape)) :]
+            if given.ndim and core != shape:
+                raise ShapeMismatch(type(law).__name__, name, f"{shape} or a number", given.shape)
+        frame = getattr(law, "frame", None)
+        if frame is not None and frame not in robot.frame_names:
+            raise UnknownName("frame", frame, robot.frame_names, robot.name)
+    for frame in law.senses(robot):
+        if frame not in robot.frame_names:
+            raise UnknownName("frame", frame, robot.frame_names, robot.name)
+
+
+def split_command(name: str, result: Any) -> tuple[Any, Mapping[str, Any]]:
+    """Torques and memory that a law returned, refused where it did not return two."""
+    if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[1], Mapping):
+        needed = "a law returns its torques and its memory: return tau, memory"
+        raise WrongType(f"{name}.command: result", type(result).__name__, needed)
+    return result
+
+
 def record_law(robot: Robot, law: Law, gains: Sequence[str] | str | None = None) -> RecordedLaw:
     """Record a law for a robot, once where neither it nor its gains have changed.
 
     Gains are constants, unless they have batch axes or are named in `gains` ("all" for all of
     them): those are inputs. Gains of a law inside another are named with a dot, as "law.kp".
     """
+    validate_law(robot, law)
     named = gains if isinstance(gains, str) or gains is None else tuple(gains)
     try:
         return _record_once(_LawKey((id(robot), _content(law), named), robot, law))
@@ -273,7 +315,8 @@ def _record_text(
         inputs = {n: np.reshape(given.pop(0), s)[()] for n, s in gains.items()}
         before = LawMemory(shapes, given.pop(0)) if size else {}
         state = State(q, v, dt, time, wrenches)
-        torque, kept = _with_gains(law, inputs).command(robot, state, reference, before)
+        result = _with_gains(law, inputs).command(robot, state, reference, before)
+        torque, kept = split_command(type(law).__name__, result)
         tau = _require_shape(law, "torque", torque, (robot.nv,))
         if set(kept) != set(shapes):
             accepted = f"it returns memory of the names {sorted(shapes)}"

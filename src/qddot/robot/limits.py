@@ -7,14 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from qddot.display import Readable
 from qddot.model.joints import Limits
 from qddot.model.model import Body, Model
 
 __all__ = ["RobotLimits", "robot_limits", "shared_limits"]
 
 
-@dataclass(frozen=True)
-class RobotLimits:
+@dataclass(frozen=True, repr=False)
+class RobotLimits(Readable):
     """Bounds as arrays: `lower` and `upper` of q (nq), `velocity` and `effort` of v (nv).
 
     They are ±inf where there are none, as for quaternions. The position limits of followers count

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from qddot.algorithms.recursion import Vector
 from qddot.compile.kernel import KernelSource
+from qddot.display import Readable
 from qddot.errors import InvalidArgument, ShapeMismatch, Unsupported
 from qddot.model.model import Model
 from qddot.model.reframing import condense
@@ -33,8 +34,8 @@ _FIRST = 1e-6
 """Share of the first interval that the first step has; steps grow fast."""
 
 
-@dataclass(frozen=True)
-class AdaptiveMotion:
+@dataclass(frozen=True, repr=False)
+class AdaptiveMotion(Readable):
     """States at the given times, NaN from where a state was given up.
 
     `accepted` and `rejected` count the steps of each state; `done` says which reached the end.

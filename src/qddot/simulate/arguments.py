@@ -121,7 +121,8 @@ def loop_arguments(
         raise InvalidArgument("feedback", step.feedback.recorded.law, f"it needs {needed}")
     for name in law_inputs:
         if name not in references and name not in gains:
-            raise UnknownName("argument", name, (*references, *gains), "rollout")
+            hint = "" if step.feedback else "a law is given as feedback=…, its references by name"
+            raise UnknownName("argument", name, (*references, *gains), "rollout", hint)
     # carry: state, clock, residuals, states of effects
     q = real_array("rollout", "q0", q0, shapes.carry[0], copy=False)
     v = real_array("rollout", "v0", v0, shapes.carry[1], copy=False)
@@ -130,6 +131,8 @@ def loop_arguments(
         components = zip(step.components, step.state_sizes, strict=True)
         states = [np.array(x.initial_state(model), float) for x, n in components if n]
     # samples: torques, references
+    if hasattr(tau, "command"):
+        raise InvalidArgument("rollout: tau", type(tau).__name__, "a law is given as feedback=…")
     nv, rows = model.nv, samples + (step.hold == "linear")
     torque = _repeat_row(np.zeros(nv), rows) if tau is None else _sample_rows("tau", tau, nv, rows)
     sampled = [torque[..., :-1, :], torque[..., 1:, :]] if step.hold == "linear" else [torque]

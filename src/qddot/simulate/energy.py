@@ -152,9 +152,9 @@ class EnergyLedger(Tabular):
         rows = []
         levels, flows = ("kinetic", "potential", "spring"), ("work", "friction", "contact")
         for name in (*levels, *flows, "numerical", "residual"):
-            x = getattr(self, name)[index]
-            # a zero of either sign is shown as 0
-            rows.append([name, *(f"{y + 0.0:.4g}" for y in (x[0], x[-1], x.min(), x.max()))])
+            # no account shows -0
+            x = getattr(self, name)[index] + 0.0
+            rows.append([name, *(f"{y:.4g}" for y in (x[0], x[-1], x.min(), x.max()))])
         heads = ["energy, J", "first", "last", "least", "most"]
         return f"energy ledger{of}: {self.drift(index)}", heads, rows
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from qddot.display import Readable
 from qddot.model.model import WORLD
 from qddot.robot.robot import Robot
 from qddot.simulate.simulator import rollout
@@ -25,8 +26,8 @@ _SWING, _SPEED = 0.4, 1.0
 """How far from rest a swing starts, rad or m, and how fast a floating robot moves, rad/s or m/s."""
 
 
-@dataclass(frozen=True)
-class FreeSwing:
+@dataclass(frozen=True, repr=False)
+class FreeSwing(Readable):
     """A robot and the states from which it swings without losses."""
 
     robot: Robot

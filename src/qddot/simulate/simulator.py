@@ -54,7 +54,7 @@ _EFFECT_METHODS = ("act", "state_size", "initial_state", "update")
 _LAW_METHODS = ("references", "senses", "memory", "command")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Simulator:
     """A robot that can be stepped in time: `make_simulator` validates and makes it.
 
@@ -68,6 +68,9 @@ class Simulator:
     arrays: tuple[np.ndarray, ...] = ()
     gains: Mapping[str, np.ndarray] = field(default_factory=dict)
     function: FunctionLaw | None = None
+
+    def __repr__(self) -> str:
+        return f"<Simulator of {self.robot.name!r}, steps of {self.dt:g} s>"
 
     @property
     def native(self) -> bool:

@@ -81,6 +81,8 @@ LABELS = {
 }
 """Labels of a status, worst first after ok, each with its remedy."""
 _FEWEST = 10
+_MODERATE = 1e4
+"""States (m, rad, m/s, rad/s) from which no single step overflows."""
 _FIRST_ORDER = ("semi_implicit", "implicit_damping")
 _FATAL = ("nan_input", "diverged")
 _CODES = {label: k for k, label in enumerate(LABELS)}
@@ -249,6 +251,13 @@ def _faults(rollout: RolloutRecord) -> Iterator[Fault]:
             if bad.any():
                 over = bad.any(tuple(range(bad.ndim - core, bad.ndim)))
                 yield "nan_input", name, over if k < sampled else over[..., None]
+    # a state without a number after a moderate one, where no other input is bad: the law's torque
+    if step is not None and step.feedback and rollout.q.shape[-2] > 1:
+        both = np.concatenate([rollout.q, rollout.v], axis=-1)
+        size = np.abs(both).max(-1, initial=0.0)
+        single = np.isclose(rollout.time[1] - rollout.time[0], rollout.dt)
+        lost = (size[..., :-1] < _MODERATE) & np.isnan(size[..., 1:]) & single
+        yield "nan_input", f"torque of {type(step.feedback.recorded.law).__name__}", lost
     # states that left all bounds
     q_size, v_size = (np.abs(x).max(-1, initial=0.0) for x in (rollout.q, rollout.v))
     yield "diverged", "", ~(np.maximum(q_size, v_size) <= LARGEST)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from qddot.display import Readable
 from qddot.errors import DescriptionError, InvalidArgument, ShapeMismatch, UnknownName
 from qddot.robot.robot import Robot
 from qddot.simulate.contact.ledger import contact_ledger
@@ -22,8 +23,8 @@ __all__ = ["Motion", "as_motion", "read_motion", "sweep_motion"]
 _FIELDS = ("time", "q", "v", "tau", "contact_points", "contact_forces")
 
 
-@dataclass(frozen=True)
-class Motion:
+@dataclass(frozen=True, repr=False)
+class Motion(Readable):
     """Samples of a motion: time (n), q (n, nq), v (n, nv), and torques (n, nv) if known.
 
     `contact_points` (m) and `contact_forces` (N) are (n, k, 3) in the world, where they are known:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from qddot.display import Readable
 from qddot.errors import InvalidArgument
 from qddot.model.model import WORLD
 from qddot.robot.robot import Robot
@@ -30,8 +31,8 @@ _BAR_STYLE = (
 )
 
 
-@dataclass(frozen=True)
-class Readings:
+@dataclass(frozen=True, repr=False)
+class Readings(Readable):
     """Numbers at a state: torques (nv), condition number of M, centre of mass (3), poses.
 
     `bodies` are the poses of the moving bodies (nb, 4, 4) in the world.

@@ -29,6 +29,7 @@ from qddot.analysis.constraints.linear_algebra import (
     normalise_rows,
 )
 from qddot.analysis.constraints.rank import analyse
+from qddot.display import Readable
 from qddot.errors import ActuatorsTooFew, InvalidArgument, RedundantConstraints
 from qddot.robot.robot import Robot, with_marked_rows
 
@@ -37,8 +38,8 @@ _ROW = function("constrained_inverse_dynamics")
 __all__ = ["Actuation", "forward_dynamics", "impact", "inverse_dynamics"]
 
 
-@dataclass(frozen=True)
-class Actuation:
+@dataclass(frozen=True, repr=False)
+class Actuation(Readable):
     """Torques of the joints, zero where none is actuated, and multipliers of the constraints."""
 
     tau: np.ndarray

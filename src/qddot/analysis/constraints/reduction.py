@@ -23,14 +23,15 @@ from qddot.analysis.constraints.linear_algebra import (
     normalise_rows,
     overall_size,
 )
+from qddot.display import Readable
 from qddot.errors import InvalidArgument
 from qddot.robot.robot import Robot
 
 __all__ = ["Reduced", "reduce", "reduced_forward_dynamics"]
 
 
-@dataclass(frozen=True)
-class Reduced:
+@dataclass(frozen=True, repr=False)
+class Reduced(Readable):
     """The dynamics M a + C u + g = Tᵀ τ of the independent velocities u, v = T u.
 
     M̄ = Tᵀ M T, C̄ = Tᵀ (C T + M Ṫ), ḡ = Tᵀ g; Ṁ̄ − 2 C̄ is skew as Ṁ − 2 C is.

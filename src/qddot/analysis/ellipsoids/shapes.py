@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from qddot.algorithms.kinematics import TASK_AXES, Reference
 from qddot.analysis.task_space import decompose
+from qddot.display import Readable
 from qddot.errors import InvalidArgument, ShapeMismatch, UnknownName
 from qddot.robot.robot import Robot
 
@@ -33,8 +34,8 @@ Bounds = ArrayLike | Literal["limits"]
 _LINEAR = TASK_AXES[:3]
 
 
-@dataclass(frozen=True)
-class Ellipsoid:
+@dataclass(frozen=True, repr=False)
+class Ellipsoid(Readable):
     """An ellipsoid in named coordinates: its centre, its axes as columns, its radii, longest first.
 
     A belted one is not quite an ellipsoid: along a unit vector u with shares u_k of the axes its

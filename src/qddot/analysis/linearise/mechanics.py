@@ -11,6 +11,7 @@ from scipy import linalg
 
 from qddot.analysis.linearise.modes import Modes, largest_is_one
 from qddot.analysis.linearise.system import LinearModel, Weights, square_matrix
+from qddot.display import Readable
 from qddot.errors import InvalidArgument, NoEquilibrium, WrongType
 from qddot.robot.robot import Robot
 
@@ -21,8 +22,8 @@ _STEPS, _HALVINGS, _LONGEST_STEP = 100, 20, 0.5
 _ZERO = 1e-12
 
 
-@dataclass(frozen=True)
-class Equilibrium:
+@dataclass(frozen=True, repr=False)
+class Equilibrium(Readable):
     """A configuration at rest and the torques that hold it, 0 at joints without a motor."""
 
     q: np.ndarray

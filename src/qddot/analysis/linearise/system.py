@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from scipy import linalg
 
 from qddot.analysis.linearise.modes import Modes, largest_is_one
+from qddot.display import Readable
 from qddot.errors import (
     InvalidArgument,
     MissingPackage,
@@ -208,8 +209,8 @@ class LinearModel:
         raise Uncontrollable((_sum_text(x, self.state_names) for x in combinations), behaviour)
 
 
-@dataclass(frozen=True)
-class Lqr:
+@dataclass(frozen=True, repr=False)
+class Lqr(Readable):
     """A linear-quadratic regulator u = −K x; xᵀ `cost` x is what is left to pay from x on.
 
     In torques: tau = model.tau − K [difference(model.q, q); v − model.v]. `closed` is the model

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from qddot.display import Tabular
+from qddot.display import Readable, Tabular
 
 __all__ = [
     "GEAR_RATIOS",
@@ -38,8 +38,8 @@ GEAR_RATIOS = (1, 50, 100, 160)
 """Gear ratios for which reflected inertia is listed: direct drive, and usual harmonic drives."""
 
 
-@dataclass(frozen=True)
-class Worst:
+@dataclass(frozen=True, repr=False)
+class Worst(Readable):
     """The worst state that was found for a joint: its torque, gravity's part of that, the state.
 
     `sampled` is the largest magnitude among the random states alone.

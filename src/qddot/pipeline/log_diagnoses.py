@@ -120,9 +120,7 @@ class _Torques:
 
     def project(self, x: np.ndarray, size: np.ndarray) -> np.ndarray:
         """Torques (windows × nv × columns) over sizes by joint, without what friction could be."""
-        parts = [
-            (x[:, j] - Q @ (Q.T @ x[:, j])) / size[j] for j, Q in enumerate(self.bases)
-        ]
+        parts = [(x[:, j] - Q @ (Q.T @ x[:, j])) / size[j] for j, Q in enumerate(self.bases)]
         return np.concatenate(parts)
 
     def leave(

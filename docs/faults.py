@@ -1,9 +1,11 @@
 """Run the pipeline on seeded faults and on clean cases: `python docs/faults.py`.
 
 Keeps the outcomes in docs/faults.json and writes the table of docs/pipeline.md between its marks.
-`--kind WORD` runs one kind again and takes the others as they were, `--kind clean` those without a
-fault, `--missing` what has no outcome yet. Other robots than built-in ones are those of
-example-robot-data.
+`--seed N` draws other faults and other logs: the page states the seed of its run, which is one that
+nobody looked at while the diagnoses were written. `--trial FILE` keeps outcomes there and leaves
+the page alone. `--kind WORD` runs one kind again and takes the others as they were, `--kind clean`
+those without a fault, `--missing` what has no outcome yet. Other robots than built-in ones are
+those of example-robot-data.
 """
 
 from __future__ import annotations
@@ -47,6 +49,7 @@ class Outcome:
 
     kind: str
     detail: str
+    seed: int
     steps: tuple[int, ...]
     failed: tuple[int, ...]
     named: str
@@ -69,6 +72,7 @@ def examine(fault: Fault, folder: Path) -> Outcome:
     outcome = Outcome(
         kind=fault.kind,
         detail=fault.detail,
+        seed=settings.seed,
         steps=fault.steps,
         failed=failed,
         named=named,
@@ -92,15 +96,15 @@ def chosen_steps(fault: Fault) -> str:
     return "1-6" if fault.steps else "1-12"
 
 
-def cases(kind: str, folder: Path) -> Iterator[Fault]:
+def cases(kind: str, folder: Path, first: int) -> Iterator[Fault]:
     """Five faults of a kind; or right files with logs that are like them, and built-in robots."""
     if kind != CLEAN:
-        for seed, robot in enumerate(ROBOTS.get(kind, ARMS)):
+        for seed, robot in enumerate(ROBOTS.get(kind, ARMS), first):
             yield seed_fault(kind, folder, robot, seed)
         return
     for robot in BUILT_IN:
-        yield clean_case(folder, robot, 0, log=False)
-    for seed in range(100, 109):
+        yield clean_case(folder, robot, first, log=False)
+    for seed in range(first + 100, first + 109):
         for robot in ARMS:
             yield clean_case(folder, robot, seed)
 
@@ -123,6 +127,7 @@ def table_text(outcomes: list[Outcome]) -> str:
     lines += [
         f"| all | {len(faults)} | | {totals} |",
         "",
+        f"Seeds {min(x.seed for x in outcomes)} to {max(x.seed for x in outcomes)}. "
         f"Of {len(clean)} cases without a fault {len(wrong)} fail{listed}.",
     ]
     blamed = [f"{x.detail}: {x.named}" for x in clean if x.named and not x.failed]
@@ -136,23 +141,25 @@ def table_text(outcomes: list[Outcome]) -> str:
     return "\n".join(lines)
 
 
-def keep_outcome(found: Outcome) -> None:
-    """Put an outcome in the place of the one before it, and write the page."""
-    before = read_outcomes()
-    outcomes = list({(x.kind, x.detail): x for x in [*before, found]}.values())
+def keep_outcome(found: Outcome, file: Path) -> None:
+    """Put an outcome in the place of the one before it, and write the page unless on trial."""
+    before = read_outcomes(file)
+    outcomes = list({(x.kind, x.detail, x.seed): x for x in [*before, found]}.values())
     rows = [json.dumps(dataclasses.asdict(x), ensure_ascii=False) for x in outcomes]
-    OUTCOMES.write_text("[\n" + ",\n".join(rows) + "\n]\n", "utf-8")
+    file.write_text("[\n" + ",\n".join(rows) + "\n]\n", "utf-8")
+    if file != OUTCOMES:
+        return
     page, (first, last) = PAGE.read_text("utf-8"), MARKS
     block = re.compile(f"{re.escape(first)}.*{re.escape(last)}", re.S)
     text = f"{first}\n{table_text(outcomes)}\n{last}"
     PAGE.write_text(block.sub(lambda _: text, page), "utf-8")
 
 
-def read_outcomes() -> list[Outcome]:
+def read_outcomes(file: Path) -> list[Outcome]:
     """The outcomes that were kept."""
-    if not OUTCOMES.exists():
+    if not file.exists():
         return []
-    return [Outcome(**x) for x in json.loads(OUTCOMES.read_text("utf-8"))]
+    return [Outcome(**x) for x in json.loads(file.read_text("utf-8"))]
 
 
 def main() -> None:
@@ -161,17 +168,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kind", default="", help="only kinds with this word, or `clean`")
     parser.add_argument("--missing", action="store_true", help="only cases without an outcome")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first fault of each kind")
+    parser.add_argument("--trial", type=Path, default=OUTCOMES, help="keep outcomes in this file")
     asked = parser.parse_args()
     kinds = [k for k in KINDS if asked.kind in k]
     kinds += [CLEAN] if asked.kind in ("", "clean") else []
     if not asked.missing and not asked.kind:
-        OUTCOMES.unlink(missing_ok=True)
+        asked.trial.unlink(missing_ok=True)
     for kind in kinds:
         with tempfile.TemporaryDirectory() as folder:
-            for case in cases(kind, Path(folder)):
-                known = {(x.kind, x.detail) for x in read_outcomes()}
-                if not (asked.missing and (case.kind, case.detail) in known):
-                    keep_outcome(examine(case, Path(folder)))
+            for case in cases(kind, Path(folder), asked.seed):
+                known = {(x.kind, x.detail, x.seed) for x in read_outcomes(asked.trial)}
+                if not (asked.missing and (case.kind, case.detail, case.settings.seed) in known):
+                    keep_outcome(examine(case, Path(folder)), asked.trial)
 
 
 if __name__ == "__main__":

@@ -332,3 +332,13 @@ def test_the_longest_increase_is_found():
         found = _longest_increase(t)
         assert len(found) == longest
         assert np.all(np.diff(t[found]) > 0.0)
+
+
+def test_a_block_that_is_kept_holds_no_motion_at_the_full_rate():
+    robot, _, log = virtual()
+    design = identify.fit(robot, log, STANDARD).design
+    assert design.torque.step > 1
+    for block in design.blocks():
+        arrays = (block.q, block.v, block.a, block.tau, block.columns)
+        owners = [x if x.base is None else x.base for x in arrays]
+        assert sum(x.nbytes for x in owners) == sum(x.nbytes for x in arrays)

@@ -99,6 +99,42 @@ def test_a_fault_of_a_log_is_named_first(arm, cause, seed):
     assert found[0].fix
 
 
+def test_bodies_that_are_a_bit_off_are_no_fault_and_hide_none(arm):
+    shares = 1.0 + 0.08 * np.random.default_rng(5).uniform(-1.0, 1.0, (arm.model.nb, 1))
+    truth = arm.with_parameters(arm.inertial_parameters * shares)
+    assert diagnose(make_log(arm, truth)) == []
+    late = diagnose(make_log(arm, truth, lambda q, v, tau: np.roll(tau, 5, axis=0)))
+    assert late[0].cause == "delay between motion and torque"
+    assert late[0].confidence > 0.75
+    assert "10 ms (5 samples)" in late[0].evidence
+
+
+def test_torques_of_a_large_and_a_small_joint_exchanged(arm):
+    # against the torques of the wrist those of the shoulder are enormous
+    found = diagnose(make_log(arm, None, swap(1, 5)))
+    assert found[0].cause == "joints swapped in the log"
+    assert "shoulder_lift_joint and wrist_3_joint" in found[0].evidence
+
+
+def test_another_robot_is_told_from_a_payload_and_from_one_that_is_a_bit_heavier(arm):
+    for factor, cause in ((1.2, "inertias under-estimated"), (2.2, "log of another robot")):
+        found = diagnose(make_log(arm, arm.with_parameters(factor * arm.inertial_parameters)))
+        assert found[0].cause == cause
+    assert "2.2" in found[0].evidence
+    # heavy forearm: a load at the tip explains most of it, not all
+    rows = arm.inertial_parameters.copy()
+    rows[[2, 5]] = 2.0 * rows[[5, 2]]
+    found = diagnose(make_log(arm, arm.with_parameters(rows)))
+    assert found[0].cause == "log of another robot"
+    assert "other bodies on these joints" in found[0].evidence
+
+
+def test_the_payload_of_a_light_arm_may_be_light(arm):
+    light = arm.with_parameters(0.02 * arm.inertial_parameters)
+    found = diagnose(make_log(light, light.with_payload("tool0", 0.03)))
+    assert found[0].cause == "payload missing"
+
+
 def still(robot, n=200):
     time = np.arange(n) * 0.01
     pose = robot.configurations.get("home", robot.neutral())

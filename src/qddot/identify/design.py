@@ -128,7 +128,8 @@ class Design:
         moving = still[here] < _STILL
         columns[~moving] = 0.0
         torque = np.where(moving, smooth @ tau, 0.0)
-        return Block(index, moving, columns, torque, q[here], v[here], a[here])
+        # copies: a view of every so many rows would keep the motion at its full rate
+        return Block(index, moving, columns, torque, *(x[here].copy() for x in (q, v, a)))
 
     def _filtered_columns(
         self, q: np.ndarray, v: np.ndarray, a: np.ndarray, smooth: Any, outputs: int

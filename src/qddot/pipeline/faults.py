@@ -30,6 +30,10 @@ _UNSURE = 0.03
 _FRICTION = 0.05
 """Friction of the joints as a share of the torque that holds them, in the file and on the robot."""
 _ENCODER = 2.0 * np.pi / 2**20
+_ASTRAY = 5.0
+"""Times the speed of the motion from which the virtual hardware does not follow it."""
+_OTHER, _DRAWS = 0.3, 50
+"""Share of the torque by which that of another robot differs at least, and bodies drawn for it."""
 _LEAST_CHANGE = 0.5
 """Relative change of a tensor from which a wrong frame of it matters."""
 _ENTRIES = {
@@ -103,12 +107,16 @@ def write_log(file: Path, robot: Robot, seed: int, torques: Torques | None = Non
     motion = fourier_motion(robot, seed, _PERIOD, speed=_SPEED)
     gains = joint_gains(robot, BANDWIDTH, q=rest_pose(robot), inertia="free")
 
+    # what a maker's own controller does: without the model light arms tumble at these speeds
     def law(t: float, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-        q_ref, v_ref, _ = motion(t)
-        return truth.gravity(q) + gains.kp * (q_ref - q) + gains.kd * (v_ref - v)
+        q_ref, v_ref, a_ref = motion(t)
+        needed = truth.inverse_dynamics(q_ref, v_ref, a_ref)
+        return needed + gains.kp * (q_ref - q) + gains.kd * (v_ref - v)
 
     q0, v0, _ = motion(0.0)
     found = hardware.run(law, q0, v0, _SECONDS, every=2)
+    if not np.abs(found.v).max() < _ASTRAY * _SPEED:
+        raise QddotError(f"{robot.name!r} does not follow its motion: no log of a robot at work")
     tau = found.tau if torques is None else torques(truth, found)
     kinds = ("position", "velocity", "effort")
     heads = ["time", *(f"{kind}_{n}" for kind in kinds for n in robot.joint_names)]
@@ -295,11 +303,24 @@ def _omit_friction(folder: Path, name: str, seed: int, rng: np.random.Generator)
 
 def _exchange_robot(folder: Path, name: str, seed: int, rng: np.random.Generator) -> dict[str, Any]:
     file, robot = write_file(folder, name)
-    # the same joints, other bodies: sizes and masses of another machine
-    rows = robot.inertial_parameters[rng.permutation(robot.model.nb)] * rng.uniform(0.4, 2.5)
-    log = write_log(folder / "log.csv", robot.with_parameters(rows), seed)
-    settings = Settings(log=log, seed=seed)
-    return {"detail": "bodies in another order and size", "source": file, "settings": settings}
+    q, v, a = fourier_motion(robot, seed, _PERIOD, speed=_SPEED)(np.linspace(0.0, _PERIOD, 200))
+    own = robot.inverse_dynamics(q, v, a)
+    for _ in range(_DRAWS):
+        # the same joints, other bodies: sizes and masses of another machine
+        rows = robot.inertial_parameters[rng.permutation(robot.model.nb)] * rng.uniform(0.4, 2.5)
+        other = robot.with_parameters(rows)
+        tau = other.inverse_dynamics(q, v, a)
+        # one whose torques hardly differ is this robot with masses a bit off
+        share = np.mean((tau - own) ** 2, axis=0) / (np.mean(tau**2, axis=0) + 1e-12)
+        if np.sqrt(np.mean(share)) < _OTHER:
+            continue
+        try:
+            log = write_log(folder / "log.csv", other, seed)
+        except QddotError:
+            continue
+        settings = Settings(log=log, seed=seed)
+        return {"detail": "bodies in another order and size", "source": file, "settings": settings}
+    raise QddotError(f"no other bodies on the joints of {name} move as they are told")
 
 
 _FLOATING = ("quadruped", "quadrotor")

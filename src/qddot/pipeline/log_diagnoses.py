@@ -1,12 +1,14 @@
 """Diagnoses of measured torques: each hypothesis on what is wrong is fitted, the best one wins.
 
-A hypothesis changes the torques or the model and leaves a residual. Friction of every joint
-(viscous, Coulomb, constant) is free in all of them, so that none is blamed for it.
+A hypothesis changes the torques or the model and leaves a residual. Three things are free in all of
+them, so that none is blamed for it: friction of every joint (viscous, Coulomb, constant), noise,
+which means over short windows take away from torques and model alike, and masses of the bodies
+within what a file that is right may be off.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -17,16 +19,26 @@ from qddot.pipeline.diagnosis import Case, Diagnosis
 
 __all__ = ["diagnose_log"]
 
-_MOST_ROWS = 1500
+_WINDOW, _LONGEST = 0.04, 40
+"""Seconds, and samples at most, over which torques are averaged."""
+_LEAST_ROWS = 50
+_MOST_WINDOWS, _MOST_NUMBERS = 500, 4_000_000
+"""Windows that are looked at, and numbers of their regressor."""
 _SMOOTH = 0.02
 """Speed (rad/s or m/s) below which Coulomb friction is a ramp."""
-_NOISE = 0.02
+_NOISE = 0.01
 """Share of the torque that may remain without anything being wrong."""
+_BODIES = 0.1
+"""Share by which the bodies of a file that is right are off, a standard deviation."""
 _BETTER = 0.6
 """A hypothesis counts where it leaves less than this share of what the model leaves."""
 _DELAYS = range(2, 41)
 _PENALTY = 0.03
 """What a parameter of a hypothesis has to improve, so that simple ones win."""
+_OTHER = 0.3
+"""Share of the torque that the file leaves of another robot; of its own, a file leaves half."""
+_MANY_TIMES = 1.5
+"""Factor on all inertias from which a robot is another one, not one whose masses are a bit off."""
 
 
 @dataclass(frozen=True)
@@ -44,77 +56,104 @@ class _Hypothesis:
 
 
 class _Torques:
-    """Torques of a case and of its model at thinned rows, with friction projected out by joint."""
+    """Torques of a case and of its model as means over windows, without friction by joint."""
 
     def __init__(self, case: Case) -> None:
         assert case.tau is not None
-        rows = np.flatnonzero(case.sound)
+        self.case, self.robot, self.measured = case, case.robot, case.tau
+        dt = float(np.median(np.diff(case.time)))
+        width = int(np.clip(_WINDOW / dt, 1, _LONGEST))
+        # windows of whole rows, with room for delays on both sides
         edge = max(_DELAYS) + 5
-        rows = rows[(rows >= edge) & (rows < len(case.tau) - edge)]
-        self.case, self.robot = case, case.robot
-        self.rows = rows[:: max(1, len(rows) // _MOST_ROWS)]
+        sound = np.concatenate([[0], np.cumsum(case.sound)])
+        starts = np.arange(edge, len(case.tau) - edge - width + 1, width)
+        starts = starts[sound[starts + width] - sound[starts] == width]
+        numbers = width * 10 * self.robot.model.nb * self.robot.nv
+        most = max(min(_MOST_WINDOWS, _MOST_NUMBERS // numbers), 50)
+        starts = starts[:: -(-len(starts) // most)] if len(starts) else starts
+        self.rows = starts[:, None] + np.arange(width)
         self.q, self.v = case.q[self.rows], case.v[self.rows]
         self.a = case.acceleration[self.rows]
-        self.tau = case.tau[self.rows]
-        self.size = np.sqrt(np.mean(self.tau**2, axis=0)) + 1e-9
-        bases = []
-        for j in range(case.robot.nv):
-            v = self.v[:, j]
-            A = np.column_stack([np.ones_like(v), v, np.tanh(v / _SMOOTH)])
-            scale = np.linalg.norm(A, axis=0) + 1e-12
-            bases.append(np.linalg.qr(A / scale)[0])
-        self.bases = bases
+        self.tau = self.shift_torques(0)
+        # friction of each joint as an orthonormal basis
+        self.bases = []
+        for j in range(self.robot.nv):
+            v = self.v[..., j]
+            A = np.stack([np.ones_like(v), v, np.tanh(v / _SMOOTH)], axis=-1).mean(axis=1)
+            self.bases.append(np.linalg.qr(A / (np.linalg.norm(A, axis=0) + 1e-12))[0])
+
+    def shift_torques(self, samples: int) -> np.ndarray:
+        """Means of the torques that were measured some samples later (windows × nv)."""
+        return self.measured[self.rows + samples].mean(axis=1)
 
     @cached_property
     def gravity(self) -> np.ndarray:
         """g(q) of the model."""
-        return self.robot.gravity(self.q)
+        return self.robot.gravity(self.q).mean(axis=1)
 
     @cached_property
     def inertial(self) -> np.ndarray:
         """M q̈ of the model."""
-        return np.einsum("sij,sj->si", self.robot.mass_matrix(self.q), self.a)
+        return np.einsum("wsij,wsj->wi", self.robot.mass_matrix(self.q), self.a) / len(self.rows[0])
 
     @cached_property
     def coriolis(self) -> np.ndarray:
         """C q̇ of the model."""
-        return self.robot.bias(self.q, self.v) - self.gravity
+        return self.robot.bias(self.q, self.v).mean(axis=1) - self.gravity
 
     @property
     def rigid(self) -> np.ndarray:
         """All of the model."""
         return self.gravity + self.inertial + self.coriolis
 
-    def project(self, x: np.ndarray) -> np.ndarray:
-        """Torques over their sizes, without what friction could be."""
-        y = x / self.size
-        parts = [y[:, j] - Q @ (Q.T @ y[:, j]) for j, Q in enumerate(self.bases)]
+    @cached_property
+    def regressor(self) -> np.ndarray:
+        """Torques of unit parameters (windows × nv × 10 nb)."""
+        return self.robot.torque_regressor(self.q, self.v, self.a).mean(axis=1)
+
+    @cached_property
+    def bodies(self) -> np.ndarray:
+        """Torques of each body of the model (windows × nv × nb)."""
+        parameters = np.asarray(self.robot.inertial_parameters, float)
+        parts = self.regressor.reshape(*self.regressor.shape[:2], *parameters.shape)
+        return np.einsum("wjbk,bk->wjb", parts, parameters)
+
+    def project(self, x: np.ndarray, size: np.ndarray) -> np.ndarray:
+        """Torques (windows × nv × columns) over sizes by joint, without what friction could be."""
+        parts = [(x[:, j] - Q @ (Q.T @ x[:, j])) / size[j] for j, Q in enumerate(self.bases)]
         return np.concatenate(parts)
 
     def leave(
-        self, rest: np.ndarray, columns: Sequence[np.ndarray] = ()
-    ) -> tuple[float, np.ndarray]:
-        """Share of the torque that is left of a residual after columns are fitted; coefficients."""
-        y = self.project(rest)
-        x = np.zeros(0)
-        if len(columns):
-            A = np.column_stack([self.project(c) for c in columns])
-            scale = np.linalg.norm(A, axis=0) + 1e-12
-            x = np.linalg.lstsq(A / scale, y, rcond=1e-8)[0] / scale
-            y = y - A @ x
-        total = np.concatenate(list((self.tau / self.size).T))
-        return float(np.sqrt(np.mean(y**2) / np.mean(total**2))), x
+        self, tau: np.ndarray, model: np.ndarray, columns: np.ndarray | None = None
+    ) -> tuple[float, np.ndarray, int]:
+        """Share of torques that a model leaves; coefficients of columns, and their rank.
+
+        What bodies have to differ from those of the file counts as torque that is left.
+        """
+        size = np.sqrt(np.mean(tau**2, axis=0)) + 1e-9
+        y = self.project((tau - model)[..., None], size)[:, 0]
+        free = np.zeros((*tau.shape, 0)) if columns is None else columns
+        A = self.project(np.concatenate([free, self.bodies], axis=-1), size)
+        # a body that is off by its deviation costs as much as the noise of all torques
+        count, nb = free.shape[-1], self.bodies.shape[-1]
+        prior = np.zeros((nb, count + nb))
+        prior[:, count:] = np.sqrt(len(y)) * _NOISE / _BODIES * np.eye(nb)
+        A, y = np.vstack([A, prior]), np.concatenate([y, np.zeros(nb)])
+        scale = np.linalg.norm(A, axis=0) + 1e-12
+        x, _, rank, _ = np.linalg.lstsq(A / scale, y, rcond=1e-8)
+        left = float(np.sqrt(np.sum((y - A / scale @ x) ** 2) / (len(y) - nb)))
+        return left, (x / scale)[:count], max(int(rank) - nb, 0)
 
 
 def diagnose_log(case: Case) -> list[Diagnosis]:
     """The hypotheses that explain the torques of a log, the best first; empty without any."""
     at = _Torques(case)
-    if len(at.rows) < 50:
+    if at.rows.size < _LEAST_ROWS:
         return []
-    plain, _ = at.leave(at.tau - at.rigid)
+    plain = at.leave(at.tau, at.rigid)[0]
     found = []
     if plain > _NOISE:
-        for make in (_swaps, _signs, _gravity, _coriolis, _delays, _payload, _inertia, _cartesian):
+        for make in _HYPOTHESES:
             for hypothesis in make(at, plain):
                 if hypothesis.left < _BETTER * plain:
                     found.append(hypothesis)
@@ -126,8 +165,8 @@ def diagnose_log(case: Case) -> list[Diagnosis]:
         # the share of the unexplained variance that it explains
         sure = min(0.97, 1.0 - (h.left / plain) ** 2)
         diagnoses.append(_replace_confidence(h.diagnosis, sure if k == 0 else 0.7 * sure))
-    if plain > 0.3 and best > 0.15:
-        return [_other_robot(at, plain, best), *diagnoses]
+    if plain > _OTHER and best > 0.5 * _OTHER:
+        return [_no_hypothesis(plain, best), *diagnoses]
     # what a mistake leaves may look like friction too
     doubt = 0.6 if diagnoses else 1.0
     friction = [_replace_confidence(d, doubt * d.confidence) for d in _friction(at)]
@@ -145,8 +184,7 @@ def _swaps(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
     for i, j in combinations(range(at.robot.nv), 2):
         moved = order.copy()
         moved[[i, j]] = j, i
-        left, _ = at.leave(at.tau[:, moved] - at.rigid)
-        best = min(best, (left, i, j))
+        best = min(best, (at.leave(at.tau[:, moved], at.rigid)[0], i, j))
     left, i, j = best
     yield _Hypothesis(
         Diagnosis(
@@ -170,7 +208,7 @@ def _signs(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
         for j in range(at.robot.nv):
             turned = signs.copy()
             turned[j] *= -1.0
-            trials.append((at.leave(at.tau * turned - at.rigid)[0], j))
+            trials.append((at.leave(at.tau * turned, at.rigid)[0], j))
         best, j = min(trials)
         if best > 0.9 * left:
             break
@@ -196,8 +234,8 @@ def _gravity(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
     length = float(np.linalg.norm(model))
     if length == 0.0:
         return
-    basis = [at.robot.with_gravity(tuple(e)).gravity(at.q) for e in np.eye(3).tolist()]
-    left, x = at.leave(at.tau - at.inertial - at.coriolis, basis)
+    axes = [at.robot.with_gravity(tuple(e)).gravity(at.q).mean(axis=1) for e in np.eye(3).tolist()]
+    left, x, _ = at.leave(at.tau, at.inertial + at.coriolis, np.stack(axes, axis=-1))
     size = float(np.linalg.norm(x))
     angle = float(np.degrees(np.arccos(np.clip(x @ model / (size * length + 1e-12), -1.0, 1.0))))
     if angle < 5.0 or not 0.5 < size / length < 1.6:
@@ -218,7 +256,7 @@ def _gravity(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
 
 def _coriolis(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
     """Another coefficient of C q̇."""
-    left, (gain,) = at.leave(at.tau - at.gravity - at.inertial, [at.coriolis])
+    left, (gain,), _ = at.leave(at.tau, at.gravity + at.inertial, at.coriolis[..., None])
     if abs(gain - 1.0) < 0.5:
         return
     yield _Hypothesis(
@@ -236,9 +274,8 @@ def _coriolis(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
 
 def _delays(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
     """Torques that belong to a motion some samples before."""
-    assert at.case.tau is not None
     dt = float(np.median(np.diff(at.case.time)))
-    trials = [(at.leave(at.case.tau[at.rows + k] - at.rigid)[0], k) for k in _DELAYS]
+    trials = [(at.leave(at.shift_torques(k), at.rigid)[0], k) for k in _DELAYS]
     left, shift = min(trials)
     yield _Hypothesis(
         Diagnosis(
@@ -255,12 +292,12 @@ def _delays(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
 
 
 def _payload(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
-    """A load on the last body."""
+    """A load on the last body, of any shape."""
     robot, last = at.robot, at.robot.model.nb - 1
-    Y = robot.torque_regressor(at.q, at.v, at.a)[..., 10 * last : 10 * last + 4]
-    left, x = at.leave(at.tau - at.rigid, [Y[..., k] for k in range(4)])
-    mass = float(x[0])
-    if abs(mass) < max(0.05, 0.1 * float(robot.model.bodies[last].inertia.mass)):
+    left, _, rank = at.leave(at.tau, at.rigid, at.regressor[..., 10 * last :])
+    # mass and its moments alone tell the mass, which the tensor would take a part of
+    mass = float(at.leave(at.tau, at.rigid, at.regressor[..., 10 * last : 10 * last + 4])[1][0])
+    if abs(mass) < 0.02 * float(robot.model.mass):
         return
     word = "missing" if mass > 0 else "in the model but not on the robot"
     yield _Hypothesis(
@@ -273,7 +310,7 @@ def _payload(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
             fix="robot.with_payload(frame, mass, com)",
         ),
         left,
-        4,
+        rank,
     )
 
 
@@ -282,10 +319,9 @@ def _cartesian(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
     if at.robot.nv not in (3, 6):
         return
     frame = at.robot.frame_names[-1]
-    J = at.robot.frame_jacobian(at.q, frame, "local_world_aligned")[:, : at.robot.nv]
-    mapped = np.einsum("sij,si->sj", J, at.tau)
-    total = np.sqrt(np.mean((mapped / at.size) ** 2)) + 1e-12
-    left = float(np.sqrt(np.mean(at.project(mapped - at.rigid) ** 2)) / total)
+    J = at.robot.frame_jacobian(at.q, frame, "local_world_aligned")[..., : at.robot.nv, :]
+    mapped = np.einsum("wsij,wsi->wsj", J, at.measured[at.rows]).mean(axis=1)
+    left = at.leave(mapped, at.rigid)[0]
     yield _Hypothesis(
         Diagnosis(
             cause="Cartesian and joint coordinates confused",
@@ -301,49 +337,76 @@ def _cartesian(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
 
 
 def _inertia(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
-    """All inertias larger or smaller by a share."""
-    left, (weight, inertia) = at.leave(at.tau, [at.gravity, at.inertial + at.coriolis])
-    if inertia < 0.3 or weight < 0.3 or max(abs(inertia - 1.0), abs(weight - 1.0)) < 0.03:
+    """All inertias larger or smaller by a share; a robot of its own where that is many times."""
+    both = np.stack([at.gravity, at.inertial + at.coriolis], axis=-1)
+    left, (weight, inertia), _ = at.leave(at.tau, np.zeros_like(at.tau), both)
+    if inertia < 0.1 or weight < 0.1 or max(abs(inertia - 1.0), abs(weight - 1.0)) < 0.03:
         return
     word = "under" if inertia > 1.0 else "over"
-    yield _Hypothesis(
-        Diagnosis(
-            cause=f"inertias {word}-estimated",
-            symptom=f"inverse-dynamics torque too {'small' if inertia > 1 else 'large'} at high q̈",
-            evidence=f"coefficients of M q̈ + C q̇ and of g are {inertia:.2f} and {weight:.2f}, 1 by "
-            "the model",
-            confidence=0.0,
-            fix="dynamic identification: `qddot identify fit`; `qddot audit` for the file",
-        ),
-        left,
-        2,
+    evidence = (
+        f"coefficients of M q̈ + C q̇ and of g are {inertia:.2f} and {weight:.2f}, 1 by the model"
     )
+    diagnosis = Diagnosis(
+        cause=f"inertias {word}-estimated",
+        symptom=f"inverse-dynamics torque too {'small' if inertia > 1 else 'large'} at high q̈",
+        evidence=evidence,
+        confidence=0.0,
+        fix="dynamic identification: `qddot identify fit`; `qddot audit` for the file",
+    )
+    if abs(np.log(inertia)) > np.log(_MANY_TIMES) or abs(np.log(weight)) > np.log(_MANY_TIMES):
+        diagnosis = _other_robot(f"{evidence}; or torques in other units")
+    yield _Hypothesis(diagnosis, left, 2)
 
 
-def _other_robot(at: _Torques, plain: float, best: float) -> Diagnosis:
+def _bodies(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
+    """Every body another than in the file, on the same joints."""
+    raw = at.project((at.tau - at.rigid)[..., None], np.sqrt(np.mean(at.tau**2, axis=0)) + 1e-9)
+    if float(np.sqrt(np.mean(raw**2))) < _OTHER:
+        return
+    left, _, rank = at.leave(at.tau, at.rigid, at.regressor)
+    evidence = (
+        f"other bodies on these joints leave {100 * left:.2g} % of the torque ({rank} parameters), "
+        f"those of the file {100 * plain:.2g} %; a load at the tip or a single mistake leaves more"
+    )
+    yield _Hypothesis(_other_robot(evidence), left, rank)
+
+
+def _other_robot(evidence: str, confidence: float = 0.0) -> Diagnosis:
     return Diagnosis(
         cause="log of another robot",
         symptom="no single mistake makes the torques those of the model",
-        evidence=f"{100 * plain:.0f} % of the torque remains, {100 * best:.0f} % after the best of "
-        "all hypotheses",
-        confidence=float(np.clip(0.5 + best, 0.0, 0.95)),
-        fix="the robot that was recorded, with the tool it carried",
+        evidence=evidence,
+        confidence=confidence,
+        fix="the file of the robot that was recorded, with the tool it carried",
     )
+
+
+def _no_hypothesis(plain: float, best: float) -> Diagnosis:
+    evidence = (
+        f"{100 * plain:.0f} % of the torque remains, {100 * best:.0f} % after the best of all "
+        "hypotheses, other bodies on the same joints among them"
+    )
+    return _other_robot(evidence, float(np.clip(0.5 + best, 0.0, 0.95)))
+
+
+_HYPOTHESES = (
+    _swaps, _signs, _gravity, _coriolis, _delays, _payload, _inertia, _cartesian, _bodies,
+)  # fmt: skip
 
 
 def _friction(at: _Torques) -> Iterator[Diagnosis]:
     """Coulomb friction that the model does not have."""
-    rest = at.tau - at.rigid
-    moving = np.abs(at.v).max(axis=0) > 5.0 * _SMOOTH
+    rest, size = at.tau - at.rigid, np.sqrt(np.mean(at.tau**2, axis=0)) + 1e-9
+    moving = np.abs(at.v).max(axis=(0, 1)) > 5.0 * _SMOOTH
     jumps = np.zeros(at.robot.nv)
     left = np.zeros(at.robot.nv)
     for j in range(at.robot.nv):
-        v = at.v[:, j]
-        A = np.column_stack([np.ones_like(v), v, np.tanh(v / _SMOOTH)])
+        v = at.v[..., j]
+        A = np.stack([np.ones_like(v), v, np.tanh(v / _SMOOTH)], axis=-1).mean(axis=1)
         x, *_ = np.linalg.lstsq(A, rest[:, j], rcond=None)
         jumps[j] = x[2] - float(at.robot.model.independent[j].joint.drivetrain.friction)
         left[j] = float(np.sqrt(np.mean((rest[:, j] - A @ x) ** 2)))
-    share = np.where(moving & (jumps > 0.5 * left), jumps / at.size, 0.0)
+    share = np.where(moving & (jumps > 0.5 * left), jumps / size, 0.0)
     heavy = np.flatnonzero(share > 0.03)
     if len(heavy):
         j = int(heavy[np.argmax(share[heavy])])

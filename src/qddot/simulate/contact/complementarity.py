@@ -28,8 +28,6 @@ from qddot.simulate.contact.cone import (
     Row,
     make_contact,
     make_joint_constraint,
-    start_of,
-    sweep,
 )
 from qddot.simulate.contact.gaps import (
     Site,
@@ -39,8 +37,10 @@ from qddot.simulate.contact.gaps import (
     push_apart,
     slide_velocity,
 )
+from qddot.simulate.contact.impacts import Impact, least_velocities
 from qddot.simulate.contact.penalty import stopped_bodies
 from qddot.simulate.contact.scene import Scene
+from qddot.simulate.contact.sweeps import start_of, sweep
 from qddot.simulate.implicit_torques import DampingTorque, VelocityConstraint, largest
 from qddot.simulate.motion import advance, align, chart_rate, unalign
 from qddot.simulate.plant import RobotPlant, StepContext
@@ -88,9 +88,9 @@ class Impulses:
 class ComplementarityContact:
     """Contact without compliance: exact friction cones, restitution, and joint stops.
 
-    At most `sweeps` of accelerated Gauss–Seidel are taken a step, from the impulses of the step
-    before, until velocities change by less than 1e-8 m/s. Contacts that no motion of the step can
-    close take no part.
+    At most `sweeps` of Gauss–Seidel with Newton steps between them are taken a step, from the
+    impulses of the step before, until velocities change by less than 1e-8 m/s. Contacts that no
+    motion of the step can close take no part.
     `limits` says whether joints stop at their limits. A share `correction` of any overlap is taken
     away a step. Restitution acts on impacts faster than `threshold` (m/s). Its state are the
     impulses in world axes, those on the stops, the residual of Coulomb's law (m/s) in the step, and
@@ -174,6 +174,7 @@ class ComplementarityContact:
             before = Vec3(*state[3 * k : 3 * k + 3])
             begun.append(self._begin_contact(step, site, touch, near[k], before, y))
             y = begun[-1].y
+        begun = self._rebound(step, sites, touches, begun)
         for body, room, x in zip(bodies, rooms, state[3 * len(sites) : -2], strict=True):
             begun.append(step.begin_stop(body, room, x, y))
             y = begun[-1].y
@@ -221,45 +222,56 @@ class ComplementarityContact:
         def begin(y: list[Scalar]) -> list[Scalar]:
             J = contact_rows(step.model, step.X, step.S, touch, directions)
             rows = [step.row(row) for row in J]
-            bound = self._least_velocity(step, site, touch, rows[0], dot(J[0], step.before))
-            contact = make_contact(rows, bound, site.pair.friction)
+            closing = -largest(touch.gap, 0.0) / step.dt
+            contact = make_contact(rows, closing, site.pair.friction)
             impulse = [e.dot(before) for e in touch.world_axes[:count]]
             y = y[:nv]
             for row, x in zip(rows, impulse, strict=True):
                 y = row.add_impulse(y, x)
-            return [*y, *start_of(impulse, near), *contact.numbers]
+            return [*y, *start_of(impulse, near), dot(J[0], step.before), *contact.numbers]
 
-        unknown = [None] * (3 * count + Contact.count_numbers(count, nv))
+        unknown = [None] * (2 * count + 2 + Contact.count_numbers(count, nv))
         found = run_where(near, begin, [*y, *unknown])
-        numbers = iter(found[nv + 3 * count :])
+        y, (*start, at_start) = found[:nv], found[nv : nv + 2 * count + 2]
+        numbers = iter(found[nv + 2 * count + 2 :])
         contact = Contact.from_numbers(numbers, near, site.pair.friction, count, nv)
-        return _Begun(contact, found[nv : nv + 3 * count], found[:nv], (touch.gap, None))
+        return _Begun(contact, start, y, (touch.gap, None), at_start)
 
-    def _least_velocity(
-        self, step: _FreeStep, site: Site, touch: Touch, normal: Row, before: Scalar
-    ) -> Scalar:
-        """The least velocity along the normal at the end: to close the gap, or to rebound."""
-        closing: Scalar = -largest(touch.gap, 0.0) / step.dt
-        restitution: Scalar = site.pair.restitution
-        if not may_be_nonzero(restitution):
-            return closing
-        fast = less(before, -self.threshold)
-        rebound = where(fast, -restitution * before, closing)
-        hit = where(less(touch.gap + normal.free * step.dt, 0.0), rebound, closing)
-        return where(less(0.0, restitution), hit, closing)
+    def _rebound(
+        self,
+        step: _FreeStep,
+        sites: Sequence[Site],
+        touches: Sequence[Touch],
+        begun: list[_Begun],
+    ) -> list[_Begun]:
+        """Contacts with the velocities that impacts leave, where there is restitution."""
+        if not any(may_be_nonzero(site.pair.restitution) for site in sites):
+            return begun
+        impacts = [
+            Impact(x.part, x.before, touch.gap, site.pair.restitution)
+            for x, site, touch in zip(begun, sites, touches, strict=True)
+            if isinstance(x.part, Contact)
+        ]
+        bounds = least_velocities(impacts, self.threshold, step.dt, step.model.nv)
+        return [
+            replace(x, part=replace(impact.contact, bound=bound))
+            for x, impact, bound in zip(begun, impacts, bounds, strict=True)
+        ]
 
 
 @dataclass(frozen=True)
 class _Begun:
     """A part of a step: its impulse at the start, and y with those of all parts so far.
 
-    `room` are the distances to its lower and upper bound at the start of the step, if it has any.
+    `room` are the distances to its lower and upper bound at the start of the step, if it has any,
+    `before` is the velocity of a contact along its normal then.
     """
 
     part: Part
     impulse: list[Scalar]
     y: list[Scalar]
     room: tuple[Scalar | None, Scalar | None] = (None, None)
+    before: Scalar = 0.0
 
 
 @dataclass(frozen=True)
@@ -334,7 +346,7 @@ class _Overlaps:
                 for part, (low, high) in self.rows
             ]
             start: list[list[Scalar]] = [[0.0] * 3 for _ in stops]
-            return sweep(stops, start, zeros(len(self.y)), _APART_SWEEPS, 0.0)[0]
+            return sweep(stops, start, zeros(len(self.y)), _APART_SWEEPS, 0.0, newton=False)[0]
 
         deep = where(less(_OVERLAP, self.largest), 1.0, 0.0)
         return run_where(deep, sweep_rows, zeros(len(self.y)))

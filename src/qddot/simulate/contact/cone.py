@@ -1,9 +1,9 @@
-"""Impulses of contact in Coulomb's cone, by accelerated Gauss–Seidel sweeps over scalars.
+"""Laws of contact, stops and joint friction, each for its own impulse with all others as they are.
 
 Written in y = D^(−1/2) L⁻ᵀ Jᵀ λ with M = Lᵀ D L: a row of the contact Jacobian becomes
 Y = D^(−1/2) L⁻ᵀ Jᵀ, the velocity along it J v = free + Y · y, and an impulse λ along it adds Y λ to
-y. So a sweep costs two products a row, and of the Delassus matrix Y Yᵀ only the blocks on the
-diagonal are made. Whatever belongs to a part has values only where that part is near its limit.
+y. Of the Delassus matrix Y Yᵀ only the blocks on the diagonal are made. Whatever belongs to a part
+has values only where that part is near its limit.
 """
 
 from __future__ import annotations
@@ -15,25 +15,26 @@ from itertools import islice
 from qddot.algorithms.linear import Factor, dot, solve_lower, solve_upper
 from qddot.simulate.contact.gaps import on_disc
 from qddot.simulate.implicit_torques import VelocityConstraint, clip, largest
-from qddot.spatial.regions import run_where, run_while
 from qddot.spatial.scalar import Scalar, less, sqrt, where
 
 __all__ = [
     "Contact",
     "JointConstraint",
     "JointStop",
+    "NewtonTerm",
     "Part",
     "Roots",
     "Row",
     "make_contact",
     "make_joint_constraint",
-    "start_of",
-    "sweep",
+    "take",
 ]
 
 _TINY = 1e-30
 _NEGLIGIBLE = 1e-9
 _INDEPENDENT = 1e-4
+_STIFF = 1e5
+"""Impulse of a closed contact in a Newton step for a unit velocity, times its mobility."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,23 @@ class Row:
         return [a + b * impulse for a, b in zip(y, self.Y, strict=True)]
 
 
-def _take(numbers: Iterator[Scalar], n: int) -> list[Scalar]:
+@dataclass(frozen=True)
+class NewtonTerm:
+    """A velocity `off` along a row that a Newton step removes, and what it takes for it.
+
+    An amount x of it adds `push` x to y and `step` x to the impulse of its part; x is the stiffness
+    times the velocity that is left.
+    """
+
+    push: list[Scalar]
+    row: list[Scalar]
+    stiffness: Scalar
+    off: Scalar
+    step: list[Scalar]
+
+
+def take(numbers: Iterator[Scalar], n: int) -> list[Scalar]:
+    """The next n numbers."""
     return list(islice(numbers, n))
 
 
@@ -122,10 +139,10 @@ class Contact:
         numbers: Iterator[Scalar], near: Scalar, friction: Scalar, rows: int, nv: int
     ) -> Contact:
         """The contact of so many rows whose `numbers` these are."""
-        directions = tuple(Row(_take(numbers, nv), next(numbers)) for _ in range(rows))
-        weights, coupling = _take(numbers, rows), _take(numbers, rows - 1)
-        inverse = [_take(numbers, rows) for _ in range(rows if rows > 1 else 0)]
-        masses, (bound, sticks, steepest) = _take(numbers, 2), _take(numbers, 3)
+        directions = tuple(Row(take(numbers, nv), next(numbers)) for _ in range(rows))
+        weights, coupling = take(numbers, rows), take(numbers, rows - 1)
+        inverse = [take(numbers, rows) for _ in range(rows if rows > 1 else 0)]
+        masses, (bound, sticks, steepest) = take(numbers, 2), take(numbers, 3)
         return Contact(
             near=near,
             rows=directions,
@@ -168,6 +185,66 @@ class Contact:
         reach = where(less(0.5, self.sticks), self.friction * still[0], -1.0)
         holds = less(sqrt(still[1] * still[1] + still[2] * still[2]), reach)
         return [where(holds, a, b) for a, b in zip(still, found, strict=True)]
+
+    def active(self, impulse: Sequence[Scalar]) -> Scalar:
+        """1 where the contact is closed."""
+        return where(less(0.0, impulse[0]), 1.0, 0.0)
+
+    def newton_terms(
+        self, y: Sequence[Scalar], impulse: Sequence[Scalar], slides: Scalar
+    ) -> list[NewtonTerm]:
+        """Terms along the normal, along friction and across it.
+
+        Where the contact sticks all velocities are removed. Where it slides, friction follows the
+        normal impulse, and turns with the slip.
+        """
+        normal, stiff = self.rows[0], _STIFF * self.masses[0]
+        off = normal.velocity(y) - self.bound
+        if not self.rough:
+            return [NewtonTerm(normal.Y, normal.Y, stiff, off, [1.0])]
+        # directions along and across the friction
+        size = sqrt(impulse[1] * impulse[1] + impulse[2] * impulse[2])
+        radius = where(less(slides, 0.5), (1.0 - _NEGLIGIBLE) * self.friction * impulse[0], 0.0)
+        sticks = less(size, radius)
+        e, f = (
+            where(less(_TINY, size), x / (size + _TINY), 1.0 - k) for k, x in enumerate(impulse[1:])
+        )
+        along, across = (
+            [a * x + b * z for x, z in zip(self.rows[1].Y, self.rows[2].Y, strict=True)]
+            for a, b in ((e, f), (-f, e))
+        )
+        u, w = (row.velocity(y) for row in self.rows[1:])
+        slip = sqrt(u * u + w * w)
+        follows = where(sticks, 0.0, self.friction)
+        turns = size / (slip + size / stiff + _TINY)
+        push = [x + follows * z for x, z in zip(normal.Y, along, strict=True)]
+        return [
+            NewtonTerm(push, normal.Y, stiff, off, [1.0, follows * e, follows * f]),
+            NewtonTerm(along, along, where(sticks, stiff, 0.0), e * u + f * w, [0.0, e, f]),
+            NewtonTerm(across, across, where(sticks, stiff, turns), e * w - f * u, [0.0, -f, e]),
+        ]
+
+    def limit_step(
+        self, impulse: Sequence[Scalar], step: Sequence[Scalar]
+    ) -> tuple[Scalar, Scalar]:
+        """The share (at most 1) of a step that ends at the cone, and 1 where it would slide."""
+        end = impulse[0] + step[0]
+        share = where(less(end, 0.0), impulse[0] / (impulse[0] - end + _TINY), 1.0)
+        if not self.rough:
+            return share, 0.0
+        # the first root of |λ_t + a Δλ_t|² = μ² (λ_n + a Δλ_n)²
+        square = self.friction * self.friction
+        (n, p, q), (dn, dp, dq) = impulse, step
+        A = dp * dp + dq * dq - square * dn * dn
+        B = p * dp + q * dq - square * n * dn
+        C = p * p + q * q - square * n * n
+        inside = B * B - A * C
+        slope = B + sqrt(largest(inside, 0.0))
+        leaves = where(less(0.0, inside), where(less(-C, slope), -C / (slope + _TINY), 1.0), 1.0)
+        # where it slides the step follows the cone
+        sticks = less(C, -_NEGLIGIBLE * square * n * n)
+        share = -largest(-share, -where(sticks, leaves, 1.0))
+        return share, where(less(0.0, A + 2.0 * B + C), 1.0, 0.0)
 
     def residual(self, y: Sequence[Scalar], impulse: Sequence[Scalar]) -> Scalar:
         """Residual (m/s) of Coulomb's law at velocity and impulse: zero where it holds."""
@@ -264,6 +341,27 @@ class JointStop:
         loose = self.row.velocity(y) - self.W * impulse[0]
         return [(self._admissible_velocity(loose) - loose) * self.mass]
 
+    def active(self, impulse: Sequence[Scalar]) -> Scalar:
+        """1 where a stop pushes."""
+        return where(less(0.0, impulse[0] * impulse[0]), 1.0, 0.0)
+
+    def newton_terms(
+        self, y: Sequence[Scalar], impulse: Sequence[Scalar], slides: Scalar
+    ) -> list[NewtonTerm]:
+        """Its row, held at the bound that pushes."""
+        u, Y = self.row.velocity(y), self.row.Y
+        off = u - self._admissible_velocity(u - self.W * impulse[0])
+        return [NewtonTerm(Y, Y, _STIFF * self.mass, off, [1.0])]
+
+    def limit_step(
+        self, impulse: Sequence[Scalar], step: Sequence[Scalar]
+    ) -> tuple[Scalar, Scalar]:
+        """The share (at most 1) of a step with which no stop pulls."""
+        end = impulse[0] + step[0]
+        pulls = less(impulse[0] * end, 0.0)
+        share = where(pulls, impulse[0] / where(pulls, impulse[0] - end, 1.0), 1.0)
+        return share, 0.0
+
     def residual(self, y: Sequence[Scalar], impulse: Sequence[Scalar]) -> Scalar:
         """Distance of the velocity from the admissible one."""
         u = self.row.velocity(y)
@@ -299,6 +397,25 @@ class JointConstraint:
         full = -(loose + self.speed) / (self.W + self.compliance)
         return [clip(full, self.lower, self.upper)]
 
+    def active(self, impulse: Sequence[Scalar]) -> Scalar:
+        """1 where the impulse is between its bounds."""
+        above = where(less(self.lower, impulse[0]), 1.0, 0.0)
+        return where(less(impulse[0], self.upper), above, 0.0)
+
+    def newton_terms(
+        self, y: Sequence[Scalar], impulse: Sequence[Scalar], slides: Scalar
+    ) -> list[NewtonTerm]:
+        """Its row, with its compliance."""
+        Y, stiffness = self.row.Y, 1.0 / (self.compliance + self.W * (1.0 / _STIFF))
+        off = self.row.velocity(y) + self.compliance * impulse[0] + self.speed
+        return [NewtonTerm(Y, Y, stiffness, off, [1.0])]
+
+    def limit_step(
+        self, impulse: Sequence[Scalar], step: Sequence[Scalar]
+    ) -> tuple[Scalar, Scalar]:
+        """All of the step: sweeps put the impulse back between its bounds."""
+        return 1.0, 0.0
+
     def residual(self, y: Sequence[Scalar], impulse: Sequence[Scalar]) -> Scalar:
         """Distance of the impulse from the bounded one, as a velocity."""
         off = self.W * (impulse[0] - self.update(y, impulse)[0])
@@ -318,87 +435,3 @@ def make_joint_constraint(row: Row, law: VelocityConstraint, dt: Scalar) -> Join
 
 
 Part = Contact | JointStop | JointConstraint
-
-
-def start_of(impulse: Sequence[Scalar], near: Scalar) -> list[Scalar]:
-    """An impulse before any sweep: the impulse, the one before it, and no direction yet.
-
-    These are numbers of their own where a part is near, so that sweeps can write into each.
-    """
-    is_near = less(0.5, near)
-    before = [where(is_near, x, 0.0) for x in impulse]
-    return [*impulse, *before, *(where(is_near, 0.0, 1.0) for _ in impulse)]
-
-
-def sweep(
-    parts: Sequence[Part],
-    impulses: Sequence[list[Scalar]],
-    y: list[Scalar],
-    sweeps: int,
-    tolerance: float,
-) -> tuple[list[Scalar], list[list[Scalar]]]:
-    """y and the impulses after sweeps over all parts, from `start_of` impulses and their y.
-
-    Between sweeps the impulses move along the last direction, by nonsmooth nonlinear conjugate
-    gradients (Silcowitz-Hansen, Niebe & Erleben 2010); nothing follows the last sweep, so that all
-    impulses are in their cones. It ends when no velocity is changed by more than the tolerance.
-    """
-    n, counts = len(y), [len(impulse) // 3 for impulse in impulses]
-    going: Scalar = 0.0
-    for part in parts:
-        going = largest(going, part.near)
-
-    def sweep_once(state: list[Scalar]) -> list[Scalar]:
-        # the direction from before the last sweep to after it: y and each part move along it
-        numbers = iter(state)
-        going, share, last = _take(numbers, 3)
-        swept, before, along = (_take(numbers, n) for _ in range(3))
-        y = [a + share * d for a, d in zip(swept, along, strict=True)]
-        after = [*y, *(a - b for a, b in zip(y, before, strict=True))]
-        totals: list[Scalar] = [0.0, 0.0]
-        changed: list[Scalar] = []
-        for part, count in zip(parts, counts, strict=True):
-            own = _take(numbers, 3 * count)
-            sweep_part = _PartSweep(part, going, share, n, count)
-            found = run_where(part.near, sweep_part.run, [*y, *totals, *own])
-            y, totals = found[:n], found[n : n + 2]
-            changed += found[n + 2 :]
-        # the share of that direction in the next sweep, and whether there is one
-        size, speed = totals
-        going = where(less(tolerance * tolerance, speed), going, 0.0)
-        share = where(less(size, last), size / (last + _TINY), 0.0) * going
-        return [going, share, size, *y, *after, *changed]
-
-    start = [going, 0.0, 0.0, *y, *y, *[0.0] * n]
-    for impulse in impulses:
-        start += impulse
-    numbers = iter(run_while(sweep_once, start, sweeps)[3:])
-    y = _take(numbers, 3 * n)[:n]
-    return y, [_take(numbers, 3 * count)[:count] for count in counts]
-
-
-@dataclass(frozen=True)
-class _PartSweep:
-    """A part in a sweep over states that are `going`, after a share of the last direction."""
-
-    part: Part
-    going: Scalar
-    share: Scalar
-    n: int
-    count: int
-
-    def run(self, state: list[Scalar]) -> list[Scalar]:
-        """y, sums of squares, and impulses after, before and along: all after the part."""
-        numbers = iter(state)
-        y, (size, speed) = _take(numbers, self.n), _take(numbers, 2)
-        swept, before, along = (_take(numbers, self.count) for _ in range(3))
-        moved = [x + self.share * d for x, d in zip(swept, along, strict=True)]
-        along = [x - b for x, b in zip(moved, before, strict=True)]
-        runs = less(0.5, self.going)
-        found = [where(runs, x, b) for x, b in zip(self.part.update(y, moved), moved, strict=True)]
-        for row, w, x, b in zip(self.part.rows, self.part.weights, found, moved, strict=True):
-            step = x - b
-            y = row.add_impulse(y, step)
-            # as energy, and as velocity
-            size, speed = size + w * step * step, speed + w * w * step * step
-        return [*y, size, speed, *found, *moved, *along]

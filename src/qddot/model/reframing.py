@@ -42,18 +42,15 @@ def straighten(model: Model) -> Model:
     massless = (dataclasses.replace(body, inertia=Inertia.zero()) for body in model.bodies)
     turned, turns = _rotate_bodies(Model(model.name, tuple(massless), ()))
     joints, slides = _slide_origins(turned)
-    frames = (
-        _round_pose((turn @ slide).inverse()) for turn, slide in zip(turns, slides, strict=True)
-    )
-    return dataclasses.replace(model, straight=(joints, tuple(frames)))
-
-
-def _round_pose(X: Transform) -> Transform:
-    """The pose without noise of rounding beside zero and one."""
+    # the frames without noise of rounding beside zero and one
     noise = math.ldexp(1.0, -_BITS)
-    rows = ([float(round(x)) if abs(x - round(x)) <= noise else x for x in row] for row in X.R)
-    p = (x if abs(x) > noise else 0.0 for x in X.p)
-    return Transform(Mat3(*(Vec3(*row) for row in rows)), Vec3(*p))
+    frames = []
+    for turn, slide in zip(turns, slides, strict=True):
+        X = (turn @ slide).inverse()
+        rows = ([float(round(x)) if abs(x - round(x)) <= noise else x for x in row] for row in X.R)
+        p = Vec3(*(x if abs(x) > noise else 0.0 for x in X.p))
+        frames.append(Transform(Mat3(*(Vec3(*row) for row in rows)), p))
+    return dataclasses.replace(model, straight=(joints, tuple(frames)))
 
 
 def _change_frames(model: Model, choose: Choice) -> tuple[Model, list[Transform]]:

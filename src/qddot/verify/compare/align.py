@@ -59,11 +59,32 @@ class Alignment:
             before = self.frames.get(above, _IDENTITY)
             X = there.placement @ _joint_motion(there.joint, self.zeros.get(body.joint.name, 0.0))
             placement = before @ X @ D.inverse()
+            # the joint of B; its coupling stays that of A
+            joint = there.joint
+            sign = -1.0 if body.joint.name in self.reversed_joints else 1.0
+            flip = sign if len(joint.axes) == 1 else 1.0
+            rest, (ahead, back) = joint.drivetrain.rest, joint.drivetrain.friction_levels
+            if rest is not None and len(rest) == 1:
+                rest = (sign * (rest[0] - self.zeros.get(body.joint.name, 0.0)),)
+            if sign < 0.0:
+                ahead, back = back, ahead
+            drive = dataclasses.replace(
+                joint.drivetrain,
+                rest=rest,
+                friction=ahead,
+                backward_friction=back if back != ahead else None,
+            )
             bodies.append(
                 dataclasses.replace(
                     body,
                     placement=body.placement if body.joint.kind.floats else placement,
-                    joint=_joint_in_frames_of_a(self, body.joint, there.joint),
+                    joint=dataclasses.replace(
+                        body.joint,
+                        kind=joint.kind,
+                        axes=tuple(D.R.apply(axis) * flip for axis in joint.axes),
+                        pitch=joint.pitch,
+                        drivetrain=drive,
+                    ),
                     inertia=D.to_parent(there.inertia),
                 )
             )
@@ -297,23 +318,6 @@ def _score_frame(
             through = kind.slides or _nearness(_length_across(axis, Z.p), size)
             score += min(_parallelism(axis, Z.R.apply(twin.joint.axes[0])), float(through))
     return score
-
-
-def _joint_in_frames_of_a(al: Alignment, a: Joint, b: Joint) -> Joint:
-    """The joint of B in the frames of A; its coupling stays that of A."""
-    D = al.frames[a.name]
-    sign = -1.0 if a.name in al.reversed_joints else 1.0
-    axes = tuple(D.R.apply(axis) * (sign if len(b.axes) == 1 else 1.0) for axis in b.axes)
-    rest = b.drivetrain.rest
-    if rest is not None and len(rest) == 1:
-        rest = (sign * (rest[0] - al.zeros.get(a.name, 0.0)),)
-    ahead, back = b.drivetrain.friction_levels
-    if sign < 0.0:
-        ahead, back = back, ahead
-    drive = dataclasses.replace(
-        b.drivetrain, rest=rest, friction=ahead, backward_friction=back if back != ahead else None
-    )
-    return dataclasses.replace(a, kind=b.kind, axes=axes, pitch=b.pitch, drivetrain=drive)
 
 
 def _shared_frames(al: Alignment) -> Iterator[tuple[Frame, Frame, bool]]:

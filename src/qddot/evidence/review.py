@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,8 +93,19 @@ def compare_records(a: Record, b: Record) -> list[Difference]:
                 rows = f"{len(here)} rows", f"{len(there)} rows"
                 found.append(Difference("trace", name, *rows))
                 continue
+            # the largest difference of each column that both sides have
             for column in dict.fromkeys([*here.columns, *there.columns]):
-                found += _column_difference(name, column, here.columns, there.columns)
+                subject, u, w = (
+                    f"{name}.{column}",
+                    here.columns.get(column),
+                    there.columns.get(column),
+                )
+                if u is None or w is None or u.shape != w.shape:
+                    found.append(Difference("trace", subject, _there(u), _there(w)))
+                elif not np.array_equal(u, w, equal_nan=True):
+                    with np.errstate(invalid="ignore"):
+                        worst = float(np.nanmax(np.abs(u - w), initial=0.0))
+                    found.append(Difference("trace", subject, "", f"by up to {worst:.3g}"))
     return found
 
 
@@ -126,17 +137,3 @@ def _claim_differences(a: Record, b: Record) -> Iterator[Difference]:
         if x.get(key) != y.get(key):
             name = " ".join(filter(None, key))
             yield Difference("claim", name, x.get(key, "none"), y.get(key, "none"))
-
-
-def _column_difference(
-    trace: str, column: str, a: Mapping[str, np.ndarray], b: Mapping[str, np.ndarray]
-) -> list[Difference]:
-    """The largest difference of a column that both sides have."""
-    name = f"{trace}.{column}"
-    if column not in a or column not in b or a[column].shape != b[column].shape:
-        return [Difference("trace", name, _there(a.get(column)), _there(b.get(column)))]
-    if np.array_equal(a[column], b[column], equal_nan=True):
-        return []
-    with np.errstate(invalid="ignore"):
-        worst = float(np.nanmax(np.abs(a[column] - b[column]), initial=0.0))
-    return [Difference("trace", name, "", f"by up to {worst:.3g}")]

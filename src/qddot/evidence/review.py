@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,7 +76,25 @@ def _equal(a: float, b: float) -> bool:
 
 def compare_records(a: Record, b: Record) -> list[Difference]:
     """All that differs: run, inputs, machine, claims, metrics, traces; times are left out."""
-    found = [*_run_differences(a, b), *_claim_differences(a, b)]
+    found = []
+    # command and seed, then the mappings of the run, its inputs, and the verdicts of claims
+    for name in ("command", "seed"):
+        x, y = getattr(a.run, name), getattr(b.run, name)
+        if x != y:
+            found.append(Difference("run", name, str(x), str(y)))
+    for kind in ("configuration", "versions", "machine", "latency"):
+        x, y = getattr(a.run, kind), getattr(b.run, kind)
+        for key in dict.fromkeys([*x, *y]):
+            if x.get(key) != y.get(key):
+                found.append(Difference(kind, key, str(x.get(key)), str(y.get(key))))
+    inputs = [{(i.name,): i.sha256[:12] for i in r.run.inputs} for r in (a, b)]
+    claims = [{(c.step, c.name): c.verdict.value for c in r.claims} for r in (a, b)]
+    for kind, (x, y) in (("input", inputs), ("claim", claims)):
+        for key in dict.fromkeys([*x, *y]):
+            if x.get(key) != y.get(key):
+                name = " ".join(filter(None, key))
+                found.append(Difference(kind, name, x.get(key, "none"), y.get(key, "none")))
+    # metrics, then traces
     for name in dict.fromkeys([*a.metrics, *b.metrics]):
         x, y = a.metrics.get(name), b.metrics.get(name)
         if x is None or y is None:
@@ -95,11 +112,8 @@ def compare_records(a: Record, b: Record) -> list[Difference]:
                 continue
             # the largest difference of each column that both sides have
             for column in dict.fromkeys([*here.columns, *there.columns]):
-                subject, u, w = (
-                    f"{name}.{column}",
-                    here.columns.get(column),
-                    there.columns.get(column),
-                )
+                subject = f"{name}.{column}"
+                u, w = here.columns.get(column), there.columns.get(column)
                 if u is None or w is None or u.shape != w.shape:
                     found.append(Difference("trace", subject, _there(u), _there(w)))
                 elif not np.array_equal(u, w, equal_nan=True):
@@ -111,29 +125,3 @@ def compare_records(a: Record, b: Record) -> list[Difference]:
 
 def _there(x: object) -> str:
     return "none" if x is None else "there"
-
-
-def _run_differences(a: Record, b: Record) -> Iterator[Difference]:
-    """Command, arguments, seed, versions, machine, inputs."""
-    for name in ("command", "seed"):
-        x, y = getattr(a.run, name), getattr(b.run, name)
-        if x != y:
-            yield Difference("run", name, str(x), str(y))
-    for kind in ("configuration", "versions", "machine", "latency"):
-        x, y = getattr(a.run, kind), getattr(b.run, kind)
-        for key in dict.fromkeys([*x, *y]):
-            if x.get(key) != y.get(key):
-                yield Difference(kind, key, str(x.get(key)), str(y.get(key)))
-    x, y = ({i.name: i.sha256[:12] for i in r.run.inputs} for r in (a, b))
-    for key in dict.fromkeys([*x, *y]):
-        if x.get(key) != y.get(key):
-            yield Difference("input", key, x.get(key, "none"), y.get(key, "none"))
-
-
-def _claim_differences(a: Record, b: Record) -> Iterator[Difference]:
-    """Claims whose verdict changed, or that one side lacks."""
-    x, y = ({(c.step, c.name): c.verdict.value for c in r.claims} for r in (a, b))
-    for key in dict.fromkeys([*x, *y]):
-        if x.get(key) != y.get(key):
-            name = " ".join(filter(None, key))
-            yield Difference("claim", name, x.get(key, "none"), y.get(key, "none"))

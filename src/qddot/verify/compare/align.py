@@ -8,6 +8,7 @@ numbers of B, which is compared entry by entry.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -242,8 +243,19 @@ def _align_frames(al: Alignment) -> tuple[dict[str, Transform], dict[str, float]
         if kind.floats:
             candidates += [c.placement @ d.placement.inverse() for c, d in pairs]
         elif kind.nq == 1:
-            axis = body.joint.axes[0]
-            candidates += [D for X in candidates[:2] for D in _turns_to_children(axis, X, pairs)]
+            axis, turns = body.joint.axes[0], []
+            for X, (child, twin) in itertools.product(candidates[:2], pairs):
+                if not (child.joint.axes and twin.joint.axes):
+                    continue
+                ours = child.placement.R.apply(child.joint.axes[0])
+                theirs = X.R.apply(twin.placement.R.apply(twin.joint.axes[0]))
+                # the angle between the parts of both across the axis
+                flat, other = (v - axis * axis.dot(v) for v in (ours, theirs))
+                sine, cosine = axis.dot(theirs.cross(ours)), flat.dot(other)
+                if math.hypot(float(sine), float(cosine)) > _CLOSE:
+                    turn = rotation_about(axis, math.atan2(sine, cosine))
+                    turns.append(Transform(turn, Vec3.zero()) @ X)
+            candidates += turns
         scores = [_score_frame(body, there, D, pairs, size) for D in candidates]
         found[body.joint.name] = candidates[scores.index(max(scores))]
     return found, zeros
@@ -256,23 +268,6 @@ def _joint_motion(joint: Joint, displacement: float) -> Transform:
 
 def _body_in_b(al: Alignment, body: Body) -> Body:
     return al.b.body_of_joint(al.pairing.names[body.joint.name])
-
-
-def _turns_to_children(
-    axis: Vec3, X: Transform, children: list[tuple[Body, Body]]
-) -> Iterator[Transform]:
-    """The frame of a body turned about its joint until an axis that it carries is as in A."""
-    for child, twin in children:
-        if not (child.joint.axes and twin.joint.axes):
-            continue
-        ours = child.placement.R.apply(child.joint.axes[0])
-        theirs = X.R.apply(twin.placement.R.apply(twin.joint.axes[0]))
-        # the angle between the parts of both across the axis
-        flat, other = (v - axis * axis.dot(v) for v in (ours, theirs))
-        sine, cosine = axis.dot(theirs.cross(ours)), flat.dot(other)
-        if math.hypot(float(sine), float(cosine)) > _CLOSE:
-            turn = Transform(rotation_about(axis, math.atan2(sine, cosine)), Vec3.zero())
-            yield turn @ X
 
 
 def _length_across(axis: Vec3, v: Vec3) -> float:

@@ -49,6 +49,7 @@ def _project_unit_forces(
     # parameters belong to the frames of the bodies and only the forces on the way are free
     joints, frames = model.straight or (model, per_body(model, Transform.identity()))
     X, S = joint_kinematics(joints, q)
+    # force of each unit parameter of each body
     for i, motion in enumerate(motions):
         path = list(_force_path(joints, X, S, i, frames[i]))
         for column, unit in enumerate(_UNITS, start=10 * i):
@@ -71,10 +72,12 @@ def _force_path(
     taken to the frame of the force.
     """
     felt: list[tuple[int, Motion]] = []
+    # body to root
     while i != WORLD:
         body = model.bodies[i]
         felt += [(dof, at.to_child(s)) for dof, s in zip(body.dofs, S[i], strict=True)]
         at = X[i] @ at
+        # a step ends where the next axis is not parallel
         if body.parent == WORLD or not _keeps_axis_parallel(body, model.bodies[body.parent]):
             yield felt, at
             felt, at = [], Transform.identity()
@@ -113,11 +116,13 @@ def momentum_rate_regressor(model: Model, q: Vector, v: Vector) -> Matrix:
     without accelerations. A freedom feels Ṡᵀ of the momentum beyond it, and Sᵀ of the weight.
     """
     X, S = joint_kinematics(model, q)
+    # root to leaves: velocities and rates of motion subspaces
     V = velocities(model, X, S, v)
     dS = subspace_rates(S, V)
     fall = per_body(model, Motion(model.gravity, Vec3.zero()))
     Y: Matrix = zeros(model.nv, 10 * model.nb)
     for i, body in enumerate(model.bodies):
+        # root to leaves: gravity in body coordinates, momenta and weights of unit parameters
         fall[i] = X[i].to_child(fall[body.parent])
         momenta = [unit.apply(V[i]) for unit in _UNITS]
         weights = [unit.apply(fall[i]) for unit in _UNITS]

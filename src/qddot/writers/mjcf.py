@@ -148,7 +148,21 @@ def _add_contents(draft: _Draft, node: Node, link: str | None) -> None:
     for frame in draft.sites.get(link, []):
         add_element(node, "site", name=frame.name, **_pose_attributes(frame.placement))
     for below in draft.children.get(link, []):
-        row = _links_of_body(draft, below)
+        # one body with several joints stands for links in a row
+        row, dofs = [below], below.joint.kind.nv
+        # a link between two joints has no inertia, no site and no shape
+        while row[-1].joint.kind.nv == 1 and not any(row[-1].inertia):
+            name = row[-1].name
+            after = draft.children.get(name, [])
+            if len(after) != 1 or name in draft.sites or name in draft.shapes:
+                break
+            dofs += after[0].joint.kind.nv
+            if after[0].placement != _IDENTITY or not after[0].joint.kind.nv or dofs > _MOST_DOFS:
+                break
+            row.append(after[0])
+        # and the name that the loader will give it
+        while any(x.name != f"{row[-1].name}/{x.joint.name}" for x in row[:-1]):
+            row.pop()
         last = row[-1]
         free = last.joint.kind.floats
         X = draft.free_poses.get(last.name, _IDENTITY) if free else below.placement
@@ -180,25 +194,6 @@ def _add_contents(draft: _Draft, node: Node, link: str | None) -> None:
             _add_joint(body, joint)
         draft.joints += joints
         _add_contents(draft, body, last.name)
-
-
-def _links_of_body(draft: _Draft, link: Link) -> list[Link]:
-    """The links in a row, this one first, that one body with several joints stands for."""
-    row, dofs = [link], link.joint.kind.nv
-    # a link between two joints has no inertia, no site and no shape
-    while row[-1].joint.kind.nv == 1 and not any(row[-1].inertia):
-        name = row[-1].name
-        below = draft.children.get(name, [])
-        if len(below) != 1 or name in draft.sites or name in draft.shapes:
-            break
-        dofs += below[0].joint.kind.nv
-        if below[0].placement != _IDENTITY or not below[0].joint.kind.nv or dofs > _MOST_DOFS:
-            break
-        row.append(below[0])
-    # and the name that the loader will give it
-    while any(x.name != f"{row[-1].name}/{x.joint.name}" for x in row[:-1]):
-        row.pop()
-    return row
 
 
 def _has_fixed_inertia(draft: _Draft, link: Link) -> bool:

@@ -57,6 +57,7 @@ def _per_mass(h: Vec3, mass: Scalar) -> Vec3:
 def center_of_mass_jacobian(model: Model, q: Vector) -> Matrix:
     """Jacobian (3 × nv) of the centre of mass: linear momentum by velocity, over the mass."""
     mass = sum((body.inertia.mass for body in model.bodies), 0.0)
+    # linear momentum of each freedom over the mass
     rows = zip(*centroidal_map(model, q)[:3], strict=True)
     columns = [_per_mass(Vec3(*column), mass) for column in rows]
     return [[getattr(c, axis) for c in columns] for axis in "xyz"]
@@ -68,6 +69,7 @@ def centroidal_map(model: Model, q: Vector) -> Matrix:
     Orin & Goswami 2008, each column from the composite body that its joint moves.
     """
     X, S = joint_kinematics(model, q)
+    # leaves to root: inertia of all beyond each joint; the total has the centre of mass
     composite = _composite_inertias(model, X)
     poses, c = world_poses(model, X), _center_of(composite[-1])
     columns = []
@@ -84,9 +86,11 @@ def centroidal_map_rate(model: Model, q: Vector, v: Vector) -> Matrix:
     X, S = joint_kinematics(model, q)
     V = velocities(model, X, S, v)
     dS = subspace_rates(S, V)
+    # leaves to root: inertia of all beyond each joint, and its rate
     composite = _composite_inertias(model, X)
     rates = (body.inertia.rate(V[i]) for i, body in enumerate(model.bodies))
     rate = subtree_sums(model, X, rates, Inertia.zero())
+    # centre of mass and its velocity
     poses, c = world_poses(model, X), _center_of(composite[-1])
     dc = _per_mass(rate[-1].h, composite[-1].mass)
     columns = []
@@ -104,6 +108,7 @@ def centroidal_momentum_derivatives(model: Model, q: Vector, v: Vector) -> tuple
     """∂h/∂q and ∂h/∂v = A_G of the centroidal momentum (each 6 × nv)."""
     X, S = joint_kinematics(model, q)
     V = velocities(model, X, S, v)
+    # leaves to root: inertia and momentum of all beyond each joint
     composite = _composite_inertias(model, X)
     own = (b.inertia.apply(V[i]) for i, b in enumerate(model.bodies))
     momentum = subtree_sums(model, X, own, Force.zero())
@@ -133,9 +138,11 @@ def centroidal_momentum_rate(model: Model, q: Vector, v: Vector, a: Vector) -> F
     mass. It equals the weight and all wrenches from outside, those on the base included.
     """
     X, S = joint_kinematics(model, q)
+    # root to leaves: Newton–Euler forces; leaves to root: their sum at the origin of the world
     fields = acceleration_fields(model, X, S, v, a, Vec3.zero())
     forces = (b.inertia.newton_euler(f) for b, f in zip(model.bodies, fields, strict=True))
     total = subtree_sums(model, X, forces, Force.zero())[-1]
+    # moment about the centre of mass
     c = _center_of(_composite_inertias(model, X)[-1])
     return Force(total.lin, total.ang - c.cross(total.lin))
 
@@ -147,6 +154,7 @@ def composite_inertia(model: Model, q: Vector) -> Matrix:
     average velocity of the robot (Orin & Goswami 2008); reflected inertia is no part of it.
     """
     X, _ = joint_kinematics(model, q)
+    # inertia of all bodies about the origin of the world, then about their centre of mass
     total = _composite_inertias(model, X)[-1]
     centred = total.to_parent(Transform(Mat3.identity(), -_center_of(total)))
     units = [Motion.of([1.0 if i == k else 0.0 for i in range(6)]) for k in range(6)]

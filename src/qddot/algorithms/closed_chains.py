@@ -46,6 +46,7 @@ def velocity_indices(model: Model, names: Sequence[str] | None, role: str) -> li
     """Indices of velocities from names of joints or of velocities, in the order of v; None: all."""
     if names is None:
         return list(range(model.nv))
+    # a name is that of a velocity, or of a joint with all of its velocities
     velocities = {name: [k] for k, name in enumerate(model.velocity_names)}
     known = velocities | {b.joint.name: list(b.dofs) for b in model.independent}
     found: set[int] = set()
@@ -75,10 +76,12 @@ def constrained_inverse_dynamics(
     fewer, the rest is the least in the metric of M⁻¹. A rest below a millionth of the load is zero.
     Infinite or NaN where rows, or motors, depend on each other.
     """
+    # load M a + h, and the independent rows of the constraints
     load = inverse_dynamics(model, q, v, a, f_ext, forces=forces, friction=friction)
     rows = constraint_jacobian(model, q, constraints=constraints)
     kept = independent_rows(model, constraints)
     J, driven = [rows[k] for k in kept], velocity_indices(model, actuated, "actuated")
+    # motors are fewer than the freedoms that are left, or more
     if len(driven) <= model.nv - len(J):
         tau, multipliers = _torques_of_least_rest(model, q, load, J, driven)
     else:
@@ -101,14 +104,17 @@ def _torques_of_least_rest(
     What is left of the load is least in the metric of M⁻¹: W τ is the acceleration that the load
     would make along the motors, W the mobility of these while the constraints hold.
     """
+    # motions that unit torques of the motors make while the constraints hold
     held = ConstraintMobility.of(J, factorise(mass_matrix(model, q)))
     units = [[1.0 if i == k else 0.0 for i in range(model.nv)] for k in driven]
     motions = [held.remove_motion(solve(held.mass, unit)) for unit in units]
     W = [[motion[k] for k in driven] for motion in motions]
+    # W τ is the acceleration that the load would make along the motors
     tau = zeros(model.nv)
     torques = solve(factorise_definite(W), [dot(motion, load) for motion in motions])
     for k, x in zip(driven, torques, strict=True):
         tau[k] = x
+    # multipliers of what the motors leave of the load
     free = solve(held.mass, [x - t for x, t in zip(load, tau, strict=True)])
     return tau, held.multipliers([dot(row, free) for row in J])
 
@@ -121,6 +127,7 @@ def _least_torques(
     Least torques are τ = Bᵀ x with J x = 0. So the metric B Bᵀ of x may take a share of Jᵀ J, with
     which it is definite wherever motors and constraints carry any load.
     """
+    # metric B Bᵀ with a share of Jᵀ J
     metric: Matrix = [[float(i == k and k in driven) for k in range(nv)] for i in range(nv)]
     for row in J:
         scaled = [x / dot(row, row) for x in row]
@@ -128,6 +135,7 @@ def _least_torques(
             [m + y * x for m, x in zip(line, row, strict=True)]
             for line, y in zip(metric, scaled, strict=True)
         ]
+    # motion of the load in that metric, and what the constraints take of it
     held = ConstraintMobility.of(J, factorise_definite(metric))
     free = solve(held.mass, load)
     multipliers = held.multipliers([dot(row, free) for row in J])
@@ -149,12 +157,14 @@ def reduced_dynamics(
     Tᵀ M T, C̄ = Tᵀ (C T + M Ṫ), ḡ = Tᵀ g. Infinite or NaN where J_d is singular. J_d is square:
     as many velocities are independent as the constraints leave.
     """
+    # as many velocities depend as there are independent rows
     own = velocity_indices(model, independent, "independent")
     rest = [k for k in range(model.nv) if k not in own]
     kept = independent_rows(model, constraints)
     if len(rest) != len(kept):
         accepted = f"{len(kept)} independent rows leave {model.nv - len(kept)} of {model.nv}"
         raise InvalidArgument("independent", tuple(independent), accepted)
+    # J_d: columns of the dependent velocities
     rows = constraint_jacobian(model, q, constraints=constraints)
     rates = constraint_jacobian_rate(model, q, v, constraints=constraints)
     J, dJ = [rows[k] for k in kept], [rates[k] for k in kept]
@@ -195,6 +205,7 @@ def _solve_rows(A: Matrix, factor: tuple[list[Scalar], Factor], b: Vector) -> li
     """
     scales, gram = factor
     x: list[Scalar] = zeros(len(b))
+    # normal equations, then once more on the residual
     for _ in range(2):
         left = [(y - dot(row, x)) * s for y, row, s in zip(b, A, scales, strict=True)]
         weights = [y * s for y, s in zip(solve(gram, left), scales, strict=True)]
@@ -213,6 +224,7 @@ def constraint_projection(
     """
     mass = factorise(mass_matrix(model, q))
     q1 = close_configuration(model, q, mass, constraints=constraints, iterations=iterations)
+    # velocity without the part that the constraints do not admit
     rows = constraint_jacobian(model, q1, constraints=constraints)
     J = [rows[k] for k in independent_rows(model, constraints)]
     held = ConstraintMobility.of(J, factorise(mass_matrix(model, q1)))
@@ -225,6 +237,7 @@ def close_configuration(
     """The configuration after Newton steps towards φ = 0, each the least in the metric of M."""
     kept = independent_rows(model, constraints)
     q1 = list(q)
+    # Newton steps with the metric of the first configuration
     for _ in range(iterations):
         phi = constraint_residual(model, q1, constraints=constraints)
         rows = constraint_jacobian(model, q1, constraints=constraints)

@@ -142,28 +142,10 @@ def _frame_pair(model: Model, q: Vector, constraint: Constraint) -> _Pair:
 
 def _end_pose(path: Path, frame: Frame) -> Transform:
     X = Transform.identity()
+    # root to frame
     for _, X_parent, _ in path:
         X = X @ X_parent
     return X @ frame.placement
-
-
-def _relative_velocity(pair: _Pair, v: Vector) -> tuple[Motion, Motion]:
-    """Velocity of frame 2 relative to frame 1, in coordinates of frame 2, and its rate at q̈ = 0.
-
-    Rates are those of the numbers: with V and A of a body, A = X A_parent + V × vJ.
-    """
-    ends = []
-    for path, placement in ((pair.path1, pair.placement1), (pair.path2, pair.placement2)):
-        V, A = Motion.zero(), Motion.zero()
-        for body, X, S in path:
-            vJ = S * v[body.iv]
-            V = X.to_child(V) + vJ
-            A = X.to_child(A) + V.cross(vJ)
-        ends.append((placement.to_child(V), placement.to_child(A)))
-    (V1, A1), (V2, A2) = ends
-    carried = pair.X.to_child(V1)
-    V = V2 - carried
-    return V, A2 - pair.X.to_child(A1) + V.cross(carried)
 
 
 def _constraints_or_loops(model: Model, constraints: Constraints) -> Sequence[Constraint]:
@@ -193,6 +175,7 @@ def constraint_residual(
     of half an angle. Without `constraints`, the loops of the model.
     """
     found: list[Scalar] = []
+    # a contact that holds anywhere is never open
     for constraint in _constraints_or_loops(model, constraints):
         if _holds_anywhere(constraint):
             found += zeros(constraint.size)
@@ -209,6 +192,7 @@ def constraint_jacobian(model: Model, q: Vector, *, constraints: Constraints = N
     """
     J: Matrix = []
     for constraint in _constraints_or_loops(model, constraints):
+        # a contact that holds anywhere has rows of the frame Jacobian
         if _holds_anywhere(constraint):
             J += _select_rows(constraint, frame_jacobian(model, q, **_frame_options(constraint)))
             continue
@@ -222,6 +206,7 @@ def constraint_jacobian(model: Model, q: Vector, *, constraints: Constraints = N
                     (dof, X.to_child(s) * sign) for dof, s in zip(body.dofs, S, strict=True)
                 ]
                 X = X_parent @ X
+        # a row is the power of the unit force of its equation
         for _, force in _constraint_equations(constraint, pair.X):
             row: list[Scalar] = zeros(model.nv)
             for dof, column in columns:
@@ -261,12 +246,25 @@ def constraint_bias(
     for constraint in _constraints_or_loops(model, constraints):
         if _holds_anywhere(constraint):
             still = zeros(model.nv)
-            A = frame_classical_acceleration(model, q, v, still, **_frame_options(constraint))
-            found += _select_rows(constraint, [*A])
+            drift = frame_classical_acceleration(model, q, v, still, **_frame_options(constraint))
+            found += _select_rows(constraint, [*drift])
             continue
-        # power of the forces of all equations, and its rate as pose and velocity move on
+        # root to either frame: velocity, and its rate at q̈ = 0 with A = X A_parent + V × vJ
         pair = _frame_pair(model, q, constraint)
-        V, A = _relative_velocity(pair, v)
+        ends = []
+        for path, placement in ((pair.path1, pair.placement1), (pair.path2, pair.placement2)):
+            V, A = Motion.zero(), Motion.zero()
+            for body, X, S in path:
+                vJ = S * v[body.iv]
+                V = X.to_child(V) + vJ
+                A = X.to_child(A) + V.cross(vJ)
+            ends.append((placement.to_child(V), placement.to_child(A)))
+        # velocity of frame 2 relative to frame 1, in coordinates of frame 2, and its rate
+        (V1, A1), (V2, A2) = ends
+        carried = pair.X.to_child(V1)
+        V = V2 - carried
+        A = A2 - pair.X.to_child(A1) + V.cross(carried)
+        # power of the forces of all equations, and its rate as pose and velocity move on
         R = Mat3(*(_dual_vector(row, row.cross(V.ang)) for row in pair.X.R))
         X = Transform(R, _dual_vector(pair.X.p, pair.X.R.apply(V.lin)))
         moving = Motion(_dual_vector(V.lin, A.lin), _dual_vector(V.ang, A.ang))
@@ -402,6 +400,7 @@ def impact(
     """
     J = constraint_jacobian(model, q, constraints=constraints)
     factor = factorise(mass_matrix(model, q))
+    # impulses that give the rows their velocity after the impact
     closing = [-(dot(row, v) * (e + 1.0)) for row, e in zip(J, restitution, strict=True)]
     impulses = _solve_multipliers(factor, J, closing, independent_rows(model, constraints))
     change = solve(factor, add_constraint_forces(J, impulses, zeros(model.nv)))

@@ -29,6 +29,7 @@ def coriolis_matrix(model: Model, q: Vector, v: Vector) -> Matrix:
     composite Coriolis operators B.
     """
     X, S = joint_kinematics(model, q)
+    # root to leaves: velocities and rates of motion subspaces
     V = velocities(model, X, S, v)
     dS = subspace_rates(S, V)
     inertia = [body.inertia for body in model.bodies]
@@ -39,14 +40,17 @@ def coriolis_matrix(model: Model, q: Vector, v: Vector) -> Matrix:
         forces = [inertia[i].apply(ds) + B[i].apply(s) for s, ds in zip(S[i], dS[i], strict=True)]
         momenta = [inertia[i].apply(s) for s in S[i]]
         mirrored = [B[i].apply_transpose(s) for s in S[i]]
+        # its column: forces I Ṡ + B S, felt by it and by the joints before it
         for j, F in ancestors_with_forces(model, X, i, forces):
             add_block(model, C, j, i, [[s.dot(f) for f in F] for s in S[j]])
+        # its row: how it feels the motion of the joints before it
         for j, P, N in islice(ancestors_with_forces(model, X, i, momenta, mirrored), 1, None):
             block: Matrix = [
                 [ds.dot(p) + s.dot(n) for s, ds in zip(S[j], dS[j], strict=True)]
                 for p, n in zip(P, N, strict=True)
             ]
             add_block(model, C, i, j, block)
+        # inertia and Coriolis operator of the composite body of the parent
         if body.parent != WORLD:
             inertia[body.parent] = inertia[body.parent] + X[i].to_parent(inertia[i])
             B[body.parent] = B[body.parent] + X[i].to_parent(B[i])
@@ -90,6 +94,7 @@ def christoffel_symbols(model: Model, q: Vector) -> list[Matrix]:
                     add(b, i, a, N)
                     if j != i:
                         add(a, j, b, -N)
+        # composite body of the parent
         if body.parent != WORLD:
             composite[body.parent] = composite[body.parent] + composite[i]
     return symbols

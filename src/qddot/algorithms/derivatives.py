@@ -8,7 +8,7 @@ F beyond it (Singh, Russell & Wensing 2022).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from qddot.algorithms.inverse_dynamics import bias
@@ -55,6 +55,7 @@ def _motion_derivatives(
     """ψ̇ and ψ̈ of every freedom, in body coordinates."""
     first: Steps = []
     second: Steps = []
+    # from the motion of the body before each joint
     for i, body in enumerate(model.bodies):
         V0, A0 = X[i].to_child(V[body.parent]), X[i].to_child(A[body.parent])
         first.append(tuple(V0.cross(s) for s in S[i]))
@@ -127,6 +128,7 @@ def forward_dynamics_derivatives(
     model: Model, q: Vector, v: Vector, tau: Vector
 ) -> tuple[Matrix, Matrix, Matrix]:
     """∂q̈/∂q, ∂q̈/∂v and ∂q̈/∂τ = M⁻¹ of forward dynamics (each nv × nv)."""
+    # accelerations, by the factors of M
     factor = factorise(mass_matrix(model, q))
     mobility = inverse(factor)
     a = solve(factor, [t - h for t, h in zip(tau, bias(model, q, v), strict=True)])
@@ -140,7 +142,15 @@ def forward_dynamics_derivatives(
                 found[0, dof] = _column_of_body(model, body, g.cross(s))
                 if not turns:
                     found[1, dof] = _column_of_body(model, body, -V.cross(s))
-    found.update(solve_columns(factor, _torque_derivative_columns(model, q, v, a, found)))
+    # M⁻¹ times the columns of −∂τ/∂q and −∂τ/∂v that are left
+    torques_by_q, torques_by_v, M = (zeros(model.nv, model.nv) for _ in range(3))
+    columns = (
+        ((k, dof), [-row[dof] for row in matrix])
+        for dof in _fill_derivatives(model, q, v, a, torques_by_q, torques_by_v, M)
+        for k, matrix in enumerate((torques_by_q, torques_by_v))
+        if (k, dof) not in found
+    )
+    found.update(solve_columns(factor, columns))
     n = range(model.nv)
     by_q, by_v = ([[found[k, j][i] for j in n] for i in n] for k in range(2))
     return by_q, by_v, mobility
@@ -151,17 +161,6 @@ def _column_of_body(model: Model, body: Body, motion: Motion) -> list[Scalar]:
     column: list[Scalar] = zeros(model.nv)
     column[body.iv] = motion
     return column
-
-
-def _torque_derivative_columns(
-    model: Model, q: Vector, v: Vector, a: Vector, known: Collection[Place]
-) -> Iterator[tuple[Place, list[Scalar]]]:
-    """Columns of −∂τ/∂q and −∂τ/∂v, except those whose solution is known."""
-    by_q, by_v, M = (zeros(model.nv, model.nv) for _ in range(3))
-    for dof in _fill_derivatives(model, q, v, a, by_q, by_v, M):
-        for k, matrix in enumerate((by_q, by_v)):
-            if (k, dof) not in known:
-                yield (k, dof), [-row[dof] for row in matrix]
 
 
 def frame_velocity_derivatives(
@@ -178,6 +177,7 @@ def frame_velocity_derivatives(
     )
     by_q: list[tuple[int, Motion]] = []
     by_v: list[tuple[int, Motion]] = []
+    # frame to root: a step turns the velocities beyond it, and the reference where that moves
     for i in model.ancestors(at.body):
         body = model.bodies[i]
         before = X_parent[i].to_child(V[body.parent])
@@ -213,6 +213,7 @@ def inverse_dynamics_second_derivatives(
         rows = body.joint.kind.tangent(q[body.iq])
         for k, row in zip(range(body.iq.start, body.iq.stop), rows, strict=True):
             moved[k] = Dual(q[k], dict(zip(body.dofs, row, strict=True)))
+    # first derivatives along that step, then along one of the velocity
     by_q, by_v, M = inverse_dynamics_derivatives(model, moved, v, a)
     fast: list[Scalar] = [Dual(x, {k: 1.0}) for k, x in enumerate(v)]
     _, by_vv, _ = inverse_dynamics_derivatives(model, q, fast, a)

@@ -12,6 +12,7 @@ __all__ = ["kinetic_energy", "potential_energy"]
 
 def kinetic_energy(model: Model, q: Vector, v: Vector) -> Scalar:
     """Kinetic energy ½ vᵀ M v, that of reflected inertias included."""
+    # root to leaves: velocities
     V = velocities(model, *joint_kinematics(model, q), v)
     total = 0.0
     for i, body in enumerate(model.bodies):
@@ -25,6 +26,7 @@ def potential_energy(model: Model, q: Vector) -> Scalar:
     """Potential energy in gravity, zero with all mass at the world's origin; no springs."""
     poses = world_poses(model, joint_kinematics(model, q)[0])
     total = 0.0
+    # − g · (m c) of each body, in the world
     for i, body in enumerate(model.bodies):
         moment = poses[i].R.apply(body.inertia.h) + poses[i].p * body.inertia.mass
         total = total - model.gravity.dot(moment)

@@ -39,6 +39,7 @@ def momentum(model: Model, q: Vector, v: Vector) -> list[Scalar]:
     X, S = joint_kinematics(model, q)
     momenta = _subtree_momenta(model, X, velocities(model, X, S, v))
     p = zeros(model.nv)
+    # momentum of each subtree felt by its joint, and that of the rotor
     for i, body in enumerate(model.bodies):
         for dof, felt in zip(body.dofs, S[i].project(momenta[i]), strict=True):
             p[dof] = p[dof] + felt + body.armature * v[dof]
@@ -55,6 +56,7 @@ def coriolis_transpose_product(model: Model, q: Vector, v: Vector) -> list[Scala
     V = velocities(model, X, S, v)
     dS, momenta = subspace_rates(S, V), _subtree_momenta(model, X, V)
     product = zeros(model.nv)
+    # momentum of each subtree, on the rate of the motion subspace of its joint
     for i, body in enumerate(model.bodies):
         for dof, felt in zip(body.dofs, dS[i].project(momenta[i]), strict=True):
             product[dof] = product[dof] + felt
@@ -63,6 +65,7 @@ def coriolis_transpose_product(model: Model, q: Vector, v: Vector) -> list[Scala
 
 def hamiltonian(model: Model, q: Vector, p: Vector) -> Scalar:
     """Hamiltonian H = ½ pᵀ M⁻¹ p + V: the energy by configuration and momentum."""
+    # ½ yᵀ D⁻¹ y with Lᵀ y = p
     L, d = factorise(mass_matrix(model, q))
     kinetic = sum((y * y / e for y, e in zip(solve_upper(L, p), d, strict=True)), 0.0) * 0.5
     return kinetic + potential_energy(model, q)
@@ -79,10 +82,12 @@ def hamiltonian_derivatives(
     joint's own velocity, which is a gyroscopic torque and no derivative of H.
     """
     v = solve(factorise(mass_matrix(model, q)), p)
+    # root to leaves: velocities; leaves to root: momentum of each subtree
     X, S = joint_kinematics(model, q)
     V = velocities(model, X, S, v)
     momenta = _subtree_momenta(model, X, V)
     by_q = gravity(model, q)
+    # a step along a freedom changes the velocities beyond it by V × s
     for i, body in enumerate(model.bodies):
         # velocity of the parent, which the joint itself does not change
         before = X[i].to_child(V[body.parent])

@@ -36,6 +36,7 @@ def inverse_dynamics(
     the joint losses are added.
     """
     tau = newton_euler(model, q, v, a, external_forces(model, q, forces, f_ext))
+    # joint losses on top
     losses = joint_friction(model, q, v) if friction else zeros(model.nv)
     return [t + loss for t, loss in zip(tau, losses, strict=True)]
 

@@ -80,6 +80,7 @@ def body_accelerations(model: Model, q: Vector, v: Vector, a: Vector) -> list[Mo
 
 def _frame_in_world(model: Model, q: Vector, frame: Frame) -> Transform:
     pose = frame.placement
+    # frame to root
     for i in model.ancestors(frame.body):
         pose = model.bodies[i].kinematics(q)[0] @ pose
     return pose
@@ -136,6 +137,7 @@ def frame_classical_acceleration(
     world's origin ("world"); its acceleration is the spatial one plus ω × v.
     """
     at = model.frame(frame)
+    # spatial velocity and acceleration in the reference
     seen = pose_in_reference(model, q, at, reference)
     V, A = (
         seen.to_parent(x[at.body].to_child(at.placement)) for x in _body_motions(model, q, v, a)
@@ -162,6 +164,7 @@ def frame_jacobian_rate(
     """Rate J̇ of the frame Jacobian: the time derivative of that matrix along v."""
     at = model.frame(frame)
     X_parent, S = joint_kinematics(model, q)
+    # root to leaves: velocities and rates of motion subspaces
     V = velocities(model, X_parent, S, v)
     dS = subspace_rates(S, V)
     seen, X, columns = pose_in_reference(model, q, at, reference), at.placement, []
@@ -188,6 +191,7 @@ def external_forces(
 ) -> list[Force]:
     """Sum of the wrenches on each body in body coordinates, from wrenches at named frames."""
     total = per_body(model, Force.zero())
+    # each wrench in the frame of its body
     for (name, reference), wrench in zip(forces, f_ext or (), strict=True):
         frame = model.frame(name)
         local = pose_in_reference(model, q, frame, reference).to_child(Force.of(wrench))

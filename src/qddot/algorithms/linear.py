@@ -57,6 +57,7 @@ def factorise(A: Rows) -> Factor:
 def solve_upper(L: Rows, b: Sequence[Any]) -> list[Any]:
     """x with Lᵀ x = b; the entries of b may be scalars or spatial vectors."""
     x = list(b)
+    # last to first
     for k in reversed(range(len(x))):
         for i in range(k):
             x[i] = x[i] - x[k] * L[k][i]
@@ -72,6 +73,7 @@ def solve(factor: Factor, b: Sequence[Scalar]) -> list[Scalar]:
 def solve_lower(L: Rows, b: Sequence[Scalar]) -> list[Scalar]:
     """x with L x = b."""
     x = list(b)
+    # first to last
     for i in range(len(x)):
         for j in range(i):
             x[i] = x[i] - L[i][j] * x[j]
@@ -81,6 +83,7 @@ def solve_lower(L: Rows, b: Sequence[Scalar]) -> list[Scalar]:
 def unit_inverse(L: Rows) -> list[list[Scalar]]:
     """L⁻¹ of a unit lower triangular L, with the same zeros where a tree has branches."""
     W: list[list[Scalar]] = []
+    # row by row: a unit vector less the rows above, each by its entry of L
     for i in range(len(L)):
         row: list[Scalar] = [*[0.0] * i, 1.0, *[0.0] * (len(L) - i - 1)]
         for k in reversed(range(i)):
@@ -103,10 +106,12 @@ def solve_columns(
 
     Some columns at a time, row by row: what they share is at hand.
     """
+    # A⁻¹ = L⁻¹ (D⁻¹ L⁻ᵀ)
     L, d = factor
     W = unit_inverse(L)
     up = [[w / e for w in row] for row, e in zip(zip(*W, strict=True), d, strict=True)]
     waiting = iter(columns)
+    # a few columns at a time
     while some := list(islice(waiting, _COLUMNS)):
         Y = [[dot(row, b) for row in up] for _, b in some]
         rows = [[dot(row, y) for y in Y] for row in W]

@@ -97,6 +97,7 @@ def acceleration_fields(
     `base` is the acceleration of the world: minus gravity where weight is to be felt.
     """
     A = per_body(model, AccelerationField.of_translation(base))
+    # root to leaves
     for i, body in enumerate(model.bodies):
         A[i] = A[body.parent].to_child(X[i], S[i] * v[body.iv], S[i] * a[body.iv])
         yield A[i]
@@ -136,6 +137,7 @@ def ancestors_with_forces(
     model: Model, X: Sequence[Transform], i: int, *groups: Sequence[Force]
 ) -> Iterator[tuple[Any, ...]]:
     """Body i and its ancestors, with groups of forces given on i in the coordinates of each."""
+    # body to root
     while i != WORLD:
         yield i, *groups
         groups = tuple([X[i].to_parent(f) for f in group] for group in groups)

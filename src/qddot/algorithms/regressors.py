@@ -46,6 +46,7 @@ def _project_unit_forces(
     """nv × 10 nb matrix of the generalised forces of the force of each unit parameter."""
     Y: Matrix = zeros(model.nv, 10 * model.nb)
     X, S = joint_kinematics(model, q)
+    # force of each unit parameter of each body
     for i, motion in enumerate(motions):
         path = list(_force_path(model, X, S, i))
         for column, unit in enumerate(_UNITS, start=10 * i):
@@ -69,10 +70,12 @@ def _force_path(
     """
     felt: list[tuple[int, Motion]] = []
     at = Transform.identity()
+    # body to root
     while i != WORLD:
         body = model.bodies[i]
         felt += [(dof, at.to_child(s)) for dof, s in zip(body.dofs, S[i], strict=True)]
         at = X[i] @ at
+        # a step ends where the next axis is not parallel
         if body.parent == WORLD or not _keeps_axis_parallel(body, model.bodies[body.parent]):
             yield felt, at
             felt, at = [], Transform.identity()
@@ -111,11 +114,13 @@ def momentum_rate_regressor(model: Model, q: Vector, v: Vector) -> Matrix:
     without accelerations. A freedom feels Ṡᵀ of the momentum beyond it, and Sᵀ of the weight.
     """
     X, S = joint_kinematics(model, q)
+    # root to leaves: velocities and rates of motion subspaces
     V = velocities(model, X, S, v)
     dS = subspace_rates(S, V)
     fall = per_body(model, Motion(model.gravity, Vec3.zero()))
     Y: Matrix = zeros(model.nv, 10 * model.nb)
     for i, body in enumerate(model.bodies):
+        # root to leaves: gravity in body coordinates, momenta and weights of unit parameters
         fall[i] = X[i].to_child(fall[body.parent])
         momenta = [unit.apply(V[i]) for unit in _UNITS]
         weights = [unit.apply(fall[i]) for unit in _UNITS]

@@ -60,11 +60,13 @@ def _check_possible(model: Model, frame: str, reference: Reference, axes: Axes) 
 
     Gram–Schmidt on the rows of the Jacobian at a configuration without symmetries.
     """
+    # a configuration without symmetries
     tangent = [math.sin(k + 1.0) for k in range(model.nv)]
     q = integrate(model, model.neutral, tangent)
     basis: Matrix = []
     bound: list[str] = []
     J = task_jacobian(model, q, frame=frame, reference=reference, axes=axes)
+    # Gram–Schmidt: a row of which nothing is left depends on those before it
     for axis, row in zip(TASK_AXES if axes is None else axes, J, strict=True):
         rest = row
         for unit in basis:
@@ -134,9 +136,11 @@ def manipulability(
 ) -> Scalar:
     """Manipulability √det(J Jᵀ) of a task, zero where it is singular (Yoshikawa 1985)."""
     J = task_jacobian(model, q, frame=frame, reference=reference, axes=axes)
+    # columns of the joints that move the frame
     above = (model.bodies[i] for i in model.ancestors(model.frame(frame).body))
     dofs = sorted({dof for body in above for dof in body.dofs})
     moving = [[row[dof] for dof in dofs] for row in J]
+    # det J for as many freedoms as axes, else √det(J Jᵀ)
     if len(dofs) < len(J):
         return 0.0
     if len(dofs) == len(J):

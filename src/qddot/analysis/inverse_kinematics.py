@@ -96,7 +96,7 @@ def inverse_kinematics(
     q, target = start.reshape(count, robot.nq), target.reshape(count, 4, 4)
     attempt = partial(_attempt, problem, bounds, tolerance, iterations, robot.native)
     best, error, used = attempt(q, target)
-    # what is not solved starts again elsewhere, and keeps its best
+    # what is not solved starts again where its joints are random, and keeps its best
     attempts = np.ones(count, dtype=int)
     solved: np.ndarray = np.all(error <= tolerance, axis=1)
     generator = None if solved.all() else np.random.default_rng(rng)
@@ -104,7 +104,11 @@ def inverse_kinematics(
         left = np.flatnonzero(~solved)
         if generator is None or not left.size:
             break
-        seen, miss, used[left] = attempt(_restart(robot, moving, q[left], generator), target[left])
+        fresh = robot.random(generator, len(left))
+        for body in robot.model.independent:
+            if moving is not None and body.joint.name not in moving:
+                fresh[:, body.iq] = q[left, body.iq]
+        seen, miss, used[left] = attempt(fresh, target[left])
         attempts[left] += 1
         better = (miss * miss).sum(axis=-1) < (error[left] * error[left]).sum(axis=-1)
         best[left[better]], error[left[better]] = seen[better], miss[better]
@@ -161,9 +165,14 @@ def _validate(
     if not robot.model.ancestors(robot.model.frame(frame).body):
         raise Unsupported("inverse_kinematics", frame, "no joint moves this frame")
     core = _TARGETS[task]
+    if q0 is None:
+        # the middle of the joint limits, the neutral configuration where there are none
+        lower, upper = robot.limits.lower, robot.limits.upper
+        bounded = np.isfinite(lower) & np.isfinite(upper)
+        middle = 0.5 * (np.where(bounded, lower, 0) + np.where(bounded, upper, 0))
+        q0 = np.where(bounded, middle, robot.neutral())
     try:
-        given = np.asarray(pose, dtype=float)
-        start = _middle(robot) if q0 is None else np.asarray(q0, dtype=float)
+        given, start = np.asarray(pose, dtype=float), np.asarray(q0, dtype=float)
     except (TypeError, ValueError) as error:
         raise InvalidArgument("inverse_kinematics", pose, "it needs arrays of numbers") from error
     for name, x, shape in (("pose", given, core), ("q0", start, (robot.nq,))):
@@ -210,25 +219,6 @@ def _check_choices(iterations: Any, restarts: Any, tolerance: float, rng: Any) -
         np.random.default_rng(rng)
     except (TypeError, ValueError) as error:
         raise InvalidArgument("rng", rng, "it is a seed or a np.random.Generator") from error
-
-
-def _middle(robot: Robot) -> np.ndarray:
-    """The middle of the joint limits, the neutral configuration where there are none."""
-    lower, upper = robot.limits.lower, robot.limits.upper
-    bounded = np.isfinite(lower) & np.isfinite(upper)
-    middle = np.where(bounded, 0.5 * (np.where(bounded, lower, 0) + np.where(bounded, upper, 0)), 0)
-    return np.where(bounded, middle, robot.neutral())
-
-
-def _restart(
-    robot: Robot, joints: Sequence[str] | None, q: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
-    """Random configurations, the same as before where joints do not move."""
-    fresh = robot.random(rng, len(q))
-    for body in robot.model.independent:
-        if joints is not None and body.joint.name not in joints:
-            fresh[:, body.iq] = q[:, body.iq]
-    return fresh
 
 
 @dataclass(frozen=True)

@@ -86,25 +86,20 @@ def port_hamiltonian(
     if friction:
         H = H + _spring_energy(robot.model, np.asarray(q, dtype=float))
         by_q = by_q + robot.friction(q, np.zeros(n))
-        diagonal = np.arange(n, 2 * n)
-        R[..., diagonal, diagonal] = _joint_resistance(robot.model, np.asarray(v, dtype=float))
+        # damping, and Coulomb friction over the speed; none of that at rest
+        rates = np.asarray(v, dtype=float)
+        speed = np.abs(rates)
+        inverse = np.divide(1.0, speed, out=np.zeros_like(speed), where=speed > 0)
+        for body in robot.model.bodies:
+            ratio, drive = body.joint.ratio, body.joint.drivetrain
+            ahead, back = map(float, drive.friction_levels)
+            for k in body.dofs:
+                level = np.where(ratio * rates[..., k] < 0.0, back, ahead)
+                coulomb = abs(ratio) * level * inverse[..., k]
+                R[..., n + k, n + k] += ratio**2 * drive.damping + coulomb
     G = np.broadcast_to(np.vstack([np.zeros((n, n)), np.eye(n)]), (*batch, 2 * n, n))
     dH = np.concatenate(np.broadcast_arrays(by_q, by_p), axis=-1)
     return PortHamiltonian(H=H, p=p, dH=dH, J=J, R=R, G=G)
-
-
-def _joint_resistance(model: Model, v: np.ndarray) -> np.ndarray:
-    """Damping, and Coulomb friction over the speed, at each velocity; none of that at rest."""
-    speed = np.abs(v)
-    inverse = np.divide(1.0, speed, out=np.zeros_like(speed), where=speed > 0)
-    total = np.zeros_like(speed)
-    for body in model.bodies:
-        ratio, drive = body.joint.ratio, body.joint.drivetrain
-        ahead, back = map(float, drive.friction_levels)
-        for k in body.dofs:
-            level = np.where(ratio * v[..., k] < 0.0, back, ahead)
-            total[..., k] += ratio**2 * drive.damping + abs(ratio) * level * inverse[..., k]
-    return total
 
 
 def _spring_energy(model: Model, q: np.ndarray) -> np.ndarray:

@@ -21,7 +21,6 @@ from qddot.control import (
     State,
     compile_law,
 )
-from qddot.robot.robot import Robot
 
 __all__ = ["LAWS", "measure_law"]
 
@@ -44,7 +43,15 @@ def measure_law(clock: Clock, name: str) -> dict[str, Any]:
     """The row of a law: a cycle on the UR5, one state a call."""
     subject, law = find_subject("ur5"), LAWS[name]
     robot = subject.robot
-    samples = _random_samples(robot, law)
+    # random states with what the law is to follow
+    rng = np.random.default_rng(0)
+    samples = []
+    for _ in range(_STATES):
+        reference = {n: rng.normal(size=s) for n, s in law.references(robot).items()}
+        reference["X_ref"] = robot.frame_pose(robot.random(rng), _FRAME)
+        wrenches = {frame: rng.normal(size=6) for frame in law.senses(robot)}
+        state = State(robot.random(rng), rng.normal(size=robot.nv), _DT, 0.0, wrenches)
+        samples.append((state, reference))
     compiled = compile_law(robot, law)
     start = compiled.memory(robot)
 
@@ -92,19 +99,6 @@ def _c_arguments(
     references = [np.asarray(reference[name]) for name in compiled.names]
     kept = [memory.vector] if compiled.shapes else []
     return [state.q, state.v, *clock, *wrenches, *references, *kept]
-
-
-def _random_samples(robot: Robot, law: Law) -> list[Sample]:
-    """Random states with what the law is to follow."""
-    rng = np.random.default_rng(0)
-    samples = []
-    for _ in range(_STATES):
-        reference = {n: rng.normal(size=s) for n, s in law.references(robot).items()}
-        reference["X_ref"] = robot.frame_pose(robot.random(rng), _FRAME)
-        wrenches = {frame: rng.normal(size=6) for frame in law.senses(robot)}
-        state = State(robot.random(rng), rng.normal(size=robot.nv), _DT, 0.0, wrenches)
-        samples.append((state, reference))
-    return samples
 
 
 def _pinocchio_law(urdf: str, name: str, law: Any) -> Callable[..., Any]:

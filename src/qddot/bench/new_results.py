@@ -67,17 +67,11 @@ def measure_new_results(clock: Clock, subject: Subject, name: str) -> dict[str, 
     theirs = batches[0].get("pinocchio_us")
     row |= {"batches": batches, "pinocchio_us": theirs}
     row["ratio"] = None if theirs is None else theirs / batches[-1]["new_us"]
-    return row | {"widths": _measure_widths(clock, title, subject, name)}
-
-
-def _measure_widths(
-    clock: Clock, title: str, subject: Subject, name: str
-) -> dict[str, dict[str, float]]:
-    """µs a state with vectors of 32 and 64 bytes, in the cache and of new results."""
+    # vectors of 32 and 64 bytes, in the cache and of new results
     in_cache, new = [], []
     small = make_job(subject, name, clock.settings.states, clock.settings.bytes)
-    for width in (32, 64):
-        with environment("QDDOT_VECTOR_BYTES", str(width)):
+    for width in ("32", "64"):
+        with environment("QDDOT_VECTOR_BYTES", width):
             robot = Robot(subject.robot.model, subject.robot.native)
             robot.explain(name, **small.options)
         narrow = replace(small, subject=replace(subject, robot=robot))
@@ -88,11 +82,11 @@ def _measure_widths(
     near = clock.time_interleaved(f"{title}, widths in the cache", in_cache)
     far = clock.time_interleaved(f"{title}, widths", new)
     drop_recycled()
-    keys = ("32", "64")
-    return {
-        "cache_us": {k: 1e6 * t for k, t in zip(keys, near, strict=True)},
-        "new_us": {k: 1e6 * t for k, t in zip(keys, far, strict=True)},
+    row["widths"] = {
+        "cache_us": {k: 1e6 * t for k, t in zip(("32", "64"), near, strict=True)},
+        "new_us": {k: 1e6 * t for k, t in zip(("32", "64"), far, strict=True)},
     }
+    return row
 
 
 def _job_of(subject: Subject, name: str, states: int) -> Job:

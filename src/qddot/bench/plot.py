@@ -24,46 +24,43 @@ def plot(data: dict[str, Any], file: Path) -> None:
     engines = list(
         dict.fromkeys(p["engine"] for row in data["rows"] for p in row["peers"] if p["ratio"])
     )
+    # a panel a robot: a group of bars a function, a bar an engine, with its ratio
+    height = 0.84 / max(len(engines), 1)
     for ax, robot in zip(axes, robots, strict=False):
-        _draw_ratios(ax, [row for row in data["rows"] if row["robot"] == robot], engines)
+        rows = [row for row in data["rows"] if row["robot"] == robot]
+        for k, engine in enumerate(engines):
+            ratios = [
+                next(
+                    (p["ratio"] for p in row["peers"] if p["engine"] == engine and p["ratio"]), 0.0
+                )
+                for row in rows
+            ]
+            places = [i + k * height for i in range(len(rows))]
+            colour = _COLOURS.get(engine, "#888888")
+            bars = ax.barh(places, ratios, height, label=engine, color=colour)
+            ax.bar_label(bars, [f" {x:.0f}" if x else "" for x in ratios], fontsize=6)
+        middles = [i + 0.42 - height / 2 for i in range(len(rows))]
+        ax.set_yticks(middles, [row["function"] for row in rows])
+        ax.invert_yaxis()
+        ax.set_xscale("log")
+        timed = [p["ratio"] for row in rows for p in row["peers"] if p["ratio"]] or [1.0]
+        ax.set_xlim(0.9 * min(1.0, *timed), 1.8 * max(1.0, *timed))
+        ax.axvline(1.0, color="black", linewidth=0.8)
         ax.set_title(robot)
+    # time a state against the number of joints
     if data["scaling"]:
-        _draw_chains(axes[len(robots)], data["scaling"])
+        ax, joints = axes[len(robots)], [row["joints"] for row in data["scaling"]]
+        ax.plot(joints, [row["us"] for row in data["scaling"]], "o-", color=PALETTE[0])
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+        ax.minorticks_off()
+        ax.set_xticks(joints, [str(n) for n in joints])
+        ax.set_xlabel("joints")
+        ax.set_ylabel("µs a state")
+        ax.set_title("inverse dynamics of chains")
     for ax in axes[panels:]:
         ax.set_axis_off()
     machine = data["machine"]
     figure.suptitle(f"peer's time ÷ qddot's, one core of {machine['cpu']}, {machine['date'][:10]}")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=6)
     save_figure(figure, file)
-
-
-def _draw_ratios(ax: Any, rows: list[dict[str, Any]], engines: list[str]) -> None:
-    """Bars of one robot: a group a function, a bar an engine, with its ratio."""
-    height = 0.84 / max(len(engines), 1)
-    for k, engine in enumerate(engines):
-        ratios = [
-            next((p["ratio"] for p in row["peers"] if p["engine"] == engine and p["ratio"]), 0.0)
-            for row in rows
-        ]
-        places = [i + k * height for i in range(len(rows))]
-        colour = _COLOURS.get(engine, "#888888")
-        bars = ax.barh(places, ratios, height, label=engine, color=colour)
-        ax.bar_label(bars, [f" {x:.0f}" if x else "" for x in ratios], fontsize=6)
-    ax.set_yticks([i + 0.42 - height / 2 for i in range(len(rows))], [r["function"] for r in rows])
-    ax.invert_yaxis()
-    ax.set_xscale("log")
-    timed = [p["ratio"] for row in rows for p in row["peers"] if p["ratio"]] or [1.0]
-    ax.set_xlim(0.9 * min(1.0, *timed), 1.8 * max(1.0, *timed))
-    ax.axvline(1.0, color="black", linewidth=0.8)
-
-
-def _draw_chains(ax: Any, rows: list[dict[str, Any]]) -> None:
-    """Time a state against the number of joints."""
-    ax.plot([r["joints"] for r in rows], [r["us"] for r in rows], "o-", color=PALETTE[0])
-    ax.set_xscale("log")
-    ax.set_yscale("log")
-    ax.minorticks_off()
-    ax.set_xticks([r["joints"] for r in rows], [str(r["joints"]) for r in rows])
-    ax.set_xlabel("joints")
-    ax.set_ylabel("µs a state")
-    ax.set_title("inverse dynamics of chains")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from qddot.bench.goals import Verdict, judge_goals
+from qddot.bench.goals import judge_goals
 from qddot.bench.memory_tables import device_table, new_results_table, width_table
 from qddot.bench.sheet import Sheet, format_number, format_ratio
 from qddot.errors import DescriptionError
@@ -34,27 +36,43 @@ def read_measurements(file: Path) -> dict[str, Any]:
 
 def sheets(data: dict[str, Any]) -> list[Sheet]:
     """All tables that have rows."""
+    # goals with the worst measurement of each
+    goals = []
+    for v in judge_goals(data):
+        sense, unit = ("≥" if v.goal.least else "≤"), v.goal.unit
+        worst, verdict = "", "NOT MEASURED"
+        if v.worst is not None:
+            worst = f"{format_number(v.worst[1])}{unit} ({v.worst[0]})"
+            missed = "; ".join(f"{name} {format_number(x)}{unit}" for name, x in v.missed)
+            verdict = f"MISSED: {missed}" if missed else "met"
+        goals.append((v.goal.claim, f"{sense} {v.goal.bound:g}{unit}", worst, verdict))
+    # why an engine is absent, each reason once for a robot and engine
+    absent: dict[tuple[str, str, str, str], list[str]] = {}
+    for row in data["rows"]:
+        for p in row["peers"]:
+            if p["status"] != "ok":
+                key = (p["engine"], row["robot"], p["status"], p["reason"].replace("|", "/"))
+                absent.setdefault(key, []).append(row["function"])
+    reasons = tuple((*key, ", ".join(functions)) for key, functions in absent.items())
     made = [
         _batch_table(data),
         new_results_table(data),
         width_table(data),
         _zeros_kept_table(data),
         device_table(data),
-        _single_call_table(data),
-        _bound_table(data),
-        _thread_table(data),
-        _compile_table(data),
-    ]
-    made += [
-        _scaling_table(data),
-        _log_table(data),
-        _rollout_table(data),
-        _contact_table(data),
-        _loop_table(data),
-        _law_table(data),
-        _plant_table(data),
-        _goal_table(judge_goals(data)),
-        _note_lines(data),
+        *(_make_sheet(table, data) for table in _TABLES),
+        Sheet(
+            "Goals",
+            "What the project asks of itself.",
+            ("measurement", "goal", "worst", "verdict"),
+            tuple(goals),
+        ),
+        Sheet(
+            "Engines that were not measured",
+            "By robot.",
+            ("engine", "robot", "status", "reason", "functions"),
+            reasons,
+        ),
     ]
     return [s for s in made if s.rows]
 
@@ -127,255 +145,213 @@ def _zeros_kept_table(data: dict[str, Any]) -> Sheet:
     return Sheet("Zeros that are kept", text, columns, tuple(rows))
 
 
-def _single_call_table(data: dict[str, Any]) -> Sheet:
-    rows = tuple(
-        (
-            row["robot"],
-            row["function"],
-            format_number(row["single"]["us"]),
-            format_number(row["single"]["pinocchio_us"]),
-            format_ratio(row["single"]["ratio"]),
-        )
-        for row in data["rows"]
-    )
-    columns = ("robot", "function", "qddot", "Pinocchio", "ratio")
-    text = "µs of one Python call with one state: a method of `Robot`, and the call of Pinocchio."
-    return Sheet("A single call", text, columns, rows)
+@dataclass(frozen=True)
+class _Table:
+    """A table with a line for each row of a measurement."""
+
+    title: str
+    measurement: str
+    text: str
+    """With the settings, and the peaks in billions of operations a second, in braces."""
+    columns: dict[str, Callable[[dict[str, Any]], str]]
 
 
-def _bound_table(data: dict[str, Any]) -> Sheet:
-    peak = data["peak"]
-    text = (
+def _make_sheet(table: _Table, data: dict[str, Any]) -> Sheet:
+    """A table filled; of a row that was not measured the reason."""
+    rows = []
+    for row in data.get(table.measurement, ()):
+        if row.get("status", "ok") == "ok":
+            rows.append(tuple(cell(row) for cell in table.columns.values()))
+        else:
+            label, *others = table.columns.values()
+            blank = ("",) * (len(others) - 2)
+            rows.append((label(row), row["status"], row["reason"], *blank))
+    peak = {dtype: x / 1e9 for dtype, x in data["peak"].items()}
+    text = table.text.format(settings=data["settings"], peak=peak)
+    return Sheet(table.title, text, tuple(table.columns), tuple(rows))
+
+
+def _cell(*path: str, form: Callable[[Any], str] = str) -> Callable[[dict[str, Any]], str]:
+    """Cells with the value at a path of keys in a row; None where the row has no such value."""
+
+    def cell(row: Any) -> str:
+        for key in path:
+            row = row.get(key)
+        return form(row)
+
+    return cell
+
+
+def _number(*path: str) -> Callable[[dict[str, Any]], str]:
+    """Cells with a number at a path of keys in a row, such as a time in µs."""
+    return _cell(*path, form=format_number)
+
+
+def _states_and_steps(row: dict[str, Any]) -> str:
+    return f"{row['states']} × {row['steps']}"
+
+
+_ROLLOUT_TIMES = {
+    "qddot": _number("us"),
+    "million steps a second": _number("million_steps_a_second"),
+    "mujoco.rollout": _number("mujoco_us"),
+    "ratio": _cell("ratio", form="{:.1f}×".format),
+}
+
+_TABLES = (
+    _Table(
+        "A single call",
+        "rows",
+        "µs of one Python call with one state: a method of `Robot`, and the call of Pinocchio.",
+        {
+            "robot": _cell("robot"),
+            "function": _cell("function"),
+            "qddot": _number("single", "us"),
+            "Pinocchio": _number("single", "pinocchio_us"),
+            "ratio": _cell("single", "ratio", form=format_ratio),
+        },
+    ),
+    _Table(
+        "The bound of the machine, and float32",
+        "rows",
         "Operations of the tape over (time × peak). The peak is that of a compiled loop of "
-        f"independent fused multiply-adds on full vectors: {peak['float64'] / 1e9:.1f} billion a "
-        f"second on one core in float64, {peak['float32'] / 1e9:.1f} in float32, where one fused "
+        "independent fused multiply-adds on full vectors: {peak[float64]:.1f} billion a "
+        "second on one core in float64, {peak[float32]:.1f} in float32, where one fused "
         "multiply-add on one lane is one operation. An operation of the tape is one addition, "
-        "multiplication, sine …: a product and a sum that fuse count as two, a sine as one."
-    )
-    rows = tuple(
-        (
-            row["robot"],
-            row["function"],
-            str(row["compile"]["operations"]),
-            f"{100 * row['ours']['bound_share']:.0f} %",
-            format_number(row["ours"]["float32_us"]),
-            format_ratio(row["ours"]["float32_ratio"]),
-        )
-        for row in data["rows"]
-    )
-    columns = ("robot", "function", "operations", "share of bound", "float32 µs", "float32 gain")
-    return Sheet("The bound of the machine, and float32", text, columns, rows)
-
-
-def _thread_table(data: dict[str, Any]) -> Sheet:
-    rows = []
-    for row in data["threads"]:
-        if row["status"] != "ok":
-            rows.append((row["robot"], row["status"], row["reason"], "", ""))
-            continue
-        times = (format_number(row["us"]), format_number(row["two_us"]))
-        rows.append((row["robot"], str(row["states"]), *times, format_ratio(row["ratio"])))
-    columns = ("robot", "states", "one thread", "two threads", "gain")
-    text = (
+        "multiplication, sine …: a product and a sum that fuse count as two, a sine as one.",
+        {
+            "robot": _cell("robot"),
+            "function": _cell("function"),
+            "operations": _cell("compile", "operations"),
+            "share of bound": lambda row: f"{100 * row['ours']['bound_share']:.0f} %",
+            "float32 µs": _number("ours", "float32_us"),
+            "float32 gain": _cell("ours", "float32_ratio", form=format_ratio),
+        },
+    ),
+    _Table(
+        "Two threads",
+        "threads",
         "Inverse dynamics of a batch much larger than the cache, µs a state. Turns go on for "
-        f"{data['settings']['threaded_seconds']:g} s a pass, as two cores must be left alone at "
-        "once."
-    )
-    return Sheet("Two threads", text, columns, tuple(rows))
-
-
-def _compile_table(data: dict[str, Any]) -> Sheet:
-    rows = tuple(
-        (
-            row["robot"],
-            row["function"],
-            f"{row['compile']['cold_s']:.2f}",
-            f"{1e3 * row['compile']['warm_s']:.1f}",
-            f"{row['compile']['code_bytes'] / 1024:.0f}",
-        )
-        for row in data["rows"]
-    )
-    columns = ("robot", "function", "cold s", "warm ms", "code KiB")
-    text = (
+        "{settings[threaded_seconds]:g} s a pass, as two cores must be left alone at once.",
+        {
+            "robot": _cell("robot"),
+            "states": _cell("states"),
+            "one thread": _number("us"),
+            "two threads": _number("two_us"),
+            "gain": _cell("ratio", form=format_ratio),
+        },
+    ),
+    _Table(
+        "Compiling",
+        "rows",
         "Until a function of a loaded robot is ready for float64: with an empty cache, the best of "
-        "three where that takes less than a second, and from the cache. Imports are not counted."
-    )
-    return Sheet("Compiling", text, columns, rows)
-
-
-def _scaling_table(data: dict[str, Any]) -> Sheet:
-    rows = tuple(
-        (
-            str(row["joints"]),
-            str(row["operations"]),
-            format_number(row["us"]),
-            format_number(1e3 * row["ns_per_operation"]),
-        )
-        for row in data["scaling"]
-    )
-    columns = ("joints", "operations", "µs a state", "ps an operation")
-    text = "Inverse dynamics of chains of revolute joints with random axes and inertias."
-    return Sheet("Long chains", text, columns, rows)
-
-
-def _log_table(data: dict[str, Any]) -> Sheet:
-    rows = []
-    for row in data.get("logs", ()):
-        if row["status"] != "ok":
-            rows.append((row["robot"], row["status"], row["reason"], *("",) * 4))
-            continue
-        keys = ("us", "pinocchio_us", "sums_us", "whole_us")
-        times = [format_number(row.get(key)) for key in keys]
-        times.insert(2, f"{row['ratio']:.0f}×")
-        rows.append((row["robot"], f"{row['rows']:,}", *times))
-    text = (
+        "three where that takes less than a second, and from the cache. Imports are not counted.",
+        {
+            "robot": _cell("robot"),
+            "function": _cell("function"),
+            "cold s": _cell("compile", "cold_s", form="{:.2f}".format),
+            "warm ms": lambda row: f"{1e3 * row['compile']['warm_s']:.1f}",
+            "code KiB": lambda row: f"{row['compile']['code_bytes'] / 1024:.0f}",
+        },
+    ),
+    _Table(
+        "Long chains",
+        "scaling",
+        "Inverse dynamics of chains of revolute joints with random axes and inertias.",
+        {
+            "joints": _cell("joints"),
+            "operations": _cell("operations"),
+            "µs a state": _number("us"),
+            "ps an operation": lambda row: format_number(1e3 * row["ns_per_operation"]),
+        },
+    ),
+    _Table(
+        "Regressor of a log",
+        "logs",
         "µs a sample of the torque regressor of a log: blocks of 128 samples that are filled again "
         "and stay in the cache, beside a loop over Pinocchio's computeJointTorqueRegressor that "
         "stores its results, on one core. The normal equations YᵀY and Yᵀτ: by `accumulate`, in "
-        "blocks, and from the whole regressor."
-    )
-    columns = ("robot", "samples", "qddot", "Pinocchio", "ratio", "accumulate", "whole, product")
-    return Sheet("Regressor of a log", text, columns, tuple(rows))
-
-
-def _rollout_table(data: dict[str, Any]) -> Sheet:
-    rows = []
-    for row in data.get("rollouts", ()):
-        if row["status"] != "ok":
-            rows.append((row["robot"], row["status"], row["reason"], *("",) * 7))
-            continue
-        size = (str(row["nv"]), f"{row['states']} × {row['steps']}")
-        ours, theirs = format_number(row["us"]), format_number(row["mujoco_us"])
-        speed = format_number(row["million_steps_a_second"])
-        two = (
-            str(row["two_states"]),
-            format_number(row["two_us"]),
-            format_ratio(row["two_ratio"]),
-        )
-        gains = (f"{row['ratio']:.1f}×", *two)
-        rows.append((row["robot"], *size, ours, speed, theirs, *gains))
-    columns = (
-        *("robot", "nv", "states × steps", "qddot", "million steps a second", "mujoco.rollout"),
-        *("ratio", "states for two", "two threads", "gain"),
-    )
-    text = (
+        "blocks, and from the whole regressor.",
+        {
+            "robot": _cell("robot"),
+            "samples": _cell("rows", form="{:,}".format),
+            "qddot": _number("us"),
+            "Pinocchio": _number("pinocchio_us"),
+            "ratio": _cell("ratio", form="{:.0f}×".format),
+            "accumulate": _number("sums_us"),
+            "whole, product": _number("whole_us"),
+        },
+    ),
+    _Table(
+        "Rollouts",
+        "rollouts",
         "µs a step of free motion, without contact or actuators; MuJoCo's Euler and our "
         "implicit_damping, which take the same steps, on one core and on one thread of "
         "mujoco.rollout, which starts from a few of the states so that its turns are no longer. "
         "Both write the trajectories to arrays that are used again and have turns for "
-        f"{data['settings']['rollout_seconds']:g} s a pass; two threads have larger batches, and "
-        "as much time as in the table of two threads."
-    )
-    return Sheet("Rollouts", text, columns, tuple(rows))
-
-
-def _contact_table(data: dict[str, Any]) -> Sheet:
-    rows = tuple(
-        (
-            row["contact"],
-            f"{row['states']} × {row['steps']}",
-            *(format_number(row[k]) for k in ("us", "million_steps_a_second", "mujoco_us")),
-            f"{row['ratio']:.1f}×",
-        )
-        for row in data.get("contacts", ())
-    )
-    columns = (
-        *("contact", "states × steps", "qddot", "million steps a second", "mujoco.rollout"),
-        "ratio",
-    )
-    text = (
+        "{settings[rollout_seconds]:g} s a pass; two threads have larger batches, and "
+        "as much time as in the table of two threads.",
+        {
+            "robot": _cell("robot"),
+            "nv": _cell("nv"),
+            "states × steps": _states_and_steps,
+            **_ROLLOUT_TIMES,
+            "states for two": _cell("two_states"),
+            "two threads": _number("two_us"),
+            "gain": _cell("two_ratio", form=format_ratio),
+        },
+    ),
+    _Table(
+        "Contact",
+        "contacts",
         "µs a step of the built-in quadruped with its posture held, standing on four feet, on one "
         "core; MuJoCo has its default contact and servos of the same gains, and starts from a few "
-        "of the states."
-    )
-    return Sheet("Contact", text, columns, rows)
-
-
-def _loop_table(data: dict[str, Any]) -> Sheet:
-    rows: list[tuple[str, ...]] = []
-    for row in data.get("loops", ()):
-        name = f"{row['robot']}, {row['integrator']}"
-        if row["status"] != "ok":
-            rows.append((name, row["status"], row["reason"], *("",) * 5))
-            continue
-        rows.append(
-            (
-                name,
-                f"{row['states']} × {row['steps']}",
-                *(format_number(row[k]) for k in ("us", "million_steps_a_second", "mujoco_us")),
-                f"{row['ratio']:.1f}×",
-                *(f"{row[k]:.0e}" for k in ("gap", "mujoco_gap")),
-            )
-        )
-    columns = (
-        *("loops", "states × steps", "qddot", "million steps a second", "mujoco.rollout"),
-        *("ratio", "open by, m", "MuJoCo's open by, m"),
-    )
-    text = (
+        "of the states.",
+        {"contact": _cell("contact"), "states × steps": _states_and_steps, **_ROLLOUT_TIMES},
+    ),
+    _Table(
+        "Loops",
+        "loops",
         "µs a step of robots with loop closures, on one core, without limits, friction, actuators "
         "or contact: multipliers and a projection here, MuJoCo's soft equality constraints there, "
-        "with Euler for semi_implicit. MuJoCo starts from a few of the states."
-    )
-    return Sheet("Loops", text, columns, tuple(rows))
-
-
-def _law_table(data: dict[str, Any]) -> Sheet:
-    rows = tuple(
-        (
-            row["law"],
-            str(row["operations"]),
-            *(format_number(row.get(k)) for k in ("qddot_us", "c_us", "text_us", "pinocchio_us")),
-            format_ratio(row["ratio"]),
-        )
-        for row in data.get("laws", ())
-    )
-    columns = ("law", "operations", "compiled", "as C", "its text", "Pinocchio and NumPy", "ratio")
-    text = (
+        "with Euler for semi_implicit. MuJoCo starts from a few of the states.",
+        {
+            "loops": lambda row: f"{row['robot']}, {row['integrator']}",
+            "states × steps": _states_and_steps,
+            **_ROLLOUT_TIMES,
+            "open by, m": _cell("gap", form="{:.0e}".format),
+            "MuJoCo's open by, m": _cell("mujoco_gap", form="{:.0e}".format),
+        },
+    ),
+    _Table(
+        "Laws",
+        "laws",
         "µs a control cycle of the UR5, one call from Python: a law compiled with `compile_law`, "
         "its own text on floats, and the same law written with Pinocchio and NumPy. As C it is "
-        "exported, compiled by the machine's compiler with -O2, and called from a loop of C."
-    )
-    return Sheet("Laws", text, columns, rows)
-
-
-def _plant_table(data: dict[str, Any]) -> Sheet:
-    keys = ("mj_step_us", "measure_us", "step_us", "contacts_us", "on_top_us")
-    rows = tuple(
-        (row["robot"], str(row["contacts"]), *(format_number(row[k]) for k in keys))
-        for row in data.get("plants", ())
-    )
-    columns = ("robot", "contacts", "mj_step", "measure", "step", "contacts", "together on top")
-    text = (
+        "exported, compiled by the machine's compiler with -O2, and called from a loop of C.",
+        {
+            "law": _cell("law"),
+            "operations": _cell("operations"),
+            "compiled": _number("qddot_us"),
+            "as C": _number("c_us"),
+            "its text": _number("text_us"),
+            "Pinocchio and NumPy": _number("pinocchio_us"),
+            "ratio": _cell("ratio", form=format_ratio),
+        },
+    ),
+    _Table(
+        "MuJoCo as the plant",
+        "plants",
         "µs a step of `MujocoPlant`, one state, from Python: MuJoCo's own step, and what measuring "
-        "the state, stepping and reading the contacts cost on top of it."
-    )
-    return Sheet("MuJoCo as the plant", text, columns, rows)
-
-
-def _goal_table(verdicts: list[Verdict]) -> Sheet:
-    rows = []
-    for v in verdicts:
-        sense, unit = ("≥" if v.goal.least else "≤"), v.goal.unit
-        worst, verdict = "", "NOT MEASURED"
-        if v.worst is not None:
-            worst = f"{format_number(v.worst[1])}{unit} ({v.worst[0]})"
-            missed = "; ".join(f"{name} {format_number(x)}{unit}" for name, x in v.missed)
-            verdict = f"MISSED: {missed}" if missed else "met"
-        rows.append((v.goal.claim, f"{sense} {v.goal.bound:g}{unit}", worst, verdict))
-    columns = ("measurement", "goal", "worst", "verdict")
-    return Sheet("Goals", "What the project asks of itself.", columns, tuple(rows))
-
-
-def _note_lines(data: dict[str, Any]) -> Sheet:
-    """Why an engine is absent, each reason once for a robot and engine."""
-    said: dict[tuple[str, str, str, str], list[str]] = {}
-    for row in data["rows"]:
-        for p in row["peers"]:
-            if p["status"] != "ok":
-                key = (p["engine"], row["robot"], p["status"], p["reason"])
-                said.setdefault(key, []).append(row["function"])
-    rows = tuple(
-        (e, r, s, why.replace("|", "/"), ", ".join(f)) for (e, r, s, why), f in said.items()
-    )
-    columns = ("engine", "robot", "status", "reason", "functions")
-    return Sheet("Engines that were not measured", "By robot.", columns, rows)
+        "the state, stepping and reading the contacts cost on top of it.",
+        {
+            "robot": _cell("robot"),
+            "contacts": _cell("contacts"),
+            "mj_step": _number("mj_step_us"),
+            "measure": _number("measure_us"),
+            "step": _number("step_us"),
+            "reading contacts": _number("contacts_us"),
+            "together on top": _number("on_top_us"),
+        },
+    ),
+)

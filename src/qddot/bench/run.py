@@ -96,8 +96,27 @@ def benchmark(plan: Plan, on_step: Callable[[str, int, int], None]) -> dict[str,
     for name in plan.functions:
         function(name)
     subjects = [find_subject(name) for name in plan.robots]
+    # the machine and the versions that measurements depend on
+    target = native.host()
+    versions: dict[str, str | None] = {}
+    for package in _PACKAGES:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            versions[package] = None
+    machine = {
+        "date": datetime.now().astimezone().isoformat(timespec="seconds"),
+        "cpu": _cpu_name(),
+        "cores": os.cpu_count(),
+        "llvm_cpu": target.cpu,
+        "vector_bytes": target.register_bytes,
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "versions": versions,
+        "load": [round(x, 2) for x in os.getloadavg()] if hasattr(os, "getloadavg") else None,
+    }
     data: dict[str, Any] = {
-        "machine": _machine_facts(),
+        "machine": machine,
         "settings": asdict(plan.settings),
         "peak": {},
         "rows": [],
@@ -323,28 +342,6 @@ def disagreements(data: dict[str, Any]) -> list[str]:
         for peer in row["peers"]
         if peer["status"] == "DISAGREES"
     ]
-
-
-def _machine_facts() -> dict[str, Any]:
-    """The machine and the versions that measurements depend on."""
-    target = native.host()
-    versions: dict[str, str | None] = {}
-    for package in _PACKAGES:
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            versions[package] = None
-    return {
-        "date": datetime.now().astimezone().isoformat(timespec="seconds"),
-        "cpu": _cpu_name(),
-        "cores": os.cpu_count(),
-        "llvm_cpu": target.cpu,
-        "vector_bytes": target.register_bytes,
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        "versions": versions,
-        "load": [round(x, 2) for x in os.getloadavg()] if hasattr(os, "getloadavg") else None,
-    }
 
 
 def _cpu_name() -> str:

@@ -43,44 +43,44 @@ def drake(
         raise WrongType("plant", plant, "needs a MultibodyPlant")
     if not plant.is_finalized():
         raise InvalidArgument("plant", plant, "needs to be finalised first")
-    joints = [plant.get_joint(j) for j in plant.GetJointIndices()]
+    # the joints that move; a universal joint is two revolute ones
+    places = []
+    for joint in (plant.get_joint(j) for j in plant.GetJointIndices()):
+        kind, name, body = joint.type_name(), joint.name(), joint.child_body()
+        iq, iv, row = joint.position_start(), joint.velocity_start(), int(body.index())
+        if joint.num_velocities() == 0:
+            continue
+        if kind == "universal":
+            places += [
+                Place(f"{name}.1", "one", iq=iq, iv=iv, body=body.name()),
+                Place(f"{name}.2", "one", iq=iq + 1, iv=iv + 1, body=body.name(), row=row),
+            ]
+            continue
+        if kind not in _FORMS:
+            known = ", ".join((*_FORMS, "universal"))
+            reason = f"{name!r} is of type {kind}, not one of {known}"
+            raise JointsDiffer("Drake", "", reason=reason)
+        # the frame of the joint on its child has our origin; a plane has axes of its own
+        frame = joint.frame_on_child().GetFixedPoseInBodyFrame()
+        axes = frame.rotation().matrix().T.tolist() if kind == "planar" else []
+        place = Place(
+            name,
+            _FORMS[kind],
+            iq=iq,
+            iv=iv,
+            body=body.name(),
+            row=row,
+            zero=reference_position(joint),
+            point=tuple(float(c) for c in -frame.translation()),
+            plane=tuple(Vec3(*axis) for axis in axes),
+        )
+        places.append(place)
     layout = Layout(
         "Drake",
-        places=tuple(p for joint in joints for p in _joint_places(joint)),
+        places=tuple(places),
         neutral=np.array(plant.GetDefaultPositions()),
         nv=plant.num_velocities(),
         rows=plant.num_bodies(),
         angular_first=True,
     )
     return make_adapter(robot, layout, names, partial, check)
-
-
-def _joint_places(joint: Any) -> list[Place]:
-    """A joint that moves, or the two revolute ones of a universal joint."""
-    kind, name, body = joint.type_name(), joint.name(), joint.child_body()
-    iq, iv, row = joint.position_start(), joint.velocity_start(), int(body.index())
-    if joint.num_velocities() == 0:
-        return []
-    if kind == "universal":
-        return [
-            Place(f"{name}.1", "one", iq=iq, iv=iv, body=body.name()),
-            Place(f"{name}.2", "one", iq=iq + 1, iv=iv + 1, body=body.name(), row=row),
-        ]
-    if kind not in _FORMS:
-        known = ", ".join((*_FORMS, "universal"))
-        raise JointsDiffer("Drake", "", reason=f"{name!r} is of type {kind}, not one of {known}")
-    # the frame of the joint on its child has our origin; a plane has axes of its own
-    frame = joint.frame_on_child().GetFixedPoseInBodyFrame()
-    axes = frame.rotation().matrix().T.tolist() if kind == "planar" else []
-    place = Place(
-        name,
-        _FORMS[kind],
-        iq=iq,
-        iv=iv,
-        body=body.name(),
-        row=row,
-        zero=reference_position(joint),
-        point=tuple(float(c) for c in -frame.translation()),
-        plane=tuple(Vec3(*axis) for axis in axes),
-    )
-    return [place]

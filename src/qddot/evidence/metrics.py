@@ -51,14 +51,6 @@ def evaluate_metric(name: str, operands: list[np.ndarray], parameters: dict[str,
         return float(definition.function(*operands, **parameters))
 
 
-def _relative_rms(measured: np.ndarray, predicted: np.ndarray) -> Any:
-    return np.sqrt(np.mean((measured - predicted) ** 2)) / np.sqrt(np.mean(measured**2))
-
-
-def _late_rms(x: np.ndarray, share: float) -> Any:
-    return np.sqrt(np.mean(x[int(len(x) * (1.0 - share)) :] ** 2))
-
-
 def _largest_condition(M: np.ndarray) -> Any:
     values = np.linalg.eigvalsh(M)
     return np.max(values[..., -1] / values[..., 0])
@@ -74,7 +66,12 @@ for _row in (
     ("largest", "max x", 1, np.max),
     ("largest_magnitude", "max |x|", 1, lambda x: np.max(np.abs(x))),
     ("rms", "√ mean x²", 1, lambda x: np.sqrt(np.mean(x**2))),
-    ("late_rms", "√ mean x² over the last `share` of the rows", 1, _late_rms),
+    (
+        "late_rms",
+        "√ mean x² over the last `share` of the rows",
+        1,
+        lambda x, share: np.sqrt(np.mean(x[int(len(x) * (1.0 - share)) :] ** 2)),
+    ),
     ("largest_difference", "max |x − y|", 2, lambda x, y: np.max(np.abs(x - y))),
     (
         "relative_difference",
@@ -82,7 +79,12 @@ for _row in (
         2,
         lambda x, y: np.max(np.abs(x - y)) / np.max(np.abs(y)),
     ),
-    ("relative_rms", "√ mean (x − y)² / √ mean x²", 2, _relative_rms),
+    (
+        "relative_rms",
+        "√ mean (x − y)² / √ mean x²",
+        2,
+        lambda x, y: np.sqrt(np.mean((x - y) ** 2)) / np.sqrt(np.mean(x**2)),
+    ),
     (
         "ratio_of_rms",
         "√ mean x² / √ mean y²",

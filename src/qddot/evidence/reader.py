@@ -155,7 +155,22 @@ class _Reading:
         for name in dict.fromkeys([*self.ends, *self.rows]):
             rows, of = self.rows.get(name, []), self.ends.get(name, {}).get("rows")
             try:
-                traces[name] = _trace(name, rows, self.facts.get(name, {}))
+                facts = self.facts.get(name, {})
+                # null is NaN
+                columns = {
+                    column: np.array([row[column] for row in rows], dtype=float).reshape(
+                        len(rows), *shape
+                    )
+                    for column, shape in json.loads(facts["shapes"]).items()
+                }
+                traces[name] = Trace(
+                    name,
+                    columns,
+                    units=json.loads(facts["units"]),
+                    labels=tuple(str(row["label"]) for row in rows if "label" in row),
+                    frame=facts.get("frame", ""),
+                    step=facts.get("step", ""),
+                )
             except (TypeError, KeyError, ValueError) as error:
                 self.damage.append(f"trace {name!r} cannot be read ({error})"[:200])
                 continue
@@ -192,19 +207,6 @@ def _unfold(chunk: Any) -> list[Any]:
     elif chunk.compression:
         raise ValueError("unknown compression")
     return breakup_chunk(chunk, validate_crc=True)
-
-
-def _trace(name: str, rows: list[dict[str, Any]], facts: dict[str, str]) -> Trace:
-    """A trace from its rows; null is NaN."""
-    shapes = json.loads(facts["shapes"])
-    columns = {}
-    for column, shape in shapes.items():
-        values = [row[column] for row in rows]
-        array = np.array(values, dtype=float).reshape(len(rows), *shape)
-        columns[column] = array
-    labels = tuple(str(row["label"]) for row in rows if "label" in row)
-    units = json.loads(facts["units"])
-    return Trace(name, columns, units, labels, facts.get("frame", ""), facts.get("step", ""))
 
 
 def is_record(file: str | os.PathLike[str]) -> bool:

@@ -14,7 +14,7 @@ from qddot.evidence.recorder import Recorder
 from qddot.simulate.energy import EnergyLedger
 from qddot.simulate.rollout import Rollout
 from qddot.verify.audit import Audit, AuditFinding
-from qddot.verify.compare import ModelComparison, Report
+from qddot.verify.compare import Report
 from qddot.verify.invariants import Check, Sample
 
 if TYPE_CHECKING:
@@ -144,7 +144,13 @@ def record_comparison(recorder: Recorder, report: Report, unread: bool = False) 
     and is not evaluated: drive terms (armature, friction, springs) are read by few engines, and
     where another engine reads the file as we do, the one that differs is alone with its reading.
     """
-    witness = next((c.b for c in report.comparisons if _is_read_alike(c)), "") if unread else ""
+    # an engine that agrees but for terms of the drives reads the file as we do
+    alike = (
+        c.b
+        for c in report.comparisons
+        if c.evaluated and (c.agrees or {stage.name for stage in c.causes} <= _DRIVE_TERMS)
+    )
+    witness = next(alike, "") if unread else ""
     for c in report.comparisons:
         name = f"compare/{c.b}".replace(" ", "_")
         if c.stages:
@@ -170,11 +176,6 @@ def record_comparison(recorder: Recorder, report: Report, unread: bool = False) 
             fix="`qddot compare FILE` shows every stage and what follows from what",
             label="evaluation" if not c.evaluated else "model",
         )
-
-
-def _is_read_alike(c: ModelComparison) -> bool:
-    """Whether two models agree but for terms of the drives."""
-    return c.evaluated and (c.agrees or {stage.name for stage in c.causes} <= _DRIVE_TERMS)
 
 
 def record_motion(

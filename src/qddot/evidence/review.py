@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,7 +76,25 @@ def _equal(a: float, b: float) -> bool:
 
 def compare_records(a: Record, b: Record) -> list[Difference]:
     """All that differs: run, inputs, machine, claims, metrics, traces; times are left out."""
-    found = [*_run_differences(a, b), *_claim_differences(a, b)]
+    found = []
+    # command and seed, then the mappings of the run, its inputs, and the verdicts of claims
+    for name in ("command", "seed"):
+        x, y = getattr(a.run, name), getattr(b.run, name)
+        if x != y:
+            found.append(Difference("run", name, str(x), str(y)))
+    for kind in ("configuration", "versions", "machine", "latency"):
+        x, y = getattr(a.run, kind), getattr(b.run, kind)
+        for key in dict.fromkeys([*x, *y]):
+            if x.get(key) != y.get(key):
+                found.append(Difference(kind, key, str(x.get(key)), str(y.get(key))))
+    inputs = [{(i.name,): i.sha256[:12] for i in r.run.inputs} for r in (a, b)]
+    claims = [{(c.step, c.name): c.verdict.value for c in r.claims} for r in (a, b)]
+    for kind, (x, y) in (("input", inputs), ("claim", claims)):
+        for key in dict.fromkeys([*x, *y]):
+            if x.get(key) != y.get(key):
+                name = " ".join(filter(None, key))
+                found.append(Difference(kind, name, x.get(key, "none"), y.get(key, "none")))
+    # metrics, then traces
     for name in dict.fromkeys([*a.metrics, *b.metrics]):
         x, y = a.metrics.get(name), b.metrics.get(name)
         if x is None or y is None:
@@ -93,50 +110,18 @@ def compare_records(a: Record, b: Record) -> list[Difference]:
                 rows = f"{len(here)} rows", f"{len(there)} rows"
                 found.append(Difference("trace", name, *rows))
                 continue
+            # the largest difference of each column that both sides have
             for column in dict.fromkeys([*here.columns, *there.columns]):
-                found += _column_difference(name, column, here.columns, there.columns)
+                subject = f"{name}.{column}"
+                u, w = here.columns.get(column), there.columns.get(column)
+                if u is None or w is None or u.shape != w.shape:
+                    found.append(Difference("trace", subject, _there(u), _there(w)))
+                elif not np.array_equal(u, w, equal_nan=True):
+                    with np.errstate(invalid="ignore"):
+                        worst = float(np.nanmax(np.abs(u - w), initial=0.0))
+                    found.append(Difference("trace", subject, "", f"by up to {worst:.3g}"))
     return found
 
 
 def _there(x: object) -> str:
     return "none" if x is None else "there"
-
-
-def _run_differences(a: Record, b: Record) -> Iterator[Difference]:
-    """Command, arguments, seed, versions, machine, inputs."""
-    for name in ("command", "seed"):
-        x, y = getattr(a.run, name), getattr(b.run, name)
-        if x != y:
-            yield Difference("run", name, str(x), str(y))
-    for kind in ("configuration", "versions", "machine", "latency"):
-        x, y = getattr(a.run, kind), getattr(b.run, kind)
-        for key in dict.fromkeys([*x, *y]):
-            if x.get(key) != y.get(key):
-                yield Difference(kind, key, str(x.get(key)), str(y.get(key)))
-    x, y = ({i.name: i.sha256[:12] for i in r.run.inputs} for r in (a, b))
-    for key in dict.fromkeys([*x, *y]):
-        if x.get(key) != y.get(key):
-            yield Difference("input", key, x.get(key, "none"), y.get(key, "none"))
-
-
-def _claim_differences(a: Record, b: Record) -> Iterator[Difference]:
-    """Claims whose verdict changed, or that one side lacks."""
-    x, y = ({(c.step, c.name): c.verdict.value for c in r.claims} for r in (a, b))
-    for key in dict.fromkeys([*x, *y]):
-        if x.get(key) != y.get(key):
-            name = " ".join(filter(None, key))
-            yield Difference("claim", name, x.get(key, "none"), y.get(key, "none"))
-
-
-def _column_difference(
-    trace: str, column: str, a: Mapping[str, np.ndarray], b: Mapping[str, np.ndarray]
-) -> list[Difference]:
-    """The largest difference of a column that both sides have."""
-    name = f"{trace}.{column}"
-    if column not in a or column not in b or a[column].shape != b[column].shape:
-        return [Difference("trace", name, _there(a.get(column)), _there(b.get(column)))]
-    if np.array_equal(a[column], b[column], equal_nan=True):
-        return []
-    with np.errstate(invalid="ignore"):
-        worst = float(np.nanmax(np.abs(a[column] - b[column]), initial=0.0))
-    return [Difference("trace", name, "", f"by up to {worst:.3g}")]

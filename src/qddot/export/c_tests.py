@@ -110,33 +110,31 @@ int main(void)
 def program_text(name: str, vectors: Sequence[Vectors], scalar: str) -> str:
     """The program that runs the functions on the vectors and tells the largest relative errors."""
     shown = [f"{v.routine.name} {p.name}" for v in vectors for p in v.routine.outputs]
+    # a function for each routine: outputs and errors, a loop over the vectors, then the verdicts
+    lines: list[str] = []
+    for v in vectors:
+        r = v.routine
+        values = [f"in_{r.name}_{p.name}[k]" for p in r.inputs]
+        values += [*v.carried, *(p.name for p in r.outputs)]
+        lines += ["", f"static void test_{r.name}(void)", "{"]
+        lines += [f"    static {scalar} {p.name}[{p.extent}];" for p in r.outputs]
+        lines += [f"    double error_{p.name} = 0.0;" for p in r.outputs]
+        lines += [f"    {line}" for line in v.setup]
+        lines += [f"    for (int k = 0; k < {len(v.inputs[0])}; k++) {{"]
+        lines += _wrap_line(f"        {r.name}({', '.join(values)});")
+        for p in r.outputs:
+            vector = f"{p.extent}, {p.name}, out_{r.name}_{p.name}[k], size_{r.name}_{p.name}[k]"
+            lines += _wrap_line(f"        error_{p.name} = larger(error_{p.name}, {vector});")
+        lines.append("    }")
+        for p, tolerance in zip(r.outputs, v.tolerances, strict=True):
+            bound = number_literal(tolerance, "double")
+            lines.append(f'    judge("{r.name} {p.name}", error_{p.name}, {bound});')
+        lines.append("}")
     return _PROGRAM.format(
         marker=MARKER,
         name=name,
         scalar=scalar,
         width=max(map(len, shown)),
-        tests="\n".join(_test_function(v, scalar) for v in vectors),
+        tests="\n".join(lines),
         calls="\n".join(f"    test_{v.routine.name}();" for v in vectors),
     )
-
-
-def _test_function(v: Vectors, scalar: str) -> str:
-    """The function that tests one routine."""
-    r = v.routine
-    values = [f"in_{r.name}_{p.name}[k]" for p in r.inputs]
-    values += [*v.carried, *(p.name for p in r.outputs)]
-    # outputs and errors, a loop over the vectors, then a verdict for each output
-    lines = ["", f"static void test_{r.name}(void)", "{"]
-    lines += [f"    static {scalar} {p.name}[{p.extent}];" for p in r.outputs]
-    lines += [f"    double error_{p.name} = 0.0;" for p in r.outputs]
-    lines += [f"    {line}" for line in v.setup]
-    lines += [f"    for (int k = 0; k < {len(v.inputs[0])}; k++) {{"]
-    lines += _wrap_line(f"        {r.name}({', '.join(values)});")
-    for p in r.outputs:
-        vector = f"{p.extent}, {p.name}, out_{r.name}_{p.name}[k], size_{r.name}_{p.name}[k]"
-        lines += _wrap_line(f"        error_{p.name} = larger(error_{p.name}, {vector});")
-    lines.append("    }")
-    for p, tolerance in zip(r.outputs, v.tolerances, strict=True):
-        bound = number_literal(tolerance, "double")
-        lines.append(f'    judge("{r.name} {p.name}", error_{p.name}, {bound});')
-    return "\n".join([*lines, "}"])

@@ -29,7 +29,18 @@ def main() -> None:
     answer = os.dup(1)
     os.dup2(2, 1)
     sys.path[:] = request["path"]
-    _limit_process(request)
+    # bound memory, processor time, time and core dumps; there is no such thing on Windows
+    try:
+        import resource
+    except ImportError:
+        pass
+    else:
+        _set_limit(resource.RLIMIT_CORE, 0)
+        _set_limit(resource.RLIMIT_AS, request["memory"])
+        # SIGXCPU at the first, SIGKILL at the second
+        _set_limit(resource.RLIMIT_CPU, request["cpu_seconds"], spare=1)
+        # a child whose parent was killed ends too
+        signal.setitimer(signal.ITIMER_REAL, request["seconds"] + 5)
     kind, content = _run_task(request)
     if len(content) > request["output"]:
         kind, content = b"o", b""
@@ -38,20 +49,6 @@ def main() -> None:
         stream.flush()
     # no destructor of a library may spoil an answer that is given
     os._exit(0)
-
-
-def _limit_process(request: dict[str, Any]) -> None:
-    """Bound memory, processor time, time and core dumps; there is no such thing on Windows."""
-    try:
-        import resource
-    except ImportError:
-        return
-    _set_limit(resource.RLIMIT_CORE, 0)
-    _set_limit(resource.RLIMIT_AS, request["memory"])
-    # SIGXCPU at the first, SIGKILL at the second
-    _set_limit(resource.RLIMIT_CPU, request["cpu_seconds"], spare=1)
-    # a child whose parent was killed ends too
-    signal.setitimer(signal.ITIMER_REAL, request["seconds"] + 5)
 
 
 def _set_limit(which: int, value: int, spare: int = 0) -> None:

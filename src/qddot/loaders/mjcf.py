@@ -107,7 +107,23 @@ def describe_mjmodel(
             site = f"{site} (site)"
         placement = _pose(m.site_pos[i], m.site_quat[i])
         frames.append(FrameDraft(site, _body_name(m, m.site_bodyid[i]), placement))
-    loops, loop_frames = _read_loops(m)
+    # connect and weld equalities close loops, each between two frames of its own
+    loops = []
+    for e in _active_equalities(m, _CONNECT, _WELD):
+        data, equality, weld = m.eq_data[e], _equality_name(m, e), m.eq_type[e] == _WELD
+        if m.eq_objtype[e] == _SITE:
+            ends = [_site_end(m, m.eq_obj1id[e]), _site_end(m, m.eq_obj2id[e])]
+        elif weld:
+            first, second = _pose(data[3:6], data[6:10]), _translation_by(_vector(data[:3]))
+            ends = [(m.eq_obj1id[e], first), (m.eq_obj2id[e], second)]
+        else:
+            first, second = (_translation_by(_vector(data[k : k + 3])) for k in (0, 3))
+            ends = [(m.eq_obj1id[e], first), (m.eq_obj2id[e], second)]
+        names = [f"{equality}/1", f"{equality}/2"]
+        frames += [
+            FrameDraft(n, _body_name(m, b), X) for n, (b, X) in zip(names, ends, strict=True)
+        ]
+        loops.append(Loop(equality, "weld" if weld else "spherical", names[0], names[1]))
     couplings, polynomials, doubts = _read_couplings(m)
     # coordinates by joint of qpos0 and of each keyframe
     named = {"qpos0": m.qpos0}
@@ -116,9 +132,9 @@ def describe_mjmodel(
     return Description(
         name or m.names[: m.names.index(b"\0")].decode() or "mjcf",
         tuple(link for i in range(1, m.nbody) for link in _read_links(m, i)),
-        (*frames, *loop_frames),
+        tuple(frames),
         couplings,
-        loops,
+        tuple(loops),
         polynomials,
         Vec3.zero() if _is_switched_off(m, "GRAVITY") else _vector(m.opt.gravity),
         {
@@ -358,7 +374,11 @@ def _read_couplings(
         leader = _joint_name(m, m.eq_obj2id[e]) if m.eq_obj2id[e] >= 0 else None
         coefficients = tuple(float(c) for c in m.eq_data[e][:5])
         straight = not any(coefficients[2:]) or leader is None
-        if straight and follower not in linear and not _leads_joint(linear, follower, leader):
+        # the leader, or the leader of its leader and so on, up to the follower itself
+        ancestor = leader
+        while ancestor is not None and ancestor != follower:
+            ancestor = linear[ancestor].leader if ancestor in linear else None
+        if straight and follower not in linear and ancestor != follower:
             linear[follower] = Coupling(follower, leader, coefficients[1], coefficients[0])
             continue
         if leader is None:
@@ -370,35 +390,6 @@ def _read_couplings(
         message = f"joint equality {name!r} {reason}: {kept}"
         findings.append(Finding("warning", "coupling", f"joint {follower!r}", message))
     return tuple(linear.values()), tuple(polynomials), findings
-
-
-def _leads_joint(couplings: dict[str, Coupling], name: str, follower: str | None) -> bool:
-    """Whether a joint is another one, or the leader of its leader and so on."""
-    while follower is not None and follower != name:
-        follower = couplings[follower].leader if follower in couplings else None
-    return follower == name
-
-
-def _read_loops(m: mujoco.MjModel) -> tuple[tuple[Loop, ...], list[FrameDraft]]:
-    """Connect and weld equalities, each between two frames of its own."""
-    loops, frames = [], []
-    for e in _active_equalities(m, _CONNECT, _WELD):
-        data, name, weld = m.eq_data[e], _equality_name(m, e), m.eq_type[e] == _WELD
-        if m.eq_objtype[e] == _SITE:
-            ends = [_site_end(m, m.eq_obj1id[e]), _site_end(m, m.eq_obj2id[e])]
-        elif weld:
-            first, second = _pose(data[3:6], data[6:10]), _translation_by(_vector(data[:3]))
-            ends = [(m.eq_obj1id[e], first), (m.eq_obj2id[e], second)]
-        else:
-            first, second = (_translation_by(_vector(data[k : k + 3])) for k in (0, 3))
-            ends = [(m.eq_obj1id[e], first), (m.eq_obj2id[e], second)]
-        # each end has a frame of its own
-        names = [f"{name}/1", f"{name}/2"]
-        frames += [
-            FrameDraft(n, _body_name(m, b), X) for n, (b, X) in zip(names, ends, strict=True)
-        ]
-        loops.append(Loop(name, "weld" if weld else "spherical", names[0], names[1]))
-    return tuple(loops), frames
 
 
 def _site_end(m: mujoco.MjModel, i: int) -> tuple[int, Transform]:

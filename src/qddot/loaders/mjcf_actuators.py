@@ -61,30 +61,24 @@ def force_range(m: mujoco.MjModel, a: int) -> Range:
     steady &= plain or (bias_kind == mujoco.mjtBias.mjBIAS_AFFINE and not bias[1:3].any())
     ends = _UNBOUNDED
     if steady:
+        # range of the control or, where the actuator has dynamics, of its activation
+        signal, kind = _UNBOUNDED, mujoco.mjtDyn(int(m.actuator_dyntype[a]))
+        filters = (mujoco.mjtDyn.mjDYN_FILTER, mujoco.mjtDyn.mjDYN_FILTEREXACT)
+        clamped = m.actuator_ctrllimited[a] and not m.opt.disableflags & int(
+            mujoco.mjtDisableBit.mjDSBL_CLAMPCTRL
+        )
+        if clamped and kind in (mujoco.mjtDyn.mjDYN_NONE, *filters):
+            signal = (float(m.actuator_ctrlrange[a, 0]), float(m.actuator_ctrlrange[a, 1]))
+        if kind in filters:
+            # a filter starts at zero and follows the control
+            signal = (min(signal[0], 0.0), max(signal[1], 0.0))
+        if kind != mujoco.mjtDyn.mjDYN_NONE and m.actuator_actlimited[a]:
+            signal = _clip_range(signal, m.actuator_actrange[a])
+        # the force is affine in that signal
         offset = 0.0 if plain else float(bias[0])
-        low, high = _scale_range(_signal_range(m, a), float(gain[0]))
+        low, high = _scale_range(signal, float(gain[0]))
         ends = (low + offset, high + offset)
     return _clip_range(ends, m.actuator_forcerange[a]) if m.actuator_forcelimited[a] else ends
-
-
-def _signal_range(m: mujoco.MjModel, a: int) -> Range:
-    """Range of the control or, where an actuator has dynamics, of its activation."""
-    import mujoco
-
-    dynamics, ends = mujoco.mjtDyn, _UNBOUNDED
-    kind = dynamics(int(m.actuator_dyntype[a]))
-    filters = (dynamics.mjDYN_FILTER, dynamics.mjDYN_FILTEREXACT)
-    clamped = m.actuator_ctrllimited[a] and not m.opt.disableflags & int(
-        mujoco.mjtDisableBit.mjDSBL_CLAMPCTRL
-    )
-    if clamped and kind in (dynamics.mjDYN_NONE, *filters):
-        ends = (float(m.actuator_ctrlrange[a, 0]), float(m.actuator_ctrlrange[a, 1]))
-    if kind in filters:
-        # a filter starts at zero and follows the control
-        ends = (min(ends[0], 0.0), max(ends[1], 0.0))
-    if kind != dynamics.mjDYN_NONE and m.actuator_actlimited[a]:
-        ends = _clip_range(ends, m.actuator_actrange[a])
-    return ends
 
 
 def _scale_range(ends: Range, factor: float) -> Range:

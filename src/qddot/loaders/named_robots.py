@@ -37,27 +37,22 @@ def locate_robot(name: str) -> Path:
 @lru_cache(maxsize=1)
 def named_files() -> dict[str, Path]:
     """The file of each robot that is on this machine; built-in robots win."""
+    named = {}
+    # URDFs of example-robot-data, found without importing it
+    places = (
+        Path(x) / "cmeel.prefix" / "share" / "example-robot-data" / "robots" for x in sys.path
+    )
+    shared = next((place for place in places if place.is_dir()), None)
+    if shared is not None:
+        files = sorted(shared.rglob("*.urdf"))
+        often = Counter(f.stem for f in files)
+        # called by their file, or by their folder where several files have the same name
+        for file in files:
+            first = file.relative_to(shared).parts[0].removesuffix("_description")
+            named[file.stem if often[file.stem] == 1 else first] = file
     folder = Path(str(resources.files("qddot"))) / "robots"
     own = {f.stem: f for f in sorted(folder.iterdir()) if f.suffix in SUFFIXES}
-    return {**_example_robot_data(), **own}
-
-
-def _example_robot_data() -> dict[str, Path]:
-    """URDFs of example-robot-data, found without importing it.
-
-    A robot is called by its file, or by its folder where several files have the same name.
-    """
-    for entry in sys.path:
-        folder = Path(entry) / "cmeel.prefix" / "share" / "example-robot-data" / "robots"
-        if folder.is_dir():
-            files = sorted(folder.rglob("*.urdf"))
-            often = Counter(f.stem for f in files)
-            named = {}
-            for file in files:
-                first = file.relative_to(folder).parts[0].removesuffix("_description")
-                named[file.stem if often[file.stem] == 1 else first] = file
-            return named
-    return {}
+    return {**named, **own}
 
 
 def _menagerie_names() -> list[str]:

@@ -165,23 +165,21 @@ def _split_joint(
             yield _ChainLink(X, made, iq + k, iv + k)
             X = Transform.identity()
         return
-    yield _ChainLink(X, _read_joint(model, name, joint, kind), iq, iv)
-
-
-def _read_joint(model: pinocchio.Model, name: str, joint: Any, kind: str) -> Joint:
-    iq, iv = joint.idx_q, joint.idx_v
+    # a joint of one step
     drive = _read_drivetrain(model, name, iv, joint.nv)
     if kind in _WHOLE:
-        return Joint(name, JOINTS[_WHOLE[kind]], drivetrain=drive)
-    if kind == "Planar":
-        return Joint(name, JOINTS["planar"], plane_basis(_Z), drivetrain=drive)
-    if kind not in _ONE_AXIS:
+        made = Joint(name, JOINTS[_WHOLE[kind]], drivetrain=drive)
+    elif kind == "Planar":
+        made = Joint(name, JOINTS["planar"], plane_basis(_Z), drivetrain=drive)
+    elif kind in _ONE_AXIS:
+        limits = _read_limits(model, iq if joint.nq == 1 else None, iv)
+        axis, pitch, _ = _screw_motion(name, _unit_velocity(model, joint, iv))
+        one_axis = JOINTS[_ONE_AXIS[kind]]
+        made = Joint(name, one_axis, (axis,), pitch, limits=limits, drivetrain=drive)
+    else:
         known = ", ".join((*_ONE_AXIS, *_WHOLE, *_CHAINS, "Planar", "Universal", "Composite"))
         raise InvalidModel(f"joint {name!r}", f"type {kind} is not one of {known}, Mimic")
-    limits = _read_limits(model, iq if joint.nq == 1 else None, iv)
-    axis, pitch, _ = _screw_motion(name, _unit_velocity(model, joint, iv))
-    row = JOINTS[_ONE_AXIS[kind]]
-    return Joint(name, row, (axis,), pitch, limits=limits, drivetrain=drive)
+    yield _ChainLink(X, made, iq, iv)
 
 
 def _unit_velocity(model: pinocchio.Model, joint: Any, iv: int) -> Any:

@@ -261,28 +261,7 @@ def _read_include(element: Element, scope: Scope) -> tuple[Element, tuple[int, i
         raise element.error(f"includes are nested deeper than {_DEEPEST_INCLUDE}")
     if element.first("experimental:params"):
         raise element.error("<experimental:params> is not supported")
-    file = _included_file(element)
-    root = parse_xml(read_file(file), str(file))
-    if root.tag != FORMATS["sdf"].root:
-        raise element.error(f"{file} is no SDF but <{root.tag}>")
-    models = list(root.all("model"))
-    if not models and (root.first("light") or root.first("actor")):
-        return None
-    if len(models) != 1:
-        raise element.error(f"{file} has {len(models)} models where one is needed")
-    given = [c for c in element.children if c.tag in ("pose", "static")]
-    tags = {c.tag for c in given}
-    attributes = dict(models[0].attributes)
-    for key in ("name", "placement_frame"):
-        if text_of(element, key):
-            attributes[key] = text_of(element, key)
-    children = [*given, *(c for c in models[0].children if c.tag not in tags)]
-    return dataclasses.replace(models[0], attributes=attributes, children=children), read_version(
-        root
-    )
-
-
-def _included_file(element: Element) -> Path:
+    # the file itself, or a folder with a model in it
     uri, folder = text_of(element.need("uri")), Path(element.file).parent
     try:
         places = [resolve_uri(uri, folder)]
@@ -306,11 +285,30 @@ def _included_file(element: Element) -> Path:
             )
             files += [place / text_of(e) for e in reversed(named)]
         files.append(place / "model.sdf")
-    for file in files:
-        if file.is_file():
-            return file
-    listed = "\n  ".join(str(p) for p in files)
-    raise element.error(f"cannot include {uri!r}; tried\n  {listed}")
+    file = next((f for f in files if f.is_file()), None)
+    if file is None:
+        listed = "\n  ".join(str(p) for p in files)
+        raise element.error(f"cannot include {uri!r}; tried\n  {listed}")
+    # its one model
+    root = parse_xml(read_file(file), str(file))
+    if root.tag != FORMATS["sdf"].root:
+        raise element.error(f"{file} is no SDF but <{root.tag}>")
+    models = list(root.all("model"))
+    if not models and (root.first("light") or root.first("actor")):
+        return None
+    if len(models) != 1:
+        raise element.error(f"{file} has {len(models)} models where one is needed")
+    # what the include gives replaces what the model has
+    given = [c for c in element.children if c.tag in ("pose", "static")]
+    tags = {c.tag for c in given}
+    attributes = dict(models[0].attributes)
+    for key in ("name", "placement_frame"):
+        if text_of(element, key):
+            attributes[key] = text_of(element, key)
+    children = [*given, *(c for c in models[0].children if c.tag not in tags)]
+    return dataclasses.replace(models[0], attributes=attributes, children=children), read_version(
+        root
+    )
 
 
 def text_of(element: Element, tag: str = "") -> str:

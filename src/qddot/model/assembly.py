@@ -99,14 +99,42 @@ def resolve_links(links: Sequence[Link], couplings: Sequence[Coupling] = ()) -> 
 
     A joint that is coupled names its leader, with the ratio and offset to the leader's coordinate.
     """
-    # take chains apart, then check the parts
+    # take chains apart
     check_links(links)
-    _check_coupled(links, couplings)
+    chains = {link.joint.name: link.joint.kind.name for link in links if link.joint.kind.chain}
     links = [part for link in links for part in _split_chain(link)]
+    # couplings are between joints that exist and are no chains
+    names = {link.joint.name for link in links}
+    for c in couplings:
+        element = f"joint {c.follower!r}"
+        if c.follower in chains:
+            raise InvalidModel(element, f"a {chains[c.follower]} joint cannot be coupled")
+        if c.leader in chains:
+            raise InvalidModel(element, f"is coupled to {c.leader!r}, a {chains[c.leader]} joint")
+        for name in (c.follower, c.leader):
+            if name is not None and name not in names:
+                raise InvalidModel(
+                    element,
+                    f"is coupled with joint {name!r}, which does not exist; "
+                    "load with couplings='free' to leave it independent",
+                )
     check_unique("link", (link.name for link in links))
     check_unique("joint", (link.joint.name for link in links))
+    # joints that follow a held one are held too
+    couplings = list(couplings)
+    followers: dict[str, list[int]] = {}
+    for i, c in enumerate(couplings):
+        if c.leader is not None:
+            followers.setdefault(c.leader, []).append(i)
+    holding = [c for c in couplings if c.leader is None]
+    while holding:
+        leader = holding.pop()
+        # each coupling is met once, so that circles of them end
+        for i in followers.pop(leader.follower, ()):
+            offset = couplings[i].ratio * leader.offset + couplings[i].offset
+            couplings[i] = dataclasses.replace(couplings[i], leader=None, offset=offset)
+            holding.append(couplings[i])
     # lock the joints that are held, then tie followers to their leaders
-    couplings = _propagate_held_joints(couplings)
     held = {c.follower: c.offset for c in reversed(couplings) if c.leader is None}
     links = _depth_first(links)
     for i, link in enumerate(links):
@@ -149,25 +177,6 @@ def chain_links(link: Link, joints: Sequence[Joint]) -> list[Link]:
     return [*links, Link(link.name, parent, placement, joints[-1], link.inertia)]
 
 
-def _check_coupled(links: Sequence[Link], couplings: Sequence[Coupling]) -> None:
-    """Refuse couplings of joints that do not exist, or that are chains."""
-    chains = {link.joint.name: link.joint.kind.name for link in links if link.joint.kind.chain}
-    names = {part.joint.name for link in links for part in _split_chain(link)}
-    for c in couplings:
-        element = f"joint {c.follower!r}"
-        if c.follower in chains:
-            raise InvalidModel(element, f"a {chains[c.follower]} joint cannot be coupled")
-        if c.leader in chains:
-            raise InvalidModel(element, f"is coupled to {c.leader!r}, a {chains[c.leader]} joint")
-        for name in (c.follower, c.leader):
-            if name is not None and name not in names:
-                raise InvalidModel(
-                    element,
-                    f"is coupled with joint {name!r}, which does not exist; "
-                    "load with couplings='free' to leave it independent",
-                )
-
-
 def _depth_first(links: Sequence[Link]) -> list[Link]:
     """Links after their parents, each subtree together, siblings in the order given."""
     children: dict[str | None, list[Link]] = {}
@@ -199,25 +208,6 @@ def lock_link(link: Link, q: Sequence[float], joint: Joint | None = None) -> Lin
     joint = joint or link.joint
     X = link.placement @ joint.kind.transform(joint, joint.displacement(q))
     return dataclasses.replace(link, placement=X, joint=fixed_joint(joint.name))
-
-
-def _propagate_held_joints(couplings: Sequence[Coupling]) -> list[Coupling]:
-    """The couplings, with those to a joint that is held turned into holding the follower."""
-    settled = list(couplings)
-    followers: dict[str, list[int]] = {}
-    for i, c in enumerate(settled):
-        if c.leader is not None:
-            followers.setdefault(c.leader, []).append(i)
-    held = [c for c in settled if c.leader is None]
-    while held:
-        leader = held.pop()
-        # each coupling is settled once, so that circles of them end
-        for i in followers.pop(leader.follower, ()):
-            c = settled[i]
-            offset = c.ratio * leader.offset + c.offset
-            settled[i] = dataclasses.replace(c, leader=None, offset=offset)
-            held.append(settled[i])
-    return settled
 
 
 def _resolve_couplings(links: Sequence[Link], couplings: Sequence[Coupling]) -> dict[str, Joint]:

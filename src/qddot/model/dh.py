@@ -145,7 +145,14 @@ def _link_of_row(
     R, p = given[:3, :3], given[:3, 3]
     G = abs(parse_real(f"{what}: G", row.G))
     Jm, B = (parse_real(f"{what}: {x}", getattr(row, x), 0.0) for x in ("Jm", "B"))
-    ahead, back = _parse_coulomb(f"{what}: Tc", row.Tc)
+    # levels of Coulomb friction at positive and at negative speed, neither negative
+    if is_list(row.Tc):
+        ahead, back = parse_reals(f"{what}: Tc", row.Tc, 2)
+        if ahead < 0.0 or back > 0.0:
+            raise InvalidArgument(f"{what}: Tc", row.Tc, "needs the torques (Tc⁺ ≥ 0, Tc⁻ ≤ 0)")
+        back = -back
+    else:
+        ahead = back = parse_real(f"{what}: Tc", row.Tc, 0.0)
     xx, xy, yy, xz, yz, zz = parse_inertia(f"{what}: inertia", row.inertia)
     tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
     return LinkSpec(
@@ -165,14 +172,3 @@ def _link_of_row(
         friction=(G * ahead, G * back),
         armature=G * G * Jm,
     )
-
-
-def _parse_coulomb(what: str, given: Any) -> tuple[float, float]:
-    """Levels of Coulomb friction at positive and at negative speed, neither negative."""
-    if not is_list(given):
-        level = parse_real(what, given, 0.0)
-        return level, level
-    ahead, back = parse_reals(what, given, 2)
-    if ahead < 0.0 or back > 0.0:
-        raise InvalidArgument(what, given, "needs the torques (Tc⁺ ≥ 0, Tc⁻ ≤ 0)")
-    return ahead, -back

@@ -152,11 +152,12 @@ def attach(
         polynomial_couplings=model.polynomial_couplings + renamed.polynomial_couplings,
     )
     # findings about single links of the other keep, with prefixed names
-    theirs = [
-        dataclasses.replace(f, subject=_prefix_subject(f.subject, prefix))
-        for f in other.health
-        if f.kind not in _OF_THE_TREE
-    ]
+    theirs = []
+    for finding in other.health:
+        if finding.kind not in _OF_THE_TREE:
+            kind, quote, rest = finding.subject.partition(" '")
+            subject = f"{kind}{quote}{prefix}{rest}" if quote else finding.subject
+            theirs.append(dataclasses.replace(finding, subject=subject))
     health = (*joined.health, *theirs)
     # the named configurations of a model for one with more joints, those at neutral
     places = {b.joint.name: b.iq for b in model.independent}
@@ -253,12 +254,6 @@ def rebuild(
     kept = (f for f in model.health if f.kind not in _OF_THE_TREE)
     found = (f for f in made.health if f.kind in _OF_THE_TREE)
     return dataclasses.replace(made, health=(*kept, *found))
-
-
-def _prefix_subject(subject: str, prefix: str) -> str:
-    """The subject of a finding, such as "joint 'elbow'", with the prefix before the name."""
-    kind, quote, name = subject.partition(" '")
-    return f"{kind}{quote}{prefix}{name}" if quote else subject
 
 
 def _mount_on(draft: Any, mount: str) -> Any:

@@ -53,7 +53,12 @@ class OneWay:
     def __post_init__(self) -> None:
         for name in ("coulomb", "viscous", "static", "stribeck_speed"):
             x = getattr(self, name)
-            if (x is None and name != "static") or not (_is_symbol(x) or _is_level(x)):
+            if _is_symbol(x):
+                continue
+            # a constant is finite and not negative; there may be no static level
+            array = np.asarray(0.0 if x is None and name == "static" else x)
+            numeric = array.dtype.kind in "iuf" and not isinstance(x, list | tuple)
+            if not (numeric and np.all((array >= 0.0) & np.isfinite(array))):
                 accepted = "needs a number or an array that is not negative"
                 raise InvalidArgument(f"friction: {name}", x, accepted)
         levels = (self.coulomb, self.static, self.stribeck_speed)
@@ -116,13 +121,6 @@ class FrictionModel:
 def _is_symbol(x: object) -> bool:
     """Whether a constant is not known in numbers."""
     return not isinstance(x, float | int | list | tuple | str | np.generic | np.ndarray | None)
-
-
-def _is_level(x: object) -> bool:
-    """Whether a constant is finite and not negative, or not given."""
-    array = np.asarray(0.0 if x is None else x)
-    numeric = array.dtype.kind in "iuf" and not isinstance(x, list | tuple)
-    return bool(numeric and np.all((array >= 0.0) & np.isfinite(array)))
 
 
 def _is_there(x: Scalar) -> bool:

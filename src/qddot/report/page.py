@@ -10,7 +10,7 @@ import numpy as np
 
 from qddot.errors import MissingPackage, count_text
 from qddot.evidence.metrics import DEFINITIONS
-from qddot.evidence.record import Claim, Record, Verdict
+from qddot.evidence.record import Record, Verdict
 from qddot.files import write_whole
 from qddot.report.picture import robot_picture
 from qddot.report.plots import Plot, make_plots
@@ -158,14 +158,25 @@ def _summary(record: Record) -> str:
     rows = []
     for mark in steps:
         claims = [c for c in record.claims if c.step == mark.step]
-        worst = _worst(claims)
-        words = html.escape(_headline(claims) if worst is None else worst.detail or worst.compared)
-        verdict = _step_verdict(claims)
+        by_verdict = {v: [c for c in claims if c.verdict is v] for v in Verdict}
+        order = (Verdict.FAIL, Verdict.PASS)
+        verdict = next((v for v in order if by_verdict[v]), Verdict.NOT_EVALUATED)
+        # the first claim that fails or was not evaluated, else values with thresholds, else words
+        doubtful = [*by_verdict[Verdict.FAIL], *by_verdict[Verdict.NOT_EVALUATED]]
+        judged = [
+            f"{c.name} {c.value:.2g} {c.unit} ({c.threshold})".replace("  ", " ")
+            for c in claims
+            if c.value is not None and c.bound
+        ]
+        found = judged or [c.detail for c in claims if c.detail]
+        words = "; ".join(found[:2]) or f"{count_text(len(claims), 'claim')}, all pass"
+        if doubtful:
+            words = doubtful[0].detail or doubtful[0].compared
         cells = (
             _cell(mark.step.lstrip("0"), kind="tight"),
             _cell(html.escape(mark.title + record.mark_virtual(mark.step)), kind="name"),
             _cell(_mark(verdict), kind="tight"),
-            _cell(words),
+            _cell(html.escape(words)),
         )
         rows.append(f"<tr>{''.join(cells)}</tr>")
     heads = ("", "step", "verdict", "in a sentence")
@@ -176,33 +187,6 @@ def _summary(record: Record) -> str:
     return (
         f"<h1>{html.escape(_title(record))}</h1><p>{badge}</p><p>{facts}; {digest}</p>{body}{table}"
     )
-
-
-def _headline(claims: list[Claim]) -> str:
-    """The figures of a step that passes: values with thresholds, else what was found."""
-    judged = [
-        f"{c.name} {c.value:.2g} {c.unit} ({c.threshold})".replace("  ", " ")
-        for c in claims
-        if c.value is not None and c.bound
-    ]
-    told = [c.detail for c in claims if c.detail]
-    return "; ".join((judged or told)[:2]) or f"{count_text(len(claims), 'claim')}, all pass"
-
-
-def _step_verdict(claims: list[Claim]) -> Verdict:
-    verdicts = {c.verdict for c in claims}
-    if Verdict.FAIL in verdicts:
-        return Verdict.FAIL
-    return Verdict.PASS if Verdict.PASS in verdicts else Verdict.NOT_EVALUATED
-
-
-def _worst(claims: list[Claim]) -> Claim | None:
-    """The first claim that fails, else the first that was not evaluated."""
-    for verdict in (Verdict.FAIL, Verdict.NOT_EVALUATED):
-        for c in claims:
-            if c.verdict is verdict:
-                return c
-    return None
 
 
 def _claims(record: Record) -> str:
@@ -232,13 +216,15 @@ def _picture(record: Record) -> str:
     trace = record.traces.get("picture")
     if trace is None:
         return ""
-    rows = [
-        f"<tr>{_cell(html.escape(name))}{_cell(f'{mass:.4g} kg', kind='tight')}"
-        f"{_cell(_edges_text(edges))}</tr>"
-        for name, mass, edges in zip(
-            trace.labels, trace.columns["mass"], trace.columns["edges"], strict=True
-        )
-    ]
+    rows = []
+    for name, mass, edges in zip(
+        trace.labels, trace.columns["mass"], trace.columns["edges"], strict=True
+    ):
+        # edges of the box in mm, the longest first
+        lengths = " × ".join(f"{1e3 * x:.0f}" for x in sorted(edges, reverse=True)) + " mm"
+        box = lengths if np.isfinite(edges).all() else "no box has this tensor"
+        cells = (_cell(html.escape(name)), _cell(f"{mass:.4g} kg", kind="tight"), _cell(box))
+        rows.append(f"<tr>{''.join(cells)}</tr>")
     words = (
         "At the neutral configuration. A box has the mass and the inertia tensor of its body: one "
         "that is much larger or smaller than the part, or askew, is a mistake in the file."
@@ -248,13 +234,6 @@ def _picture(record: Record) -> str:
         f'<h2>Robot</h2><p class="dim">{words}</p>'
         f'<div class="grid"><div>{robot_picture(trace)}</div><div>{table}</div></div>'
     )
-
-
-def _edges_text(edges: np.ndarray) -> str:
-    """Edges of a box in mm, the longest first."""
-    if not np.isfinite(edges).all():
-        return "no box has this tensor"
-    return " × ".join(f"{1e3 * x:.0f}" for x in sorted(edges, reverse=True)) + " mm"
 
 
 def _figures(plots: list[Plot]) -> str:

@@ -148,7 +148,19 @@ def accumulate(
     dims = sizes(robot.model, options)
     inputs, batch = validate_arrays(row, arrays, dims)
     outputs = [o.shape_in(dims) for o in row.outputs]
-    run, fewest = _find_reducer(name, reducer, outputs)
+    # the function that reduces a block, and the fewest states that it should have
+    run: Reducer
+    if callable(reducer):
+        run, fewest = partial(_reduce_by, reducer), 1
+    elif reducer not in _REDUCERS:
+        accepted = f"it is {', '.join(map(repr, _REDUCERS))}, or a function of the results"
+        raise InvalidArgument("accumulate: reducer", reducer, accepted)
+    elif len(outputs) != 1 or len(outputs[0]) != 2:
+        accepted = f"{reducer!r} takes one matrix a state; give a function of its results"
+        raise Unsupported("accumulate", name, accepted)
+    else:
+        rows, columns = outputs[0]
+        run, fewest = _REDUCERS[reducer], -(-_TALL * columns // max(1, rows))
     # what is read of a block: the inputs, then what stands beside the results
     cores = [len(a.shape) for a in row.inputs[: len(inputs)]]
     read = [_block_reader(x, n, batch) for x, n in zip(inputs, cores, strict=True)]
@@ -175,22 +187,6 @@ def accumulate(
         return total
 
     return _sum_in_order(sum_strip, ends, on_step)
-
-
-def _find_reducer(
-    name: str, reducer: str | Reducer, outputs: Sequence[tuple[int, ...]]
-) -> tuple[Reducer, int]:
-    """The function that reduces a block, and the fewest states that it should have."""
-    if callable(reducer):
-        return partial(_reduce_by, reducer), 1
-    if reducer not in _REDUCERS:
-        accepted = f"it is {', '.join(map(repr, _REDUCERS))}, or a function of the results"
-        raise InvalidArgument("accumulate: reducer", reducer, accepted)
-    if len(outputs) != 1 or len(outputs[0]) != 2:
-        accepted = f"{reducer!r} takes one matrix a state; give a function of its results"
-        raise Unsupported("accumulate", name, accepted)
-    rows, columns = outputs[0]
-    return _REDUCERS[reducer], -(-_TALL * columns // max(1, rows))
 
 
 def _reduce_by(reducer: Reducer, *given: Any) -> Any:

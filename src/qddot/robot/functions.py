@@ -203,12 +203,48 @@ def compile_function(
     robot: Any, function: Callable[..., Any], given: Mapping[str, Any]
 ) -> CompiledFunction:
     """Record a function f(robot, q, v, …) of one state and compile it."""
-    arguments = _read_arguments(robot, function, given)
+    # its arguments after the robot, in order, with their shapes
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError) as error:
+        raise WrongType("compile", function, "it needs a function of Python's") from error
+    if not parameters or parameters[0].kind in (
+        inspect.Parameter.VAR_KEYWORD,
+        inspect.Parameter.KEYWORD_ONLY,
+    ):
+        raise InvalidArgument("compile", function, "it is a function f(robot, q, v, …)")
+    # sizes of the robot, not those that options give
+    dims = {n: k for n, k in sizes(robot.model, {}).items() if n not in ("nw", "nt", "nc")}
+    arguments, shapes = [], {**_KNOWN, **given}
+    for p in parameters[1:]:
+        if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+            raise InvalidArgument("compile", f"*{p.name}", "its arguments need names")
+        if p.name in shapes:
+            # a number, a size such as "nv", or several
+            shape = shapes[p.name]
+            axes = shape if isinstance(shape, tuple | list) else (shape,)
+            for n in axes:
+                whole = isinstance(n, int | np.integer) and not isinstance(n, bool) and n > 0
+                if not whole and not (isinstance(n, str) and n in dims):
+                    sizes_known = ", ".join(map(repr, dims))
+                    accepted = f"a shape is 3, (3, 3), () for a number, or {sizes_known}"
+                    raise InvalidArgument(f"compile: {p.name}", shape, accepted)
+            arguments.append(Argument(p.name, tuple(map(str, axes))))
+        elif p.default is p.empty:
+            accepted = f"give its shape: robot.compile(f, {p.name}=3), (3, 3), 'nv' or ()"
+            raise InvalidArgument("compile", f"the argument {p.name!r} without a shape", accepted)
+    names = [a.name for a in arguments]
+    unknown = [n for n in given if n not in names]
+    if unknown:
+        raise UnknownArgument("the function", unknown, [p.name for p in parameters[1:]])
+    if not all(math.prod(a.shape_in(dims)) for a in arguments) or not arguments:
+        raise Unsupported("compile", function, "it needs arguments after the robot, with numbers")
+    # record it
     name = getattr(function, "__name__", type(function).__name__)
     compiled = record_arguments(
         robot,
         function,
-        arguments,
+        tuple(arguments),
         name=name if name.isidentifier() else "function",
         doc=inspect.getdoc(function) or f"{name}, a function of the user's own.",
         origin=function,
@@ -269,47 +305,3 @@ def _flatten(x: Any, shape: Sequence[int]) -> list[Any]:
 
 def _fold(leaves: Any, shape: Sequence[int]) -> Any:
     return [_fold(leaves, shape[1:]) for _ in range(shape[0])] if shape else next(leaves)
-
-
-def _read_arguments(
-    robot: Any, function: Callable[..., Any], given: Mapping[str, Any]
-) -> tuple[Argument, ...]:
-    """The arguments of a function after the robot, in order, with their shapes."""
-    try:
-        parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError) as error:
-        raise WrongType("compile", function, "it needs a function of Python's") from error
-    if not parameters or parameters[0].kind in (
-        inspect.Parameter.VAR_KEYWORD,
-        inspect.Parameter.KEYWORD_ONLY,
-    ):
-        raise InvalidArgument("compile", function, "it is a function f(robot, q, v, …)")
-    # sizes of the robot, not those that options give
-    dims = {n: k for n, k in sizes(robot.model, {}).items() if n not in ("nw", "nt", "nc")}
-    arguments, shapes = [], {**_KNOWN, **given}
-    for p in parameters[1:]:
-        if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
-            raise InvalidArgument("compile", f"*{p.name}", "its arguments need names")
-        if p.name in shapes:
-            arguments.append(Argument(p.name, _read_shape(p.name, shapes[p.name], dims)))
-        elif p.default is p.empty:
-            accepted = f"give its shape: robot.compile(f, {p.name}=3), (3, 3), 'nv' or ()"
-            raise InvalidArgument("compile", f"the argument {p.name!r} without a shape", accepted)
-    names = [a.name for a in arguments]
-    unknown = [n for n in given if n not in names]
-    if unknown:
-        raise UnknownArgument("the function", unknown, [p.name for p in parameters[1:]])
-    if not all(math.prod(a.shape_in(dims)) for a in arguments) or not arguments:
-        raise Unsupported("compile", function, "it needs arguments after the robot, with numbers")
-    return tuple(arguments)
-
-
-def _read_shape(name: str, given: Any, dims: Mapping[str, int]) -> tuple[str, ...]:
-    """A shape, as the catalogue writes it, from a number, a size such as "nv", or several."""
-    axes = given if isinstance(given, tuple | list) else (given,)
-    for n in axes:
-        whole = isinstance(n, int | np.integer) and not isinstance(n, bool) and n > 0
-        if not whole and not (isinstance(n, str) and n in dims):
-            accepted = f"a shape is 3, (3, 3), () for a number, or {', '.join(map(repr, dims))}"
-            raise InvalidArgument(f"compile: {name}", given, accepted)
-    return tuple(map(str, axes))

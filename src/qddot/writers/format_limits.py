@@ -159,46 +159,38 @@ def restrict_to_format(
             for x in links
         ]
     robot = dataclasses.replace(robot, links=tuple(links))
-    restricted, more = _restrict_to_urdf(robot) if form == "urdf" else _restrict_to_mjcf(robot)
-    return restricted, [*losses, *more]
-
-
-def _restrict_to_urdf(robot: Description) -> tuple[Description, list[ConversionLoss]]:
-    """A robot without the properties beside joints that URDF cannot express."""
-    losses: list[ConversionLoss] = []
-    if robot.gravity != STANDARD_GRAVITY:
-        vector = f"({', '.join(f'{x:g}' for x in robot.gravity)}) m/s²"
-        message = "URDF has none: readers take (0, 0, -9.81)"
-        losses += conversion_loss("gravity", True, message, [vector])
-    # a frame on a link is written by that link
-    home = {f.name: f.link or "world" for f in robot.frames}
-    loops = []
-    for x in robot.loops:
-        a, b = home.get(x.frame1, x.frame1), home.get(x.frame2, x.frame2)
-        loops.append(f"loop {x.name!r} ({x.kind}) between {a!r} and {b!r}")
-    losses += conversion_loss("loops", True, "URDF is a tree: the robot is open there", loops)
-    losses += conversion_loss(
-        "couplings", True, "URDF's mimic is linear: these joints are independent",
-        (f"{c.follower!r} of {c.leader!r}, {c.coefficients}" for c in robot.polynomial_couplings),
-    )  # fmt: skip
-    named = [f"{name!r}" for name in robot.configurations if name != "qpos0"]
-    losses += conversion_loss("configurations", False, "URDF names none", named)
-    return dataclasses.replace(
-        robot, gravity=STANDARD_GRAVITY, loops=(), polynomial_couplings=(), configurations={}
-    ), losses
-
-
-def _restrict_to_mjcf(robot: Description) -> tuple[Description, list[ConversionLoss]]:
-    """A robot without the properties beside joints that MJCF cannot express.
-
-    MuJoCo refuses impossible inertias; MJCF holds points and poses together, nothing between; its
-    polynomials end at the fourth power.
-    """
-    links, losses = make_inertias_valid(robot.links)
+    if form == "urdf":
+        # gravity, loops, polynomials and named configurations
+        if robot.gravity != STANDARD_GRAVITY:
+            vector = f"({', '.join(f'{x:g}' for x in robot.gravity)}) m/s²"
+            message = "URDF has none: readers take (0, 0, -9.81)"
+            losses += conversion_loss("gravity", True, message, [vector])
+        # a frame on a link is written by that link
+        home = {f.name: f.link or "world" for f in robot.frames}
+        loops = []
+        for x in robot.loops:
+            a, b = home.get(x.frame1, x.frame1), home.get(x.frame2, x.frame2)
+            loops.append(f"loop {x.name!r} ({x.kind}) between {a!r} and {b!r}")
+        losses += conversion_loss("loops", True, "URDF is a tree: the robot is open there", loops)
+        losses += conversion_loss(
+            "couplings", True, "URDF's mimic is linear: these joints are independent",
+            (f"{c.follower!r} of {c.leader!r}, {c.coefficients}"
+             for c in robot.polynomial_couplings),
+        )  # fmt: skip
+        named = [f"{name!r}" for name in robot.configurations if name != "qpos0"]
+        losses += conversion_loss("configurations", False, "URDF names none", named)
+        return dataclasses.replace(
+            robot, gravity=STANDARD_GRAVITY, loops=(), polynomial_couplings=(), configurations={}
+        ), losses
+    # MuJoCo refuses impossible inertias
+    valid, more = make_inertias_valid(robot.links)
+    losses += more
+    # MJCF holds points and poses together, nothing between
     open_loops = [x for x in robot.loops if _LOOP_EQUATIONS.get(x.kind) != x.size]
     items = [f"loop {x.name!r} ({x.kind}, {count_text(x.size, 'equation')})" for x in open_loops]
     message = "MJCF connects points and welds poses only: open there"
     losses += conversion_loss("loops", True, message, items)
+    # its polynomials end at the fourth power
     long = [c for c in robot.polynomial_couplings if any(c.coefficients[POLYNOMIAL_TERMS:])]
     losses += conversion_loss(
         "couplings", True, "MJCF has no power above four: these joints are independent",
@@ -206,7 +198,7 @@ def _restrict_to_mjcf(robot: Description) -> tuple[Description, list[ConversionL
     )  # fmt: skip
     return dataclasses.replace(
         robot,
-        links=links,
+        links=valid,
         loops=tuple(x for x in robot.loops if x not in open_loops),
         polynomial_couplings=tuple(c for c in robot.polynomial_couplings if c not in long),
     ), losses

@@ -28,7 +28,7 @@ from qddot.writers.mjcf_shapes import (
     mesh_names,
     readable_shapes,
 )
-from qddot.writers.mjcf_tree import MjcfTree, mjcf_tree
+from qddot.writers.mjcf_tree import mjcf_tree
 from qddot.writers.principal_moments import LEAST, cap_moments, principal_moments
 from qddot.writers.xml_text import (
     Node,
@@ -91,7 +91,23 @@ def mjcf_text(
         add_classes(root)
     add_assets(root, draft.meshes, folder)
     _add_contents(draft, add_element(root, "worldbody"), None)
-    _add_equalities(root, robot, tree)
+    # coupled joints and loop closures
+    joints = {x.joint.name: x.joint for x in tree.links}
+    followers = [j for j in joints.values() if j.leader is not None]
+    coupled = bool(followers or robot.polynomial_couplings or tree.loops)
+    equality = add_element(root, "equality") if coupled else root
+    for j in followers:
+        # MJCF couples displacements, a joint names the coordinate of its leader
+        shift = j.offset - j.ratio * joints[str(j.leader)].offset
+        terms = format_numbers([shift, j.ratio, 0.0, 0.0, 0.0])
+        add_element(equality, "joint", joint1=j.name, joint2=j.leader, polycoef=terms)
+    for c in robot.polynomial_couplings:
+        terms = format_numbers([*c.coefficients, *[0.0] * POLYNOMIAL_TERMS][:POLYNOMIAL_TERMS])
+        ends = {"joint1": c.follower, "joint2": c.leader if c.leader != c.follower else None}
+        add_element(equality, "joint", name=c.name, **ends, polycoef=terms)
+    for x in tree.loops:
+        tag = "weld" if x.loop.kind == "weld" else "connect"
+        add_element(equality, tag, name=x.loop.name, site1=x.site1, site2=x.site2)
     # named configurations, coordinates in the order of the joints of the file
     named = {name: q for name, q in robot.configurations.items() if name != "qpos0"}
     keys = add_element(root, "keyframe") if named else root
@@ -132,7 +148,21 @@ def _add_contents(draft: _Draft, node: Node, link: str | None) -> None:
     for frame in draft.sites.get(link, []):
         add_element(node, "site", name=frame.name, **_pose_attributes(frame.placement))
     for below in draft.children.get(link, []):
-        row = _links_of_body(draft, below)
+        # one body with several joints stands for links in a row
+        row, dofs = [below], below.joint.kind.nv
+        # a link between two joints has no inertia, no site and no shape
+        while row[-1].joint.kind.nv == 1 and not any(row[-1].inertia):
+            name = row[-1].name
+            after = draft.children.get(name, [])
+            if len(after) != 1 or name in draft.sites or name in draft.shapes:
+                break
+            dofs += after[0].joint.kind.nv
+            if after[0].placement != _IDENTITY or not after[0].joint.kind.nv or dofs > _MOST_DOFS:
+                break
+            row.append(after[0])
+        # and the name that the loader will give it
+        while any(x.name != f"{row[-1].name}/{x.joint.name}" for x in row[:-1]):
+            row.pop()
         last = row[-1]
         free = last.joint.kind.floats
         X = draft.free_poses.get(last.name, _IDENTITY) if free else below.placement
@@ -164,25 +194,6 @@ def _add_contents(draft: _Draft, node: Node, link: str | None) -> None:
             _add_joint(body, joint)
         draft.joints += joints
         _add_contents(draft, body, last.name)
-
-
-def _links_of_body(draft: _Draft, link: Link) -> list[Link]:
-    """The links in a row, this one first, that one body with several joints stands for."""
-    row, dofs = [link], link.joint.kind.nv
-    # a link between two joints has no inertia, no site and no shape
-    while row[-1].joint.kind.nv == 1 and not any(row[-1].inertia):
-        name = row[-1].name
-        below = draft.children.get(name, [])
-        if len(below) != 1 or name in draft.sites or name in draft.shapes:
-            break
-        dofs += below[0].joint.kind.nv
-        if below[0].placement != _IDENTITY or not below[0].joint.kind.nv or dofs > _MOST_DOFS:
-            break
-        row.append(below[0])
-    # and the name that the loader will give it
-    while any(x.name != f"{row[-1].name}/{x.joint.name}" for x in row[:-1]):
-        row.pop()
-    return row
 
 
 def _has_fixed_inertia(draft: _Draft, link: Link) -> bool:
@@ -219,24 +230,3 @@ def _add_joint(body: Node, joint: Joint) -> None:
     axis = format_numbers(joint.axes[0]) if joint.axes else None
     kind = _TYPES.get(joint.kind.name, "hinge")
     add_element(body, "joint", name=joint.name, type=kind, axis=axis, **texts)
-
-
-def _add_equalities(root: Node, robot: Description, tree: MjcfTree) -> None:
-    """Add the <equality> of coupled joints and loop closures."""
-    joints = {x.joint.name: x.joint for x in tree.links}
-    followers = [j for j in joints.values() if j.leader is not None]
-    if not (followers or robot.polynomial_couplings or tree.loops):
-        return
-    equality = add_element(root, "equality")
-    for j in followers:
-        # MJCF couples displacements, a joint names the coordinate of its leader
-        shift = j.offset - j.ratio * joints[str(j.leader)].offset
-        terms = format_numbers([shift, j.ratio, 0.0, 0.0, 0.0])
-        add_element(equality, "joint", joint1=j.name, joint2=j.leader, polycoef=terms)
-    for c in robot.polynomial_couplings:
-        terms = format_numbers([*c.coefficients, *[0.0] * POLYNOMIAL_TERMS][:POLYNOMIAL_TERMS])
-        ends = {"joint1": c.follower, "joint2": c.leader if c.leader != c.follower else None}
-        add_element(equality, "joint", name=c.name, **ends, polycoef=terms)
-    for x in tree.loops:
-        tag = "weld" if x.loop.kind == "weld" else "connect"
-        add_element(equality, tag, name=x.loop.name, site1=x.site1, site2=x.site2)

@@ -97,31 +97,22 @@ def pair_states(expected: Model, loaded: Model, states: int, seed: int) -> State
         # velocities are too, unless a joint with velocities in body axes was split
         if len(parts) == 1:
             T[:, iv, body.iv] = np.eye(body.joint.kind.nv)
-        else:
-            T[:, iv, body.iv], drift[:, iv] = _body_to_fixed_axes(
-                q[:, body.iq], v[:, body.iv], planar=not body.joint.kind.floats
-            )
+            continue
+        # rotation of the body, its angular and its linear velocity
+        planar, at, u = not body.joint.kind.floats, q[:, body.iq], v[:, body.iv]
+        z = Transform.identity().R.c
+        turn = rotation_about(z, at[:, 2]) if planar else rotation_from_quaternion(*at[:, 3:].T)
+        R = np.stack([np.stack(np.broadcast_arrays(*row), -1) for row in turn], -2)
+        w = np.pad(u[:, 2:], ((0, 0), (2, 0))) if planar else u[:, 3:]
+        linear = np.pad(u[:, :2], ((0, 0), (0, 1))) if planar else u[:, :3]
+        # only the linear part turns: R v, with the derivative R (ω × v)
+        n = 2 if planar else 3
+        to_fixed = np.broadcast_to(np.eye(u.shape[1]), (states, u.shape[1], u.shape[1])).copy()
+        to_fixed[:, :n, :n] = R[:, :n, :n]
+        T[:, iv, body.iv] = to_fixed
+        drift[:, iv[:n]] = np.einsum("nij,nj->ni", R, np.cross(w, linear))[:, :n]
     v2 = np.einsum("nij,nj->ni", T, v)
     return StatePair(ours=ours, theirs=theirs, q=q, v=v, q2=q2, v2=v2, T=T, drift=drift)
-
-
-def _body_to_fixed_axes(
-    q: np.ndarray, v: np.ndarray, planar: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """T from velocities in body axes to those along fixed axes, and Ṫ v, for a plane or a pose."""
-    n, nv = (2, 3) if planar else (3, 6)
-    # rotation of the body, its angular and its linear velocity
-    z = Transform.identity().R.c
-    turn = rotation_about(z, q[:, 2]) if planar else rotation_from_quaternion(*q[:, 3:].T)
-    R = np.stack([np.stack(np.broadcast_arrays(*row), -1) for row in turn], -2)
-    w = np.pad(v[:, 2:], ((0, 0), (2, 0))) if planar else v[:, 3:]
-    linear = np.pad(v[:, :2], ((0, 0), (0, 1))) if planar else v[:, :3]
-    # only the linear part turns: R v, with the derivative R (ω × v)
-    T = np.broadcast_to(np.eye(nv), (len(q), nv, nv)).copy()
-    T[:, :n, :n] = R[:, :n, :n]
-    drift = np.zeros_like(v)
-    drift[:, :n] = np.einsum("nij,nj->ni", R, np.cross(w, linear))[:, :n]
-    return T, drift
 
 
 def check_frames(pair: StatePair) -> list[ModelCheck]:

@@ -22,8 +22,15 @@ def evaluate(robot: Robot, row: Function, *arrays: Any, **options: Any) -> Any:
     """The results of a row on arrays; options are hashable, None stands for a default."""
     calls = _calls.setdefault(robot, {})
     key = (row.name, *options.values())
+    given = {name: x for name, x in options.items() if x is not None}
+    # the function of arrays: compiled, or interpreted where the robot is
     if key not in calls:
-        calls[key] = _prepare_call(robot, row, options)
+        held = with_marked_rows(robot, row, given)
+        outputs = [output.shape_in(sizes(robot.model, given)) for output in row.outputs]
+        if not robot.native or not robot.nv or any(0 in shape for shape in outputs):
+            calls[key] = lambda *states: interpret(row, robot.model, states, held)
+        else:
+            calls[key] = kernel_of(row, robot.model, held).call
     try:
         # one state raises no flags of NumPy, and a batch is judged by its residuals
         if all(type(x) is np.ndarray and x.ndim == 1 for x in arrays):
@@ -32,16 +39,5 @@ def evaluate(robot: Robot, row: Function, *arrays: Any, **options: Any) -> Any:
             return calls[key](*arrays)
     except (TypeError, ValueError):
         # the gufunc names neither arguments nor sizes
-        given = {name: x for name, x in options.items() if x is not None}
         validate_arrays(row, arrays, sizes(robot.model, given))
         raise
-
-
-def _prepare_call(robot: Robot, row: Function, options: dict[str, Any]) -> Callable[..., Any]:
-    """The function of arrays: compiled, or interpreted where the robot is."""
-    given = {name: x for name, x in options.items() if x is not None}
-    held = with_marked_rows(robot, row, given)
-    outputs = [output.shape_in(sizes(robot.model, given)) for output in row.outputs]
-    if not robot.native or not robot.nv or any(0 in shape for shape in outputs):
-        return lambda *arrays: interpret(row, robot.model, arrays, held)
-    return kernel_of(row, robot.model, held).call

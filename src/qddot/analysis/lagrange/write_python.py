@@ -5,7 +5,6 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 import sympy
 
@@ -101,33 +100,29 @@ def _term_functions(form: ClosedForm) -> str:
         ("coriolis_vector", "q, v", "Coriolis and centrifugal torques C v.", (n,), list(form.c)),
         ("gravity", "q", "Gravity torques g.", (n,), list(form.g)),
     ):
-        body = _function_body(form, arguments, shape, entries)
+        # sines and cosines are shared where there are many
+        used = set().union(*(x.free_symbols for x in entries))
+        waves = sorted(set().union(*(x.atoms(sympy.sin, sympy.cos) for x in entries)), key=str)
+        many = waves if len(waves) > _FEW else ()
+        shared = {w: sympy.Symbol(f"x{k}") for k, w in enumerate(many)}
+        # unpack coordinates and parameters
+        lines = [f"{x} = np.asarray({x})" for x in arguments.split(", ")]
+        for letter in arguments.split(", "):
+            symbols = [getattr(x, letter) for x in form.coordinates]
+            parts = {str(s): f"{letter}[..., {k}]" for k, s in enumerate(symbols) if s in used}
+            lines += [f"{', '.join(parts)} = {', '.join(parts.values())}"] if parts else []
+        named = [p.name for p in form.parameters if sympy.Symbol(p.name) in used]
+        if named:
+            quoted = ", ".join(f'"{name}"' for name in named)
+            lines += [f"{', '.join(named)}, = (parameters[k] for k in ({quoted},))"]
+        # return the entries as an array
+        lines += [_wrap_statement(f"{x} = ", _expression_text(w), "") for w, x in shared.items()]
+        words = (_expression_text(x.xreplace(shared)) for x in entries)
+        rows = [textwrap.indent(_wrap_statement("", x, ","), "    ") for x in words]
+        lines += [f"return _array(q, {shape}, [", *rows, "])"]
+        body = textwrap.indent("\n".join(lines), "    ")
         text += _FUNCTION.format(name=name, arguments=arguments, doc=doc, body=body)
     return text
-
-
-def _function_body(form: ClosedForm, arguments: str, shape: Any, entries: list[sympy.Expr]) -> str:
-    """The statements of a function: its symbols, shared sines and cosines, the entries."""
-    used = set().union(*(x.free_symbols for x in entries))
-    waves = sorted(set().union(*(x.atoms(sympy.sin, sympy.cos) for x in entries)), key=str)
-    shared = {w: sympy.Symbol(f"x{k}") for k, w in enumerate(waves if len(waves) > _FEW else ())}
-    entries = [x.xreplace(shared) for x in entries]
-    # unpack coordinates and parameters, then return the entries as an array
-    lines = [f"{x} = np.asarray({x})" for x in arguments.split(", ")]
-    for letter in arguments.split(", "):
-        symbols = [getattr(x, letter) for x in form.coordinates]
-        parts = {str(s): f"{letter}[..., {k}]" for k, s in enumerate(symbols) if s in used}
-        lines += [f"{', '.join(parts)} = {', '.join(parts.values())}"] if parts else []
-    named = [p.name for p in form.parameters if sympy.Symbol(p.name) in used]
-    if named:
-        quoted = ", ".join(f'"{name}"' for name in named)
-        lines += [f"{', '.join(named)}, = (parameters[k] for k in ({quoted},))"]
-    lines += [
-        _wrap_statement(f"{symbol} = ", _expression_text(x), "") for x, symbol in shared.items()
-    ]
-    rows = [textwrap.indent(_wrap_statement("", _expression_text(x), ","), "    ") for x in entries]
-    lines += [f"return _array(q, {shape}, [", *rows, "])"]
-    return textwrap.indent("\n".join(lines), "    ")
 
 
 def _expression_text(expression: sympy.Expr) -> str:

@@ -68,13 +68,23 @@ def refine(
     # torques count towards the side that is larger at the start
     up, down = _scores_by_side(rows, x)
     rows = dataclasses.replace(rows, side=np.where(up >= down, 1.0, -1.0))
-    low, high, scale = _state_bounds(rows, x)
+    # bounds of the states, and the sizes by which their entries are measured
+    model = problem.model
+    low, high = x.copy(), x.copy()
+    for body in model.independent:
+        if body.joint.kind.nv == 1:
+            low[:, body.iq], high[:, body.iq] = coordinate_range(model, body)
+    rates = np.concatenate([problem.speed, problem.acceleration])
+    moving = np.array([case.moving for case in cases])[rows.case]
+    high[:, model.nq :] = moving[:, None] * rates
+    low[:, model.nq :] = -high[:, model.nq :]
+    scale = np.concatenate([np.ones(model.nq), np.where(rates > 0.0, rates, 1.0)])
 
     def objective(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         value, gradient = _score_gradient(rows, y * scale)
         return value, gradient * scale
 
-    linear = np.arange(x.shape[1]) >= x.shape[1] - problem.model.nv
+    linear = np.arange(x.shape[1]) >= x.shape[1] - model.nv
     x = scale * _maximise_within(objective, x / scale, low / scale, high / scale, linear)
     maxima = x.reshape(starts.shape)
     # the best state of each joint for each case, among the maxima of all cases
@@ -94,21 +104,6 @@ def _make_rows(problem: SizingProblem, cases: Sequence[LoadCase], shape: tuple[i
     """Rows of states by start, case and joint."""
     _, case, joint = (x.ravel() for x in np.indices(shape))
     return _Rows(problem, cases, case, joint, np.ones(len(joint)))
-
-
-def _state_bounds(rows: _Rows, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Bounds of the states, and the sizes by which their entries are measured."""
-    model = rows.problem.model
-    low, high = x.copy(), x.copy()
-    for body in model.independent:
-        if body.joint.kind.nv == 1:
-            low[:, body.iq], high[:, body.iq] = coordinate_range(model, body)
-    rates = np.concatenate([rows.problem.speed, rows.problem.acceleration])
-    moving = np.array([case.moving for case in rows.cases])[rows.case]
-    high[:, model.nq :] = moving[:, None] * rates
-    low[:, model.nq :] = -high[:, model.nq :]
-    sizes = np.concatenate([np.ones(model.nq), rates])
-    return low, high, np.where(sizes > 0.0, sizes, 1.0)
 
 
 def _scores_by_side(rows: _Rows, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

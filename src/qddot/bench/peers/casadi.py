@@ -32,19 +32,20 @@ def contenders(job: Job) -> list[Contender]:
         evaluate()
 
     def values() -> tuple[np.ndarray, ...]:
+        import casadi
+
         run()
-        return tuple(_output_array(job, mapped, k, x) for k, x in enumerate(results))
+        found = []
+        for k, (output, nonzeros) in enumerate(
+            zip(function(job.function).outputs, results, strict=True)
+        ):
+            # from the numbers that are not zero by structure to all of the first states
+            pattern = mapped.sparsity_out(k)
+            full = np.array(casadi.DM(pattern, nonzeros[: pattern.nnz()]).full())
+            shape = output.shape_in(sizes(job.robot.model, job.options))
+            width = shape[-1] if len(shape) > 1 else 1
+            columns = (full[:, i * width : (i + 1) * width] for i in range(CHECKED))
+            found.append(np.array([x.reshape(shape) for x in columns]))
+        return tuple(found)
 
     return [Contender("CasADi", "Function.map, serial", states, run, values)]
-
-
-def _output_array(job: Job, mapped: Any, k: int, nonzeros: np.ndarray) -> np.ndarray:
-    """An output at the first states, from the numbers that are not zero by structure."""
-    import casadi
-
-    shape = function(job.function).outputs[k].shape_in(sizes(job.robot.model, job.options))
-    pattern = mapped.sparsity_out(k)
-    full = np.array(casadi.DM(pattern, nonzeros[: pattern.nnz()]).full())
-    columns = shape[-1] if len(shape) > 1 else 1
-    states = [full[:, i * columns : (i + 1) * columns] for i in range(CHECKED)]
-    return np.array([x.reshape(shape) for x in states])

@@ -83,53 +83,52 @@ def _place(tape: Tape, plan: Schedule, x: int) -> tuple[str, int]:
 
 def region_ir(tape: Tape, plan: Schedule, v: VectorType) -> str:
     """The functions of all regions; those that are run again test their flag themselves."""
-    return "\n".join(
-        _function_ir(tape, plan, v, call) for call in plan.regions if not _is_one_piece(call)
-    )
-
-
-def _function_ir(tape: Tape, plan: Schedule, v: VectorType, call: RegionCalls) -> str:
-    """The function of a region: its calls, then copies to the carries."""
-    pointers, region = ("%in", "%ws", "%rows"), call.region
-    lines: list[str] = []
-    for k, inside in enumerate(function_calls(tape, plan, v, call.calls)):
-        lines += inside.lines(f"_{k}", pointers)
-    # all are read before the first is written
-    copied = []
-    for c, x in call.copies.items():
-        value = v.constant(float(x))
-        if type(x) is int:
-            base, at = _place(tape, plan, x)
-            value = f"%x{c}"
+    functions = []
+    for call in plan.regions:
+        if _is_one_piece(call):
+            continue
+        # its calls, then copies to the carries
+        pointers, region = ("%in", "%ws", "%rows"), call.region
+        lines: list[str] = []
+        for k, inside in enumerate(function_calls(tape, plan, v, call.calls)):
+            lines += inside.lines(f"_{k}", pointers)
+        # all are read before the first is written
+        copied = []
+        for c, x in call.copies.items():
+            value = v.constant(float(x))
+            if type(x) is int:
+                base, at = _place(tape, plan, x)
+                value = f"%x{c}"
+                lines += [
+                    f"  %p{c} = getelementptr {v.type}, ptr %{base}, i64 {at}",
+                    f"  %x{c} = load volatile {v.type}, ptr %p{c}, align {v.bytes}",
+                ]
+            copied.append((c, value))
+        for c, value in copied:
             lines += [
-                f"  %p{c} = getelementptr {v.type}, ptr %{base}, i64 {at}",
-                f"  %x{c} = load volatile {v.type}, ptr %p{c}, align {v.bytes}",
+                f"  %c{c} = getelementptr {v.type}, ptr %ws, i64 {plan.slots[c]}",
+                f"  store {v.type} {value}, ptr %c{c}, align {v.bytes}",
             ]
-        copied.append((c, value))
-    for c, value in copied:
-        lines += [
-            f"  %c{c} = getelementptr {v.type}, ptr %ws, i64 {plan.slots[c]}",
-            f"  store {v.type} {value}, ptr %c{c}, align {v.bytes}",
-        ]
-    if region.times > 1:
-        test = FunctionCall(call.name, _place(tape, plan, region.flag), v).test("", pointers)
-        lines = [
-            "  br label %test",
-            "test:",
-            "  %run = phi i64 [0, %entry], [%next, %ran]",
-            f"  %more = icmp slt i64 %run, {region.times}",
-            "  br i1 %more, label %ask, label %done",
-            "ask:",
-            *test,
-            "  br i1 %any, label %body, label %done",
-            "body:",
-            *lines,
-            "  br label %ran",
-            "ran:",
-            "  %next = add i64 %run, 1",
-            "  br label %test",
-            "done:",
-        ]
-    given = ", ".join(f"ptr noalias {x}" for x in pointers)
-    head = f"define internal void @{call.name}({given}) noinline {{"
-    return "\n".join([head, "entry:", *lines, "  ret void", "}"])
+        if region.times > 1:
+            test = FunctionCall(call.name, _place(tape, plan, region.flag), v).test("", pointers)
+            lines = [
+                "  br label %test",
+                "test:",
+                "  %run = phi i64 [0, %entry], [%next, %ran]",
+                f"  %more = icmp slt i64 %run, {region.times}",
+                "  br i1 %more, label %ask, label %done",
+                "ask:",
+                *test,
+                "  br i1 %any, label %body, label %done",
+                "body:",
+                *lines,
+                "  br label %ran",
+                "ran:",
+                "  %next = add i64 %run, 1",
+                "  br label %test",
+                "done:",
+            ]
+        given = ", ".join(f"ptr noalias {x}" for x in pointers)
+        head = f"define internal void @{call.name}({given}) noinline {{"
+        functions.append("\n".join([head, "entry:", *lines, "  ret void", "}"]))
+    return "\n".join(functions)

@@ -87,7 +87,7 @@ def scan_ir(
     body = [
         *for_each_block("in", "start", "each_first", frame, moves.before, rows),
         *for_each_block("first", "each_in", "time", frame, moves.first, rows),
-        *_time_loop(frame, moves, _carry_copies(tape, places, frame)),
+        *_time_loop(tape, places, frame, moves),
         *for_each_block("end", "ended", "next_group", frame, moves.last, rows),
     ]
     group = blocks_per_group(frame, len(calls), moves.written)
@@ -129,8 +129,24 @@ def step_places(tape: Tape, shapes: ScanShapes) -> Places:
     return places
 
 
-def _time_loop(frame: BlockFrame, moves: _Moves, copies: Sequence[str]) -> list[str]:
+def _time_loop(tape: Tape, places: Places, frame: BlockFrame, moves: _Moves) -> list[str]:
     """All samples of a group: read the inputs, repeat the step, write the paths."""
+    # copies of the carry from its places in a frame to its inputs, where those differ
+    t, size = frame.vector.type, frame.vector.bytes
+    copies = []
+    for k, x in enumerate(tape.outputs):
+        value = f"%cx{k}" if type(x) is int else frame.vector.constant(x)
+        if type(x) is int:
+            if places[x] == k:
+                continue
+            copies += [
+                f"  %cf{k} = getelementptr {t}, ptr %buffer_copy, i64 {places[x]}",
+                f"  {value} = load {t}, ptr %cf{k}, align {size}",
+            ]
+        copies += [
+            f"  %ct{k} = getelementptr {t}, ptr %buffer_copy, i64 {k}",
+            f"  store {t} {value}, ptr %ct{k}, align {size}",
+        ]
     rows = len(moves.written) * frame.vector.lanes
     return [
         "time:",
@@ -224,23 +240,3 @@ def _write_rows(way: str, arrays: Sequence[Array], writer: str, buffer: str) -> 
     """Write a block to its rows, whose addresses are kept, by this function."""
     call = f"  call void @{writer}(ptr {buffer}, ptr %rows_{way})"
     return [call, *(line for array in arrays for line in array.copy_staged_rows(way))]
-
-
-def _carry_copies(tape: Tape, places: Places, frame: BlockFrame) -> Sequence[str]:
-    """Copies of the carry from its places in a frame to its inputs, where those differ."""
-    t, size = frame.vector.type, frame.vector.bytes
-    lines = []
-    for k, x in enumerate(tape.outputs):
-        value = f"%cx{k}" if type(x) is int else frame.vector.constant(x)
-        if type(x) is int:
-            if places[x] == k:
-                continue
-            lines += [
-                f"  %cf{k} = getelementptr {t}, ptr %buffer_copy, i64 {places[x]}",
-                f"  {value} = load {t}, ptr %cf{k}, align {size}",
-            ]
-        lines += [
-            f"  %ct{k} = getelementptr {t}, ptr %buffer_copy, i64 {k}",
-            f"  store {t} {value}, ptr %ct{k}, align {size}",
-        ]
-    return lines

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from qddot.compile.trace.regions import Region, innermost_regions
+from qddot.compile.trace.regions import innermost_regions
 from qddot.compile.trace.tape import Tape
 
 __all__ = ["Variables", "find_variables", "last_uses"]
@@ -47,8 +47,12 @@ def find_variables(tape: Tape) -> Variables:
             group.setdefault(i, [i])
             if not args:
                 silent.add(i)
-            elif _hands_over(tape, around, last, args[0], i):
-                _unite(group, args[0], i)
+                continue
+            # a carry takes over the place of its initial number
+            x, region = args[0], around[i]
+            ends = type(x) is int and tape.code[x][0] != "input" and last.get(x, x) <= i
+            if ends and (around[x] is region or (region is not None and x in region.carries)):
+                _unite(group, x, i)
                 silent.add(i)
     # next numbers that can be written at once
     copies: dict[int, dict[int, int | float]] = {}
@@ -80,20 +84,6 @@ def last_uses(tape: Tape) -> dict[int, int]:
                 last[x] = max(last.get(x, x), region.stop)
         last[region.flag] = max(last.get(region.flag, region.flag), region.start)
     return last
-
-
-def _hands_over(
-    tape: Tape,
-    around: list[Region | None],
-    last: Mapping[int, int],
-    x: int | float,
-    carry: int,
-) -> bool:
-    """Whether a carry takes over the place of its initial number."""
-    if type(x) is not int or tape.code[x][0] == "input" or last.get(x, x) > carry:
-        return False
-    region = around[carry]
-    return around[x] is region or (region is not None and x in region.carries)
 
 
 def _unite(group: dict[int, list[int]], a: int, b: int) -> None:

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import cache, lru_cache
-from itertools import chain, pairwise
+from itertools import chain, pairwise, product
 from typing import Any
 
 import numpy as np
@@ -187,7 +187,14 @@ def cut_batch(
     """
     given = out if isinstance(out, tuple) else (out,) * len(outputs) if out is None else (out,)
     wanted = [batch + core for core in outputs]
-    if not _splittable(arrays, given, wanted):
+    targets = [o for o in given if o is not None]
+    # results have just the shapes wanted, and no thread writes what another one reads
+    if len(given) != len(wanted) or not all(isinstance(o, np.ndarray) for o in targets):
+        return None
+    if any(o is not None and o.shape != s for o, s in zip(given, wanted, strict=True)):
+        return None
+    pairs = product(targets, arrays)
+    if any(np.may_share_memory(o, x) and not _same_place(o, x) for o, x in pairs):
         return None
     dtype = _result_type(arrays)
     results = [new_array(s, dtype) if o is None else o for s, o in zip(wanted, given, strict=True)]
@@ -249,21 +256,6 @@ def _split_axis(length: int, parts: int, worth: int) -> tuple[slice, ...]:
         share = max(least, (length - bounds[-1]) // (2 * parts))
         bounds.append(min(length, bounds[-1] + -(-share // whole) * whole))
     return tuple(slice(a, b) for a, b in pairwise(bounds))
-
-
-def _splittable(
-    arrays: Sequence[np.ndarray], given: Sequence[Any], wanted: Sequence[tuple[int, ...]]
-) -> bool:
-    """Whether results have just the shapes wanted, and no thread writes what another one reads."""
-    targets = [o for o in given if o is not None]
-    return (
-        len(given) == len(wanted)
-        and all(isinstance(o, np.ndarray) for o in targets)
-        and all(o is None or o.shape == s for o, s in zip(given, wanted, strict=True))
-        and not any(
-            np.may_share_memory(o, x) and not _same_place(o, x) for o in targets for x in arrays
-        )
-    )
 
 
 def _same_place(a: np.ndarray, b: np.ndarray) -> bool:

@@ -14,7 +14,6 @@ import numpy as np
 
 from qddot.errors import CannotTrace
 from qddot.spatial import dense, scalar
-from qddot.spatial.scalar import Scalar
 
 __all__ = ["NumpyOperand", "SymbolArray"]
 
@@ -27,22 +26,6 @@ def _truth(x: Any) -> Any:
     if isinstance(x, bool | np.bool_ | float | int):
         return bool(x)
     return x if hasattr(x, "__invert__") else x != 0.0
-
-
-def _both(a: Any, b: Any) -> Any:
-    return scalar.logical_and(_truth(a), _truth(b))
-
-
-def _either(a: Any, b: Any) -> Any:
-    return scalar.logical_or(_truth(a), _truth(b))
-
-
-def _opposite(a: Any) -> Any:
-    return scalar.logical_not(_truth(a))
-
-
-def _choose(condition: Any, a: Scalar, b: Scalar) -> Scalar:
-    return scalar.where(_truth(condition), a, b)
 
 
 _ELEMENTWISE: dict[str, Callable[..., Any]] = {
@@ -90,9 +73,12 @@ _ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "isnan": lambda x: scalar.logical_not(scalar.equal(x, x)),
     "isfinite": lambda x: scalar.less(scalar.absolute(x), math.inf),
     "isinf": lambda x: scalar.equal(scalar.absolute(x), math.inf),
-    **dict.fromkeys(("logical_and", "bitwise_and"), _both),
-    **dict.fromkeys(("logical_or", "bitwise_or"), _either),
-    **dict.fromkeys(("logical_not", "invert"), _opposite),
+    "logical_and": lambda a, b: scalar.logical_and(_truth(a), _truth(b)),
+    "bitwise_and": lambda a, b: scalar.logical_and(_truth(a), _truth(b)),
+    "logical_or": lambda a, b: scalar.logical_or(_truth(a), _truth(b)),
+    "bitwise_or": lambda a, b: scalar.logical_or(_truth(a), _truth(b)),
+    "logical_not": lambda a: scalar.logical_not(_truth(a)),
+    "invert": lambda a: scalar.logical_not(_truth(a)),
 }
 """NumPy's functions of numbers, as operations of the closed list."""
 
@@ -192,7 +178,7 @@ def _wrap(x: Any) -> Any:
 def _where(condition: Any, *choices: Any) -> Any:
     if len(choices) != 2:
         raise CannotTrace("np.where needs both values: np.where(condition, a, b)")
-    function = np.frompyfunc(_choose, 3, 1)
+    function = np.frompyfunc(lambda c, x, y: scalar.where(_truth(c), x, y), 3, 1)
     return function(*map(_as_objects, (condition, *choices)))
 
 

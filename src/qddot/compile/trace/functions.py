@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from qddot.compile.trace.arrays import SymbolArray
-from qddot.compile.trace.tape import Condition, Recorder, Symbol, Tape
+from qddot.compile.trace.tape import Condition, Symbol, Tape, TapeRecorder
 from qddot.errors import CannotTrace, QddotError
 
 __all__ = ["Recording", "has_symbols", "record_arrays", "symbol_array"]
@@ -57,7 +57,13 @@ def record_arrays(
         )
         results = {n: _as_output(n, x) for n, x in zip(names, parts, strict=True)}
     except Exception as error:
-        raise CannotTrace(_reason(error), _place(error, origin)) from error
+        # our own errors say what to do
+        reason = f"{type(error).__name__}: {error}"
+        if isinstance(error, QddotError):
+            reason = str(error)
+        elif isinstance(error, TypeError):
+            reason += f" ({_PLAIN_ARRAYS})"
+        raise CannotTrace(reason, _place(error, origin)) from error
     if not results:
         raise CannotTrace("it returns no array", _definition(origin))
     leaves = [leaf for x in results.values() for leaf in x.ravel().tolist()]
@@ -82,7 +88,7 @@ def has_symbols(x: Any) -> bool:
     )
 
 
-class _StrictRecorder(Recorder):
+class _StrictRecorder(TapeRecorder):
     """A recorder that takes no NaN for a constant."""
 
     def emit(self, *entry: Any) -> Symbol:
@@ -110,14 +116,6 @@ def _as_output(name: str, x: Any) -> np.ndarray:
     if not made.size:
         raise CannotTrace(f"it returns an empty array as {name!r}, of shape {made.shape}")
     return made
-
-
-def _reason(error: Exception) -> str:
-    """Why a function could not be recorded, and what to do."""
-    if isinstance(error, QddotError):
-        return str(error)
-    text = f"{type(error).__name__}: {error}"
-    return f"{text} ({_PLAIN_ARRAYS})" if isinstance(error, TypeError) else text
 
 
 def _definition(function: Callable[..., Any]) -> str:

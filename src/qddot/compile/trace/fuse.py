@@ -34,7 +34,12 @@ def fuse_multiply_adds(tape: Tape) -> Tape:
     operands += [x for region in tape.regions for x in (*region.nexts, region.flag)]
     uses = Counter(x for x in (*operands, *tape.outputs) if type(x) is int)
     sums, inner = _gather_sums(tape, uses)
-    kept = _kept_products(tape, uses, sums)
+    # products with an entry of their own: used outside of sums, or with which a sum begins
+    inside = Counter(x for terms in sums.values() for _, x in terms if type(x) is int)
+    kept = {i for i, entry in enumerate(tape.code) if entry[0] == "mul" and uses[i] > inside[i]}
+    for terms in sums.values():
+        if all(_is_fused(tape, kept, x) for _, x in terms):
+            kept.add(max((int(x) for sign, x in terms if sign > 0), key=lambda x: uses[x]))
     # the new tape: sums as chains, products inside them without an entry of their own
     writer = _Writer(tape, kept)
     position = []
@@ -93,16 +98,6 @@ def _gather_sums(tape: Tape, uses: Mapping[int, int]) -> tuple[Sums, set[int]]:
                     terms.append((sign * own, x))
         sums[end] = terms
     return sums, inner
-
-
-def _kept_products(tape: Tape, uses: Mapping[int, int], sums: Sums) -> set[int]:
-    """Products with an entry of their own: used outside of sums, or with which a sum begins."""
-    inside = Counter(x for terms in sums.values() for _, x in terms if type(x) is int)
-    kept = {i for i, entry in enumerate(tape.code) if entry[0] == "mul" and uses[i] > inside[i]}
-    for terms in sums.values():
-        if all(_is_fused(tape, kept, x) for _, x in terms):
-            kept.add(max((int(x) for sign, x in terms if sign > 0), key=lambda x: uses[x]))
-    return kept
 
 
 def _is_fused(tape: Tape, kept: set[int], x: Operand) -> bool:

@@ -24,9 +24,9 @@ from qddot.spatial.scalar import Scalar
 
 __all__ = [
     "Condition",
-    "Recorder",
     "Symbol",
     "Tape",
+    "TapeRecorder",
     "acos",
     "asin",
     "atan2",
@@ -139,11 +139,11 @@ class Tape:
 
 def record(function: Callable[..., Sequence[Any]], sizes: Sequence[int]) -> Tape:
     """The tape of a function of vectors of these sizes that returns a flat list of numbers."""
-    recorder = Recorder()
+    recorder = TapeRecorder()
     return recorder.make_tape(function(*(recorder.append_inputs(n) for n in sizes)))
 
 
-class Recorder:
+class TapeRecorder:
     """Records a tape: `append_inputs` gives its symbols, `make_tape` the tape of the outputs."""
 
     def __init__(self) -> None:
@@ -276,7 +276,7 @@ class Symbol(NumpyOperand):
     __slots__ = ("index", "name", "recorder")
     __hash__ = object.__hash__
 
-    def __init__(self, recorder: Recorder, index: int, name: str) -> None:
+    def __init__(self, recorder: TapeRecorder, index: int, name: str) -> None:
         self.recorder, self.index, self.name = recorder, index, name
 
     def _operand_at(self, k: int) -> Any:

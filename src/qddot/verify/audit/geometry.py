@@ -7,7 +7,6 @@ from functools import cached_property
 
 import numpy as np
 
-from qddot.loaders.shapes import Shape
 from qddot.verify.audit.meshes import UnreadableMesh, read_mesh
 from qddot.verify.audit.records import LinkRecord, RobotRecord, pose_of
 from qddot.verify.audit.solids import (
@@ -101,12 +100,29 @@ def geometry_of(robot: RobotRecord, link: LinkRecord) -> Geometry:
     unread: list[str] = []
     for role in ("visual", "collision"):
         shapes = [s for s in link.shapes if s.role == role]
+        # each shape in link coordinates: filled, as its convex hull, and (a mesh) as a thin wall
         solids = []
         for shape in shapes:
-            try:
-                solids.append(_shape_solids(shape))
-            except UnreadableMesh as error:
-                unread.append(f"mesh {shape.address!r} {error}")
+            pose = pose_of(shape.placement)
+            if shape.kind == "mesh":
+                try:
+                    if shape.file is None:
+                        raise UnreadableMesh("is not found")
+                    mesh, factors = read_mesh(shape.file), np.array(shape.size, float)
+                except UnreadableMesh as error:
+                    unread.append(f"mesh {shape.address!r} {error}")
+                    continue
+                parts = {"filled": mesh.solid or mesh.hull, "hull": mesh.hull, "wall": mesh.shell}
+                parts = {way: scale_solid(solid, factors) for way, solid in parts.items()}
+            else:
+                if shape.kind == "box":
+                    solid = box(shape.size)
+                elif shape.kind in ("sphere", "ellipsoid"):
+                    solid = ellipsoid(shape.size * 3 if shape.kind == "sphere" else shape.size)
+                else:
+                    solid = (cylinder if shape.kind == "cylinder" else capsule)(*shape.size)
+                parts = {"filled": solid, "hull": solid}
+            solids.append({w: transform_solid(x, pose.R, pose.p) for w, x in parts.items()})
         if not solids:
             continue
         outlines = outlines or [s["hull"].points for s in solids]
@@ -125,25 +141,3 @@ def geometry_of(robot: RobotRecord, link: LinkRecord) -> Geometry:
     below = [child.pose.p for child in robot.children(link.name) if child.is_moving]
     anchors = np.array([np.zeros(3), *(p for p in below if np.isfinite(p).all())])
     return Geometry(tuple(estimates), anchors, tuple(outlines), tuple(dict.fromkeys(unread)))
-
-
-def _shape_solids(shape: Shape) -> dict[str, Solid]:
-    """A shape in link coordinates: filled, as its convex hull, and (a mesh) as a thin wall."""
-    pose = pose_of(shape.placement)
-    if shape.kind == "mesh":
-        if shape.file is None:
-            raise UnreadableMesh("is not found")
-        mesh, factors = read_mesh(shape.file), np.array(shape.size, float)
-        parts = {"filled": mesh.solid or mesh.hull, "hull": mesh.hull, "wall": mesh.shell}
-        return {
-            way: transform_solid(scale_solid(solid, factors), pose.R, pose.p)
-            for way, solid in parts.items()
-        }
-    if shape.kind == "box":
-        solid = box(shape.size)
-    elif shape.kind in ("sphere", "ellipsoid"):
-        solid = ellipsoid(shape.size * 3 if shape.kind == "sphere" else shape.size)
-    else:
-        solid = (cylinder if shape.kind == "cylinder" else capsule)(*shape.size)
-    placed = transform_solid(solid, pose.R, pose.p)
-    return {"filled": placed, "hull": placed}

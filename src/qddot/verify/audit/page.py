@@ -140,6 +140,21 @@ def html_page(result: Audit) -> str:
         inner = "".join(_format_finding(result, f) for f in notes)
         count = count_text(len(notes), "note")
         findings += f"<details><summary>{count}</summary>{inner}</details>"
+    # a line for each link with an inertia or shapes
+    rows, names = [], list[str]()
+    for link in robot.links.values():
+        values = _link_properties(result, link)
+        names = list(values)
+        if link.inertial is None and not link.shapes:
+            continue
+        verdict = worst.get(link.name, "")
+        twins = ", ".join(t.name for t in result.case.twins.get(link.name, ())[:2])
+        line = "".join(f"<td>{escape(v)}</td>" for v in values.values())
+        name = f'<a href="#{escape(link.name)}">{escape(link.name)}</a>'
+        last = f'<td class="{verdict}">{_VERDICTS.get(verdict, "")}</td>'
+        rows.append(f"<tr><td>{name}</td>{line}<td>{escape(twins)}</td>{last}</tr>")
+    heads = "".join(f"<th>{escape(n)}</th>" for n in ("link", *names, "twins", ""))
+    table = f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
     body = "".join(
         (
             f"<h1>{escape(robot.name)}</h1>",
@@ -148,7 +163,7 @@ def html_page(result: Audit) -> str:
             f'<h2>The robot at zero angles</h2><div class="panel"><div class="views">{drawn}</div>',
             f'<div class="legend">{legend}</div></div>',
             f"<h2>Findings</h2>{findings}",
-            f'<h2>Links</h2><div class="panel">{_links_table(result, worst)}</div>',
+            f'<h2>Links</h2><div class="panel">{table}</div>',
             f'<h2>Every link</h2><div class="links">{"".join(_link_cards(result, worst))}</div>',
         )
     )
@@ -198,24 +213,6 @@ def _link_properties(result: Audit, link: LinkRecord) -> dict[str, str]:
             ratio = f"{np.linalg.norm(i.tensor) / uniform:.2g}" if uniform > 0 else ""
             values["tensor / uniform"] = ratio
     return values
-
-
-def _links_table(result: Audit, worst: dict[str, str]) -> str:
-    rows = []
-    names: list[str] = []
-    for link in result.robot.links.values():
-        values = _link_properties(result, link)
-        names = list(values)
-        if link.inertial is None and not link.shapes:
-            continue
-        verdict = worst.get(link.name, "")
-        twins = ", ".join(t.name for t in result.case.twins.get(link.name, ())[:2])
-        cells = "".join(f"<td>{escape(v)}</td>" for v in values.values())
-        name = f'<a href="#{escape(link.name)}">{escape(link.name)}</a>'
-        last = f'<td class="{verdict}">{_VERDICTS.get(verdict, "")}</td>'
-        rows.append(f"<tr><td>{name}</td>{cells}<td>{escape(twins)}</td>{last}</tr>")
-    heads = "".join(f"<th>{escape(n)}</th>" for n in ("link", *names, "twins", ""))
-    return f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
 def _link_cards(result: Audit, worst: dict[str, str]) -> Iterator[str]:

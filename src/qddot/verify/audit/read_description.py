@@ -14,7 +14,6 @@ from qddot.loaders.sdf import describe_sdf
 from qddot.loaders.shapes import shapes_of_sdf
 from qddot.loaders.urdf import expand_xacro
 from qddot.loaders.xml import parse_xml, read_file
-from qddot.model.links import Link
 from qddot.verify.audit.read_mjcf import read_mjcf
 from qddot.verify.audit.read_urdf import read_urdf
 from qddot.verify.audit.records import (
@@ -47,7 +46,29 @@ def read_robot(source: str | Path, trust: bool = False) -> RobotRecord:
         with suppress_warnings():
             return read_mjcf(path, _decode_text(path, content))
     description, shapes = describe_sdf(root, path), shapes_of_sdf(root, path)
-    links = {link.name: _record_of_link(link) for link in description.links}
+    # links with their joints; inertias are in the axes of the links
+    links = {}
+    for link in description.links:
+        inertia, joint = link.inertia, link.joint
+        drive, limits = joint.drivetrain, joint.limits
+        tensor = np.array([list(row) for row in inertia.tensor_at_com.rows], float)
+        inertial = Inertial(float(inertia.mass), np.array(list(inertia.com)), np.eye(3), tensor)
+        record = JointRecord(
+            name=joint.name,
+            kind=joint.kind.name,
+            damping=float(drive.damping),
+            friction=float(drive.friction),
+            armature=float(drive.reflected_inertia),
+            effort=limits.effort,
+            velocity=limits.velocity,
+        )
+        links[link.name] = LinkRecord(
+            name=link.name,
+            parent=link.parent,
+            pose=pose_of(link.placement),
+            joints=(record,) if joint.kind.nv else (),
+            inertial=inertial if inertia.mass else None,
+        )
     links = shapes_by_link(links, shapes.found)
     return RobotRecord(description.name, form, path, links, None, shapes.unread)
 
@@ -57,27 +78,3 @@ def _decode_text(path: Path, content: bytes) -> str:
         return content.decode()
     except UnicodeDecodeError as error:
         raise DescriptionError(path, "is not UTF-8 text; save it as such") from error
-
-
-def _record_of_link(link: Link) -> LinkRecord:
-    """The record of a link of a description, whose inertia is in the axes of the link."""
-    inertia, joint = link.inertia, link.joint
-    drive, limits = joint.drivetrain, joint.limits
-    tensor = np.array([list(row) for row in inertia.tensor_at_com.rows], float)
-    inertial = Inertial(float(inertia.mass), np.array(list(inertia.com)), np.eye(3), tensor)
-    record = JointRecord(
-        name=joint.name,
-        kind=joint.kind.name,
-        damping=float(drive.damping),
-        friction=float(drive.friction),
-        armature=float(drive.reflected_inertia),
-        effort=limits.effort,
-        velocity=limits.velocity,
-    )
-    return LinkRecord(
-        name=link.name,
-        parent=link.parent,
-        pose=pose_of(link.placement),
-        joints=(record,) if joint.kind.nv else (),
-        inertial=inertial if inertia.mass else None,
-    )

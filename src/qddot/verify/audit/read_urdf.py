@@ -58,32 +58,29 @@ def read_urdf(root: Element, file: Path, text: str | None) -> RobotRecord:
                 velocity=_read_number(limit, "velocity", math.inf),
             )
             joints = (record,)
+        # the <inertial> as it stands, NaN where it gives no number
+        inertial, given = None, element.first("inertial")
+        if given is not None:
+            R, p, origin = np.eye(3), np.zeros(3), given.first("origin")
+            if origin is not None:
+                rpy, p = origin.vector_as_written("rpy"), np.array(origin.vector_as_written("xyz"))
+                R = np.full((3, 3), math.nan)
+                if all(map(math.isfinite, rpy)):
+                    R = np.array([list(row) for row in rotation_from_rpy(*rpy)], float)
+            tensor = given.first("inertia")
+            xx, xy, xz, yy, yz, zz = (_read_number(tensor, k, 0.0) for k in _ENTRIES)
+            written = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+            inertial = Inertial(_read_number(given.first("mass"), "value", 0.0), p, R, written)
         links[name] = LinkRecord(
             name=element.get("name"),
             parent=parents.get(name),
             pose=identity_pose() if carrier is None else pose_of(carrier.origin()),
             joints=joints,
-            inertial=_read_inertial(element.first("inertial")),
+            inertial=inertial,
             line=element.line,
         )
     name = root.attributes.get("name") or file.stem
     return RobotRecord(name, "urdf", file, shapes_by_link(links, shapes.found), text, shapes.unread)
-
-
-def _read_inertial(inertial: Element | None) -> Inertial | None:
-    """An <inertial> as it stands, NaN where it gives no number."""
-    if inertial is None:
-        return None
-    R, p, origin = np.eye(3), np.zeros(3), inertial.first("origin")
-    if origin is not None:
-        rpy, p = origin.vector_as_written("rpy"), np.array(origin.vector_as_written("xyz"))
-        R = np.full((3, 3), math.nan)
-        if all(map(math.isfinite, rpy)):
-            R = np.array([list(row) for row in rotation_from_rpy(*rpy)], float)
-    tensor = inertial.first("inertia")
-    xx, xy, xz, yy, yz, zz = (_read_number(tensor, k, 0.0) for k in _ENTRIES)
-    written = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-    return Inertial(_read_number(inertial.first("mass"), "value", 0.0), p, R, written)
 
 
 def _read_number(element: Element | None, attribute: str, default: float) -> float:

@@ -8,6 +8,7 @@ numbers of B, which is compared entry by entry.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -59,11 +60,32 @@ class Alignment:
             before = self.frames.get(above, _IDENTITY)
             X = there.placement @ _joint_motion(there.joint, self.zeros.get(body.joint.name, 0.0))
             placement = before @ X @ D.inverse()
+            # the joint of B; its coupling stays that of A
+            joint = there.joint
+            sign = -1.0 if body.joint.name in self.reversed_joints else 1.0
+            flip = sign if len(joint.axes) == 1 else 1.0
+            rest, (ahead, back) = joint.drivetrain.rest, joint.drivetrain.friction_levels
+            if rest is not None and len(rest) == 1:
+                rest = (sign * (rest[0] - self.zeros.get(body.joint.name, 0.0)),)
+            if sign < 0.0:
+                ahead, back = back, ahead
+            drive = dataclasses.replace(
+                joint.drivetrain,
+                rest=rest,
+                friction=ahead,
+                backward_friction=back if back != ahead else None,
+            )
             bodies.append(
                 dataclasses.replace(
                     body,
                     placement=body.placement if body.joint.kind.floats else placement,
-                    joint=_joint_in_frames_of_a(self, body.joint, there.joint),
+                    joint=dataclasses.replace(
+                        body.joint,
+                        kind=joint.kind,
+                        axes=tuple(D.R.apply(axis) * flip for axis in joint.axes),
+                        pitch=joint.pitch,
+                        drivetrain=drive,
+                    ),
                     inertia=D.to_parent(there.inertia),
                 )
             )
@@ -221,8 +243,19 @@ def _align_frames(al: Alignment) -> tuple[dict[str, Transform], dict[str, float]
         if kind.floats:
             candidates += [c.placement @ d.placement.inverse() for c, d in pairs]
         elif kind.nq == 1:
-            axis = body.joint.axes[0]
-            candidates += [D for X in candidates[:2] for D in _turns_to_children(axis, X, pairs)]
+            axis, turns = body.joint.axes[0], []
+            for X, (child, twin) in itertools.product(candidates[:2], pairs):
+                if not (child.joint.axes and twin.joint.axes):
+                    continue
+                ours = child.placement.R.apply(child.joint.axes[0])
+                theirs = X.R.apply(twin.placement.R.apply(twin.joint.axes[0]))
+                # the angle between the parts of both across the axis
+                flat, other = (v - axis * axis.dot(v) for v in (ours, theirs))
+                sine, cosine = axis.dot(theirs.cross(ours)), flat.dot(other)
+                if math.hypot(float(sine), float(cosine)) > _CLOSE:
+                    turn = rotation_about(axis, math.atan2(sine, cosine))
+                    turns.append(Transform(turn, Vec3.zero()) @ X)
+            candidates += turns
         scores = [_score_frame(body, there, D, pairs, size) for D in candidates]
         found[body.joint.name] = candidates[scores.index(max(scores))]
     return found, zeros
@@ -235,23 +268,6 @@ def _joint_motion(joint: Joint, displacement: float) -> Transform:
 
 def _body_in_b(al: Alignment, body: Body) -> Body:
     return al.b.body_of_joint(al.pairing.names[body.joint.name])
-
-
-def _turns_to_children(
-    axis: Vec3, X: Transform, children: list[tuple[Body, Body]]
-) -> Iterator[Transform]:
-    """The frame of a body turned about its joint until an axis that it carries is as in A."""
-    for child, twin in children:
-        if not (child.joint.axes and twin.joint.axes):
-            continue
-        ours = child.placement.R.apply(child.joint.axes[0])
-        theirs = X.R.apply(twin.placement.R.apply(twin.joint.axes[0]))
-        # the angle between the parts of both across the axis
-        flat, other = (v - axis * axis.dot(v) for v in (ours, theirs))
-        sine, cosine = axis.dot(theirs.cross(ours)), flat.dot(other)
-        if math.hypot(float(sine), float(cosine)) > _CLOSE:
-            turn = Transform(rotation_about(axis, math.atan2(sine, cosine)), Vec3.zero())
-            yield turn @ X
 
 
 def _length_across(axis: Vec3, v: Vec3) -> float:
@@ -297,23 +313,6 @@ def _score_frame(
             through = kind.slides or _nearness(_length_across(axis, Z.p), size)
             score += min(_parallelism(axis, Z.R.apply(twin.joint.axes[0])), float(through))
     return score
-
-
-def _joint_in_frames_of_a(al: Alignment, a: Joint, b: Joint) -> Joint:
-    """The joint of B in the frames of A; its coupling stays that of A."""
-    D = al.frames[a.name]
-    sign = -1.0 if a.name in al.reversed_joints else 1.0
-    axes = tuple(D.R.apply(axis) * (sign if len(b.axes) == 1 else 1.0) for axis in b.axes)
-    rest = b.drivetrain.rest
-    if rest is not None and len(rest) == 1:
-        rest = (sign * (rest[0] - al.zeros.get(a.name, 0.0)),)
-    ahead, back = b.drivetrain.friction_levels
-    if sign < 0.0:
-        ahead, back = back, ahead
-    drive = dataclasses.replace(
-        b.drivetrain, rest=rest, friction=ahead, backward_friction=back if back != ahead else None
-    )
-    return dataclasses.replace(a, kind=b.kind, axes=axes, pitch=b.pitch, drivetrain=drive)
 
 
 def _shared_frames(al: Alignment) -> Iterator[tuple[Frame, Frame, bool]]:

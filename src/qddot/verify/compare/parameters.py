@@ -149,10 +149,6 @@ def _compare_tensors(a: Model, b: Model, tolerance: float) -> Iterator[ModelDiff
             yield ModelDifference(_body_label(x), message, size, ours.tolist(), theirs.tolist())
 
 
-def _align_tensors(a: Model, b: Model) -> Model:
-    return _with_bodies(a, b, lambda x, y: dataclasses.replace(x, inertia=y.inertia))
-
-
 def _compare_gravity(a: Model, b: Model, tolerance: float) -> Iterator[ModelDifference]:
     ours, theirs = np.array(_to_floats(a.gravity)), np.array(_to_floats(b.gravity))
     off = float(np.linalg.norm(ours - theirs))
@@ -160,10 +156,6 @@ def _compare_gravity(a: Model, b: Model, tolerance: float) -> Iterator[ModelDiff
     if off > tolerance * scale:
         message = f"is {format_both_vectors(ours, theirs, 'm/s²')}"
         yield ModelDifference("gravity", message, off / scale, ours.tolist(), theirs.tolist())
-
-
-def _align_gravity(a: Model, b: Model) -> Model:
-    return dataclasses.replace(a, gravity=b.gravity)
 
 
 _TOGETHER = {
@@ -323,8 +315,17 @@ PARAMETER_STAGES = (
     ParameterStage("total mass", _compare_total_mass, _align_masses),
     ParameterStage("mass of bodies", _compare_masses, _align_masses),
     ParameterStage("centre of mass", _compare_coms, _align_coms),
-    ParameterStage("inertia tensor", _compare_tensors, _align_tensors),
-    ParameterStage("gravity", _compare_gravity, _align_gravity, of_bodies=False),
+    ParameterStage(
+        "inertia tensor",
+        _compare_tensors,
+        lambda a, b: _with_bodies(a, b, lambda x, y: dataclasses.replace(x, inertia=y.inertia)),
+    ),
+    ParameterStage(
+        "gravity",
+        _compare_gravity,
+        lambda a, b: dataclasses.replace(a, gravity=b.gravity),
+        of_bodies=False,
+    ),
     ParameterStage("armature", *_drivetrain_stage("armature", "armature", "kg m²")),
     ParameterStage("damping", *_drivetrain_stage("damping", "damping", "N m s/rad")),
     ParameterStage(

@@ -7,7 +7,7 @@ what still differs is a cause of its own.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from qddot.model.model import WORLD, Model
 from qddot.robot.robot import Robot
@@ -44,12 +44,19 @@ def run_stages(
         if stage.of_bodies and not alignment.a.bodies:
             continue
         found = [tuple(stage.differences(m, other, tolerance)) for m in steps]
-        extra: tuple[ModelDifference, ...] = ()
+        extra: list[ModelDifference] = []
         if stage.name == "pose":
-            extra = (
-                *_pose_remainders(alignment),
-                *pose_differences(alignment, side, at, tolerance),
-            )
+            # differences that the alignment has removed: reversed axes, frames elsewhere
+            for name in alignment.reversed_joints:
+                message = (
+                    "turns the other way in @B: its axis is reversed, and its q has the other sign"
+                )
+                extra.append(ModelDifference(f"joint {name!r}", message, 1.0))
+            for name, body in alignment.moved_frames:
+                where = repr(alignment.b.bodies[body].name) if body != WORLD else "the world"
+                message = f"is fixed to {where} in @B"
+                extra.append(ModelDifference(f"frame {name!r}", message, 1.0))
+            extra += pose_differences(alignment, side, at, tolerance)
         # what differs with all causes made equal is a cause of its own, otherwise a consequence
         raw, left = (*found[0], *extra), (*found[-1], *extra)
         size, rest = (max((d.size for d in x), default=0.0) for x in (raw, left))
@@ -95,16 +102,6 @@ def _compare_freedoms(a: Model, alignment: Alignment, b: Model, tolerance: float
         return Stage("degrees of freedom", "agree", counts)
     message = f"{counts}: {_list_differences(found)}"
     return Stage("degrees of freedom", "differ", message, 1.0, 1.0, tuple(found))
-
-
-def _pose_remainders(alignment: Alignment) -> Iterator[ModelDifference]:
-    """Differences of poses that the alignment has removed: reversed axes, frames elsewhere."""
-    for name in alignment.reversed_joints:
-        message = "turns the other way in @B: its axis is reversed, and its q has the other sign"
-        yield ModelDifference(f"joint {name!r}", message, 1.0)
-    for name, body in alignment.moved_frames:
-        where = repr(alignment.b.bodies[body].name) if body != WORLD else "the world"
-        yield ModelDifference(f"frame {name!r}", f"is fixed to {where} in @B", 1.0)
 
 
 def _list_differences(differences: Sequence[ModelDifference]) -> str:

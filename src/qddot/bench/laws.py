@@ -35,8 +35,6 @@ LAWS: dict[str, Law] = {
 _STATES = 64
 _DT = 1e-3
 
-Sample = tuple[State, dict[str, Any]]
-
 
 @one_core()
 def measure_law(clock: Clock, name: str) -> dict[str, Any]:

@@ -69,9 +69,10 @@ ABOUT_ALGORITHMS = """
     symbols and, recorded once, as machine code.
 
     Symbols are those of Featherstone's *Rigid Body Dynamics Algorithms*: body i has parent λ(i),
-    transform X from parent to body, motion subspace S, spatial velocity V, acceleration A, force F
-    and inertia I, all in coordinates of the body. A motion crosses a joint outward by X, a force
-    inward by Xᵀ. `S * v` is the motion of a joint, `S.project(F)` the force along its axes.
+    motion subspace S, spatial velocity V, acceleration A, force F and inertia I, all in
+    coordinates of the body. In the equations X takes motions from parent to body, and Xᵀ forces
+    back. In the code `X` is the pose of the body in its parent: `X.to_child` is that X for
+    motions, `X.to_parent` that Xᵀ for forces. `S * v` is the motion of a joint, `S.project(F)` the force along its axes.
 """
 ALGORITHMS = (
     (

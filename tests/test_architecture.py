@@ -105,11 +105,20 @@ def test_the_page_has_the_same_layers():
 
 def test_files_that_the_page_names_exist():
     root = SOURCE.parents[1]
-    page = (root / "docs" / "architecture.md").read_text(encoding="utf-8")
-    there = [f.as_posix() for folder in ("src", "tests") for f in (root / folder).rglob("*.py")]
-    named = set(re.findall(r"`([\w/]+\.py)`", page))
+    pages = [root / "docs" / "architecture.md", root / "CONTRIBUTING.md"]
+    text = "".join(page.read_text(encoding="utf-8") for page in pages)
+    there = {
+        f: f.read_text("utf-8")
+        for folder in ("src", "tests")
+        for f in (root / folder).rglob("*.py")
+    }
+    named = set(re.findall(r"`([\w/]+\.py)`", text))
     assert len(named) > 10
-    assert not {n for n in named if not any(f.endswith(f"/{n}") for f in there)}
+    assert not {n for n in named if not any(f.as_posix().endswith(f"/{n}") for f in there)}
+    # functions and classes by module, as in `ir.loop.loop_ir`, and by their class
+    for name in re.findall(r"`(?:\w+\.)+(\w+)`", text):
+        if name not in ("py", "md", "txt", "toml"):
+            assert any(re.search(rf"(def|class) {name}\b", code) for code in there.values()), name
 
 
 def test_a_word_has_one_row_in_the_glossary():

@@ -284,3 +284,13 @@ def test_bad_laws_and_plants_are_refused_in_words():
         go(control.GravityCompensation(), rate=300.0)
     with pytest.raises(InvalidArgument, match="duration"):
         control.run(plant, control.GravityCompensation(), duration=-1.0)
+
+
+def test_a_law_around_a_law_keeps_its_labels_and_its_memory_apart():
+    inner = control.MomentumObserver(control.PD(10.0, 1.0))
+    outer = control.SafetyShell.from_limits(ARM, control.CollisionObserver(inner), ARM.neutral())
+    assert set(outer.labels) == {"collision", "trip"}
+    assert set(outer.memory(ARM)) > set(inner.memory(ARM))
+    # two values of one name would overwrite each other
+    with pytest.raises(InvalidArgument, match="MomentumObserver remembers a value of that name"):
+        control.MomentumObserver(inner).memory(ARM)

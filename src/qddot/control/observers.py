@@ -50,11 +50,11 @@ class MomentumObserver(Wrapper):
     coulomb: Gain = gain("nv", default=0.0)
     viscous: Gain = gain("nv", default=0.0)
 
-    def memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
-        """That of the law inside, the residual, the predicted momentum, the last command."""
+    def own_memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
+        """The residual, the predicted momentum and the last command."""
         n = robot.nv
         own: dict[str, Any] = {"residual": np.zeros(n), "predicted": np.zeros(n), "begun": 0.0}
-        return {**self.law.memory(robot), **own, "sent": np.zeros(n)}
+        return {**own, "sent": np.zeros(n)}
 
     def observe(self, robot: Robot, state: State, memory: Memory) -> dict[str, Any]:
         """The residual at a sample, from the torques that were sent at the one before."""
@@ -73,7 +73,7 @@ class MomentumObserver(Wrapper):
     def command(
         self, robot: Robot, state: State, reference: Reference, memory: Memory
     ) -> tuple[Any, Memory]:
-        """The torques of the law inside; the estimate is in memory."""
+        """The torques of the inner law; the estimate is in memory."""
         tau, kept = self.command_inside(robot, state, reference, memory)
         return tau, {**kept, **self.observe(robot, state, memory), "sent": tau}
 
@@ -90,14 +90,14 @@ class DisturbanceCompensation(MomentumObserver):
     bandwidth: Gain = gain("nv", default=60.0)
     limit: Gain = gain("nv", default=5.0)
 
-    def memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
-        """That of the observer, and the disturbance."""
-        return {**MomentumObserver.memory(self, robot), "disturbance": np.zeros(robot.nv)}
+    def own_memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
+        """Memory of the momentum observer, and the disturbance."""
+        return {**MomentumObserver.own_memory(self, robot), "disturbance": np.zeros(robot.nv)}
 
     def command(
         self, robot: Robot, state: State, reference: Reference, memory: Memory
     ) -> tuple[Any, Memory]:
-        """The torques of the law inside less the disturbance."""
+        """The torques of the inner law less the disturbance."""
         tau, kept = self.command_inside(robot, state, reference, memory)
         found = self.observe(robot, state, memory)
         rest = found["residual"]
@@ -137,19 +137,18 @@ class CollisionObserver(Wrapper):
     law: MomentumObserver
     uncertainty: Gain = gain(default=0.05)
     floor: Gain = gain("nv", default=0.3)
-    labels: ClassVar[Mapping[str, Mapping[int, str]]] = {
+    own_labels: ClassVar[Mapping[str, Mapping[int, str]]] = {
         "collision": {0: "no contact", 1: "collision"}
     }
 
-    def memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
-        """That of the observer, the threshold and the alarm."""
-        own: dict[str, Any] = {"threshold": np.zeros(robot.nv), "collision": 0.0}
-        return {**self.law.memory(robot), **own}
+    def own_memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
+        """The threshold and the alarm."""
+        return {"threshold": np.zeros(robot.nv), "collision": 0.0}
 
     def command(
         self, robot: Robot, state: State, reference: Reference, memory: Memory
     ) -> tuple[Any, Memory]:
-        """The torques of the law inside; the alarm is in memory."""
+        """The torques of the inner law; the alarm is in memory."""
         tau, kept = self.command_inside(robot, state, reference, memory)
         a = reference["a_ref"] if "a_ref" in self.references(robot) else 0.0 * state.v
         bound = torque_uncertainty(robot, state.q, state.v, a, self.uncertainty) + self.floor
@@ -202,15 +201,14 @@ class TareForce(Wrapper):
     law: Law
     time: Gain = gain(default=0.2)
 
-    def memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
-        """That of the law inside, the mean of each wrench, and the time it was taken for."""
-        own: dict[str, Any] = {f"tare {frame}": np.zeros(6) for frame in self.senses(robot)}
-        return {**self.law.memory(robot), **own, "tared": 0.0}
+    def own_memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
+        """The mean of each wrench, and the time over which it was taken."""
+        return {**{f"tare {frame}": np.zeros(6) for frame in self.senses(robot)}, "tared": 0.0}
 
     def command(
         self, robot: Robot, state: State, reference: Reference, memory: Memory
     ) -> tuple[Any, Memory]:
-        """The torques of the law inside at the tared wrenches."""
+        """The torques of the inner law at the tared wrenches."""
         time = memory["tared"] + state.dt
         takes = time <= self.time + 0.5 * state.dt
         wrenches, means = {}, {}
@@ -269,19 +267,14 @@ class VelocityFromPositions(Wrapper):
     law: Law
     cutoff: Gain = gain(default=500.0)
 
-    def memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
-        """That of the law inside, the last configuration and the velocity."""
-        own: dict[str, Any] = {
-            "before": robot.neutral(),
-            "speed": np.zeros(robot.nv),
-            "started": 0.0,
-        }
-        return {**self.law.memory(robot), **own}
+    def own_memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
+        """The last configuration, the velocity, and whether there was a sample before."""
+        return {"before": robot.neutral(), "speed": np.zeros(robot.nv), "started": 0.0}
 
     def command(
         self, robot: Robot, state: State, reference: Reference, memory: Memory
     ) -> tuple[Any, Memory]:
-        """The torques of the law inside at the estimated velocity."""
+        """The torques of the inner law at the estimated velocity."""
         started = memory["started"] > 0.5
         change = robot.difference(memory["before"], state.q) / state.dt
         share = state.dt / (state.dt + 1.0 / self.cutoff)
@@ -317,18 +310,18 @@ class ButterworthForce(Wrapper):
                 "cutoff", self.cutoff, f"it is above 0 and below {most:.4g} rad/s"
             )
 
-    def memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
-        """That of the law inside, and two numbers a section, frame and component."""
+    def own_memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
+        """Two numbers for each section, frame and component."""
         sections = len(self._sections())
         own: dict[str, Any] = {
             f"filter {f}": np.zeros((sections, 2, 6)) for f in self.senses(robot)
         }
-        return {**self.law.memory(robot), **own, "filtering": 0.0}
+        return {**own, "filtering": 0.0}
 
     def command(
         self, robot: Robot, state: State, reference: Reference, memory: Memory
     ) -> tuple[Any, Memory]:
-        """The torques of the law inside at the filtered wrenches."""
+        """The torques of the inner law at the filtered wrenches."""
         wrenches, kept = {}, {}
         begun = memory["filtering"] > 0.5
         for frame in self.senses(robot):

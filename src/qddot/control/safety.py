@@ -52,7 +52,7 @@ class SafetyShell(Wrapper):
     lowest: Gain = gain(3, default=-_HUGE)
     highest: Gain = gain(3, default=_HUGE)
     most_force: Gain = gain(default=_HUGE)
-    labels: ClassVar[Mapping[str, Mapping[int, str]]] = {"trip": dict(enumerate(TRIPS))}
+    own_labels: ClassVar[Mapping[str, Mapping[int, str]]] = {"trip": dict(enumerate(TRIPS))}
 
     @staticmethod
     def from_limits(
@@ -72,20 +72,14 @@ class SafetyShell(Wrapper):
         }
         return SafetyShell(law, **{**bounded, **guards})
 
-    def memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
-        """That of the law inside, the trip, and the last state that was sound."""
-        own: dict[str, Any] = {
-            "trip": 0.0,
-            "last_time": -1.0,
-            "age": 0.0,
-            "last_q": robot.neutral(),
-        }
-        return {**self.law.memory(robot), **own}
+    def own_memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
+        """The trip, and time, age and configuration of the last sound state."""
+        return {"trip": 0.0, "last_time": -1.0, "age": 0.0, "last_q": robot.neutral()}
 
     def command(
         self, robot: Robot, state: State, reference: Reference, memory: Memory
     ) -> tuple[Any, Memory]:
-        """The torques of the law inside, or of the fallback after a trip."""
+        """The torques of the inner law, or of the fallback after a trip."""
         # what is not a number compares as false
         sound = _all(np.abs(state.q) < _HUGE) & _all(np.abs(state.v) < _HUGE)
         q = np.where(sound, state.q, memory["last_q"])

@@ -4,45 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.control.law import Gain, Law, Memory, Reference, State, gain
+from qddot.errors import InvalidArgument
 from qddot.robot.robot import Robot
 
 __all__ = ["FrictionCompensation", "Saturation", "Wrapper"]
 
 
 class Wrapper:
-    """A law around another: it reads what that one reads, unless it says more."""
+    """A law around an inner law: it reads what that one reads, unless it says more.
+
+    A subclass has the field `law`, names what it remembers itself in `own_memory`, and calls
+    `command_inside` in its `command`; `own_labels` are labels of its memory, for events.
+    """
 
     law: Law
+    own_labels: ClassVar[Mapping[str, Mapping[int, str]]] = {}
 
     def references(self, robot: Robot) -> Mapping[str, tuple[int, ...]]:
-        """Those of the law inside."""
+        """References of the inner law."""
         return self.law.references(robot)
 
     def senses(self, robot: Robot) -> tuple[str, ...]:
-        """Those of the law inside."""
+        """Frames whose wrenches the inner law reads."""
         return self.law.senses(robot)
 
+    def own_memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
+        """Memory of this law without that of the inner one."""
+        return {}
+
     def memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
-        """That of the law inside."""
-        return self.law.memory(robot)
+        """Memory of the inner law and of this one, under names that differ."""
+        inside, own = self.law.memory(robot), self.own_memory(robot)
+        for name in inside.keys() & own.keys():
+            remedy = f"a law inside {type(self).__name__} remembers a value of that name too"
+            raise InvalidArgument("memory", name, remedy)
+        return {**inside, **own}
 
     def command_inside(
         self, robot: Robot, state: State, reference: Reference, memory: Memory
     ) -> tuple[Any, Memory]:
-        """Torques and memory of the law inside, which sees its own memory only."""
+        """Torques and memory of the inner law, which sees its own memory only."""
         own = {name: memory[name] for name in self.law.memory(robot)}
         return self.law.command(robot, state, reference, own)
 
     @property
     def labels(self) -> Mapping[str, Mapping[int, str]]:
-        """Labels of the law inside, for events."""
-        return getattr(self.law, "labels", {})
+        """Labels of the memory of the inner law and of this one, for events."""
+        return {**getattr(self.law, "labels", {}), **self.own_labels}
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +75,7 @@ class FrictionCompensation(Wrapper):
     def command(
         self, robot: Robot, state: State, reference: Reference, memory: Memory
     ) -> tuple[Any, Memory]:
-        """The torques of the law inside, and those of friction."""
+        """The torques of the inner law, and those of friction."""
         tau, kept = self.command_inside(robot, state, reference, memory)
         v = reference["v_ref"] if "v_ref" in self.references(robot) else state.v
         return tau + self.coulomb * np.tanh(v / self.smoothing) + self.viscous * v, kept
@@ -78,23 +92,23 @@ class Saturation(Wrapper):
     effort: Gain = gain("nv")
     rate: Gain = gain("nv", default=None)
 
-    def memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
-        """That of the law inside; with a bound on the rate also the last torques."""
-        own: dict[str, Any] = (
-            {} if self.rate is None else {"last_torque": np.zeros(robot.nv), "begun": 0.0}
-        )
-        return {**self.law.memory(robot), **own}
+    def own_memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
+        """With a bound on the rate the last torques, and whether there were any."""
+        if self.rate is None:
+            return {}
+        return {"last_torque": np.zeros(robot.nv), "has_last_torque": 0.0}
 
     def command(
         self, robot: Robot, state: State, reference: Reference, memory: Memory
     ) -> tuple[Any, Memory]:
-        """The torques of the law inside within their bounds."""
+        """The torques of the inner law within their bounds."""
         tau, kept = self.command_inside(robot, state, reference, memory)
         tau = np.clip(tau, -self.effort, self.effort)
         if self.rate is None:
             return tau, kept
         # the first sample has none before it
-        last = np.where(memory["begun"] > 0.5, memory["last_torque"], tau)
+        last = np.where(memory["has_last_torque"] > 0.5, memory["last_torque"], tau)
         step = self.rate * state.dt
         tau = last + np.clip(tau - last, -step, step)
-        return tau, {**kept, "last_torque": tau, "begun": memory["begun"] * 0.0 + 1.0}
+        known = memory["has_last_torque"] * 0.0 + 1.0
+        return tau, {**kept, "last_torque": tau, "has_last_torque": known}

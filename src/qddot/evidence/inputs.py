@@ -10,6 +10,7 @@ from pathlib import Path
 
 from qddot.errors import QddotError, RecordError
 from qddot.evidence.record import Input
+from qddot.loaders.formats import SUFFIXES
 from qddot.loaders.load import locate_source
 from qddot.loaders.locate import resolve_uri
 
@@ -19,7 +20,6 @@ MOST_KEPT = 32 * 2**20
 """Bytes of inputs that are kept in a record; of what is beyond, only the digest is."""
 _REFERENCE = re.compile(r"""(?:filename|file)\s*=\s*["']([^"']+)["']|<uri>\s*([^<\s]+)\s*</uri>""")
 _FOLDERS = re.compile(r"""(?:meshdir|assetdir)\s*=\s*["']([^"']+)["']""")
-_DESCRIPTIONS = {".urdf", ".xacro", ".xml", ".mjcf", ".sdf"}
 
 
 def gather_inputs(sources: Sequence[str | Path]) -> tuple[Input, ...]:
@@ -57,7 +57,7 @@ def gather_inputs(sources: Sequence[str | Path]) -> tuple[Input, ...]:
 
 def _references(file: Path, seen: set[Path]) -> Iterator[tuple[Path, str]]:
     """Files that a description names, with the address where it is no relative path."""
-    if file in seen or file.suffix not in _DESCRIPTIONS:
+    if file in seen or file.suffix not in SUFFIXES:
         return
     seen.add(file)
     try:
@@ -96,7 +96,7 @@ def restore_inputs(file: str | Path, inputs: Sequence[Input], folder: Path) -> l
             raise RecordError(file, f"input {given.name!r} would lie outside its folder")
         path.parent.mkdir(parents=True, exist_ok=True)
         content = given.content
-        if path.suffix in _DESCRIPTIONS:
+        if path.suffix in SUFFIXES:
             for other in inputs:
                 if other.uri:
                     target = (folder / other.place).resolve().as_posix()

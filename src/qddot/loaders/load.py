@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from qddot.errors import DescriptionError, InvalidArgument
+from qddot.errors import DescriptionError, InvalidArgument, Unsupported
 from qddot.loaders.description import Base, Couplings, Description, to_model
 from qddot.loaders.formats import FORMATS, SUFFIXES, detect_format, needs_expansion
 from qddot.loaders.locate import resolve_uri
@@ -59,9 +59,11 @@ def describe(source: Any, *, trust: bool = False, isolate: bool = False) -> Desc
             from qddot.loaders.mjcf import describe_mjcf
 
             return describe_mjcf(path)
-        from qddot.loaders.sdf import describe_sdf
+        if form == "sdf":
+            from qddot.loaders.sdf import describe_sdf
 
-        return describe_sdf(root, path)
+            return describe_sdf(root, path)
+        raise Unsupported("load", form, "the format has no loader")
     library = type(source).__module__.split(".")[0]
     kind = f"{library}.{type(source).__name__}"
     if kind == "mujoco.MjModel":

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from qddot.errors import DescriptionError
-from qddot.loaders.formats import detect_format
+from qddot.loaders.formats import FormatName, detect_format
 from qddot.loaders.locate import resolve_uri
 from qddot.loaders.mjcf import drop_looks, drop_simulation
 from qddot.loaders.mujoco_checks import mujoco_errors, read_spec
@@ -78,10 +78,12 @@ class Shapes:
 
 def shapes_of_file(file: Path, root: Element) -> Shapes:
     """The shapes of a file with this root element."""
-    form = detect_format(root).name
-    if form == "sdf":
-        return shapes_of_sdf(root, file)
-    return shapes_of_urdf(root, file.parent) if form == "urdf" else shapes_of_mjcf(file)
+    readers: dict[FormatName, Callable[[], Shapes]] = {
+        "urdf": lambda: shapes_of_urdf(root, file.parent),
+        "mjcf": lambda: shapes_of_mjcf(file),
+        "sdf": lambda: shapes_of_sdf(root, file),
+    }
+    return readers[detect_format(root).name]()
 
 
 def shapes_of_urdf(robot: Element, folder: Path) -> Shapes:

@@ -303,9 +303,9 @@ def make_contact(rows: Sequence[Row], bound: Scalar, friction: Scalar) -> Contac
 
 @dataclass(frozen=True)
 class JointStop:
-    """A velocity with bounds: its row, its least and largest value (None without a bound).
+    """A joint between its stops: a velocity u with bounds l and h (None without a bound).
 
-    It has values where `near` is 1; W is its mobility, `mass` the reciprocal.
+    With the impulse λ: l ≤ u ≤ h, λ > 0 only where u = l, λ < 0 only where u = h. It has values where `near` is 1; W is its mobility, `mass` the reciprocal.
     """
 
     near: Scalar

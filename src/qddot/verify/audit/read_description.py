@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from qddot.errors import DescriptionError
+from qddot.errors import DescriptionError, Unsupported
 from qddot.loaders.description import suppress_warnings
 from qddot.loaders.formats import detect_format, needs_expansion
 from qddot.loaders.load import locate_source
@@ -45,6 +45,8 @@ def read_robot(source: str | Path, trust: bool = False) -> RobotRecord:
     if form == "mjcf":
         with suppress_warnings():
             return read_mjcf(path, _decode_text(path, content))
+    if form != "sdf":
+        raise Unsupported("audit", form, "the format has no audit")
     description, shapes = describe_sdf(root, path), shapes_of_sdf(root, path)
     # links with their joints; inertias are in the axes of the links
     links = {}

@@ -72,7 +72,8 @@ ABOUT_ALGORITHMS = """
     motion subspace S, spatial velocity V, acceleration A, force F and inertia I, all in
     coordinates of the body. In the equations X takes motions from parent to body, and Xᵀ forces
     back. In the code `X` is the pose of the body in its parent: `X.to_child` is that X for
-    motions, `X.to_parent` that Xᵀ for forces. `S * v` is the motion of a joint, `S.project(F)` the force along its axes.
+    motions, `X.to_parent` that Xᵀ for forces. `S * v` is the motion of a joint, `S.project(F)`
+    the force along its axes.
 """
 ALGORITHMS = (
     (

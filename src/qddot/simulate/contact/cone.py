@@ -305,7 +305,8 @@ def make_contact(rows: Sequence[Row], bound: Scalar, friction: Scalar) -> Contac
 class JointStop:
     """A joint between its stops: a velocity u with bounds l and h (None without a bound).
 
-    With the impulse λ: l ≤ u ≤ h, λ > 0 only where u = l, λ < 0 only where u = h. It has values where `near` is 1; W is its mobility, `mass` the reciprocal.
+    With the impulse λ: l ≤ u ≤ h, λ > 0 only where u = l, λ < 0 only where u = h. It has
+    values where `near` is 1; W is its mobility, `mass` the reciprocal.
     """
 
     near: Scalar

@@ -14,6 +14,7 @@ from typing import Any
 
 import qddot
 from qddot.algorithms import (
+    articulated_body,
     coriolis,
     energy,
     hybrid_dynamics,
@@ -104,7 +105,7 @@ ALGORITHMS = (
         "the rest accelerates a robot at rest without weight, inward along the tree:\n"
         "Iᴬ_i = I_i + Σ_children Xᵀ (Iᴬ − U D⁻¹ Uᵀ) X,      U = Iᴬ S,   D = Sᵀ U + armature\n"
         "q̈_i = D⁻¹ (u_i − Uᵀ A_λ(i)),      u_i = τ_i − Sᵀ p_i",
-        (hybrid_dynamics.solve_accelerations, hybrid_dynamics._articulated_body),
+        (hybrid_dynamics.solve_accelerations, articulated_body.articulated_body),
     ),
     (
         "Coriolis matrix, Christoffel form",

@@ -1,4 +1,7 @@
-"""Forward dynamics (hybrid dynamics with no joint prescribed), and the inverse of M."""
+"""Forward dynamics (hybrid dynamics with no joint prescribed), and the inverse of M.
+
+The articulated-body algorithm (ABA) is in `articulated_body.py`.
+"""
 
 from __future__ import annotations
 

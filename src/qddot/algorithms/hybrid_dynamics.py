@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from functools import reduce
 
+from qddot.algorithms.articulated_body import Solution, articulated_body
 from qddot.algorithms.friction import friction as joint_friction
 from qddot.algorithms.inverse_dynamics import newton_euler
 from qddot.algorithms.kinematics import Reference, external_forces
-from qddot.algorithms.linear import Factor, factorise, solve, solve_upper
+from qddot.algorithms.linear import factorise, solve
 from qddot.algorithms.mass_matrix import mass_matrix
-from qddot.algorithms.recursion import (
-    Matrix,
-    Vector,
-    acceleration_fields,
-    joint_kinematics,
-    leaves_to_root,
-    per_body,
-    zeros,
-)
+from qddot.algorithms.recursion import Vector, zeros
 from qddot.errors import InvalidModel
-from qddot.model.model import WORLD, Body, Model
-from qddot.spatial.algebra import ArticulatedInertia, Force, Motion, Subspace
-from qddot.spatial.scalar import Scalar
+from qddot.model.model import Model
+from qddot.spatial.algebra import Force
 
 __all__ = ["hybrid_dynamics", "solve_accelerations"]
-
-Solution = tuple[list[Scalar], list[Scalar]]
 
 
 def hybrid_dynamics(
@@ -79,7 +68,7 @@ def solve_accelerations(
     them, in a robot without velocity or weight: that is linear.
     """
     if not (model.has_couplings or _is_shallow(model, held)):
-        return _articulated_body(model, q, v, a, tau, wrenches, held)
+        return articulated_body(model, q, v, a, tau, wrenches, held)
     # forces of the motion whose free joints do not accelerate, and what they leave of τ
     h = newton_euler(model, q, v, a, wrenches)
     every = range(model.nv)
@@ -103,83 +92,3 @@ def _is_shallow(model: Model, held: Collection[int]) -> bool:
         before = [dof for j in model.ancestors(i)[1:] for dof in model.bodies[j].dofs]
         steps += max((k for k, dof in enumerate(before, start=1) if dof not in held), default=0)
     return steps < 7 * model.nb
-
-
-def _articulated_body(
-    model: Model,
-    q: Vector,
-    v: Vector,
-    a: Vector,
-    tau: Vector,
-    wrenches: Sequence[Force],
-    held: Collection[int],
-) -> Solution:
-    """Accelerations by articulated bodies, and the torques that hold the others.
-
-    Featherstone 2008, table 7.1 and section 9.2, for any joints.
-    """
-    X, S = joint_kinematics(model, q)
-    # root to leaves: forces for the accelerations that are given, velocity terms and weight
-    force, A = per_body(model, Force.zero()), per_body(model, Motion.zero())
-    for i, field in enumerate(acceleration_fields(model, X, S, v, a, -model.gravity)):
-        force[i] = model.bodies[i].inertia.newton_euler(field) - wrenches[i]
-    free = [_NO_FREEDOM if b.iv.start in held else (S[i], b.iv) for i, b in enumerate(model.bodies)]
-    inertia = [body.inertia.to_articulated() for body in model.bodies]
-    U: list[list[Force]] = [[]] * model.nb
-    D: list[Factor] = [([], [])] * model.nb
-    u: list[list[Scalar]] = [[]] * model.nb
-    # leaves to root: articulated inertia and bias force
-    for i, body in leaves_to_root(model):
-        s, iv = free[i]
-        U[i] = [inertia[i].apply(x) for x in s]
-        D[i] = factorise(_joint_inertia(s.columns, U[i], body.armature))
-        u[i] = [t - f for t, f in zip(tau[iv], s.project(force[i]), strict=True)]
-        if body.parent != WORLD:
-            rigid, push = _seen_through_joint(body, s, inertia[i], force[i], U[i], D[i], u[i])
-            inertia[body.parent] = inertia[body.parent] + X[i].to_parent(rigid)
-            force[body.parent] = force[body.parent] + X[i].to_parent(push)
-    # root to leaves: accelerations, and torques of the joints that are held
-    total, needed = list(a), zeros(model.nv)
-    for i, body in enumerate(model.bodies):
-        s, iv = free[i]
-        A[i] = X[i].to_child(A[body.parent])
-        change = solve(D[i], [t - A[i].dot(f) for t, f in zip(u[i], U[i], strict=True)])
-        total[iv] = [x + y for x, y in zip(total[iv], change, strict=True)]
-        A[i] = A[i] + s * change
-        if body.iv.start in held:
-            torques = S[i].project(inertia[i].apply(A[i]) + force[i])
-            needed[body.iv] = [
-                t + a[k] * body.armature for t, k in zip(torques, body.dofs, strict=True)
-            ]
-    return total, needed
-
-
-def _seen_through_joint(
-    body: Body,
-    S: Subspace,
-    inertia: ArticulatedInertia,
-    force: Force,
-    U: Sequence[Force],
-    D: Factor,
-    u: Sequence[Scalar],
-) -> tuple[ArticulatedInertia, Force]:
-    """Inertia and force of a body as felt before its joint, which gives way to its torques u."""
-    L, d = D
-    # subtract the response of the joint, one eliminated freedom at a time
-    for y, e, w in zip(solve_upper(L, U), d, solve_upper(L, u), strict=True):
-        inertia = inertia - ArticulatedInertia.rank_one(y, 1.0 / e)
-        force = force + y * (w / e)
-    if type(body.armature) is float and body.armature == 0.0:
-        inertia = reduce(ArticulatedInertia.zero_along, S, inertia)
-    return inertia, force
-
-
-_NO_FREEDOM = Subspace(()), slice(0)
-
-
-def _joint_inertia(S: Sequence[Motion], U: Sequence[Force], armature: Scalar) -> Matrix:
-    """Sᵀ U, with the reflected inertia on the diagonal."""
-    return [
-        [s.dot(f) + armature if a == b else s.dot(f) for b, f in enumerate(U)]
-        for a, s in enumerate(S)
-    ]

@@ -33,7 +33,7 @@ Triangles = tuple[np.ndarray, np.ndarray]
 _SECTIONS = 24
 _MOST_BYTES = 256 * 2**20
 _SMALL_SHAPE = 0.2
-"""Extent of the shapes of a body, by that of its bones and inertia box, that shows the body."""
+"""Extent of the shapes of a body, by that of its bones, that shows the body."""
 _GREYS = ((0.75, 0.78, 0.82), (0.45, 0.56, 0.70))
 
 
@@ -79,7 +79,7 @@ def robot_geometry(robot: Robot) -> RobotGeometry:
     # bodies without a shape, unless they are joints in one place: bones and inertia boxes;
     # a shape much smaller than its body, such as that of a sensor, does not show it
     bones = [*skeleton_parts(model), *_inertia_boxes(model)]
-    extents, needed = _body_extents(parts), _body_extents(bones)
+    extents, needed = _body_extents(parts), _body_extents(skeleton_parts(model))
     shaped = {
         body
         for body, extent in extents.items()

@@ -30,6 +30,8 @@ _BELOW_MOUNT = 0.2
 """How far a fixed robot reaches below its mounting, by its size, before it hangs."""
 _MOST_SHADOWS = 20
 """Bodies up to which a robot casts shadows."""
+_SETTLES = 1.0
+"""Seconds after which a page that connects stands at its first camera."""
 _NARROW = 0.8
 """Width over height of a page whose panel is below the robot."""
 _FURTHER, _RAISED = 1.9, 0.75
@@ -154,6 +156,8 @@ class View:
         @self.server.on_client_connect
         def _(client: Any) -> None:
             if client.camera.aspect < _NARROW:
+                # the page goes to the camera of wide pages first
+                time.sleep(_SETTLES)
                 # on a phone the panel covers the lower part: from further off, the robot higher up
                 raised = middle - np.array([0.0, 0.0, _RAISED * size])
                 # a new position takes the point that is looked at along, so that comes last

@@ -49,7 +49,7 @@ requestAnimationFrame(count);
 
 
 SHRINK = """
-const box = document.querySelector('canvas').parentElement.parentElement;
+const box = document.querySelector('canvas').parentElement;
 box.style.width = '16px'; box.style.height = '16px'; box.style.flex = 'none';
 """
 

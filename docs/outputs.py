@@ -1,4 +1,4 @@
-"""Run the code of the tutorials and write what it prints, and its pictures, into the pages.
+"""Run the code of the start page and the tutorials; write what it prints and draws into them.
 
 `python docs/outputs.py` does all of them, `python docs/outputs.py NAME…` some. A block of text
 below a block of code is what that code printed; pictures that the code saved go to docs/images.
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-PAGES = sorted((FOLDER / "tutorials").glob("*.md"))
+PAGES = [FOLDER / "start.md", *sorted((FOLDER / "tutorials").glob("*.md"))]
 _BLOCK = re.compile(r"```(python|sh)\n(.*?)```\n(?:\n?```text\n(.*?)```\n)?", re.S)
 _WIDTH = "110"
 _MOST_LINES = 20

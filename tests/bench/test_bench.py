@@ -13,9 +13,11 @@ from typer.testing import CliRunner
 
 import qddot
 from qddot import bench
-from qddot.bench import measure, peers, run
+from qddot.bench import laws, measure, peers, run
+from qddot.bench.c_laws import find_compiler
 from qddot.bench.contender import BRIEF, Contender, loop_over_states, make_job, ours, ours_single
 from qddot.bench.goals import judge_goals
+from qddot.bench.laws import LAWS, measure_law
 from qddot.bench.subjects import Subject, chain, find_subject
 from qddot.cli import app
 
@@ -234,3 +236,23 @@ def test_wrong_input_is_one_message(tmp_path):
     older = CliRunner().invoke(app, ["bench", "--from", str(bad)])
     assert older.exit_code == 2
     assert "measure again" in older.stderr
+
+
+@pytest.mark.skipif(find_compiler() is None, reason="no C compiler: neither gcc nor cc on the path")
+@pytest.mark.parametrize("name", LAWS)
+def test_laws_as_c_give_the_torques_of_the_compiled_law_before_they_are_timed(name):
+    row = measure_law(measure.Clock(TINY), name)
+    assert row["c_us"] > 0.0
+    assert row["operations"] > 100
+
+
+@pytest.mark.skipif(find_compiler() is None, reason="no C compiler: neither gcc nor cc on the path")
+def test_c_code_of_another_law_is_not_timed(monkeypatch):
+    right = laws._c_arguments
+
+    def twice_as_fast(compiled, state, *rest):
+        return right(compiled, dataclasses.replace(state, v=2.0 * state.v), *rest)
+
+    monkeypatch.setattr(laws, "_c_arguments", twice_as_fast)
+    with pytest.raises(ValueError, match="its C code gives other torques"):
+        measure_law(measure.Clock(TINY), "impedance")

@@ -277,6 +277,17 @@ def test_one_spike_does_not_flatten_a_plot(arm):
     assert -3 < low < high < 3
 
 
+def test_a_body_whose_only_shape_is_tiny_has_bones_too(tmp_path):
+    body = """<body name="{0}" pos="0 0 {1}"><joint name="{0}" axis="1 0 0"/>
+      <inertial pos="0 0 .2" mass="1" diaginertia=".1 .1 .1"/><geom type="sphere" size="{2}"/>"""
+    text = body.format("a", 0, 0.004) + body.format("b", 0.4, 0.2) + "</body></body>"
+    file = tmp_path / "chain.xml"
+    file.write_text(f"<mujoco><worldbody>{text}</worldbody></mujoco>")
+    parts = robot_geometry(qddot.load(file)).parts
+    # the sphere of a sensor, a ball, a rod and an inertia box; the large sphere alone
+    assert [sum(part.body == k for part in parts) for k in (0, 1)] == [4, 1]
+
+
 @needs_viser
 def test_a_view_answers_and_follows(arm):
     from qddot.view.browser import open_view

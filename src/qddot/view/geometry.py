@@ -32,6 +32,8 @@ Triangles = tuple[np.ndarray, np.ndarray]
 """Vertices (n, 3) and faces (m, 3) of indices."""
 _SECTIONS = 24
 _MOST_BYTES = 256 * 2**20
+_SMALL_SHAPE = 0.2
+"""Extent of the shapes of a body, by that of its bones, that shows the body."""
 _GREYS = ((0.75, 0.78, 0.82), (0.45, 0.56, 0.70))
 
 
@@ -74,12 +76,29 @@ def robot_geometry(robot: Robot) -> RobotGeometry:
             parts.append(_part_of_shape(model, shape))
         except (ValueError, QddotError) as error:
             missing.append(f"{shape.link or 'world'}: {error}")
-    # bodies without a shape, unless they are joints in one place: bones and inertia boxes
-    shaped = {part.body for part in parts}
+    # bodies without a shape, unless they are joints in one place: bones and inertia boxes;
+    # a shape much smaller than its body, such as that of a sensor, does not show it
     bones = [*skeleton_parts(model), *_inertia_boxes(model)]
+    extents, needed = _body_extents(parts), _body_extents(skeleton_parts(model))
+    shaped = {
+        body
+        for body, extent in extents.items()
+        if body == WORLD or extent > _SMALL_SHAPE * needed.get(body, 0.0)
+    }
     parts += [part for part in bones if part.body not in shaped]
     has_shapes = bool(shaped - {WORLD})
     return RobotGeometry(tuple(parts), has_shapes, tuple(missing), _robot_size(robot, parts))
+
+
+def _body_extents(parts: Iterable[Part]) -> dict[int, float]:
+    """The diagonal of the box around the parts of each body."""
+    points: dict[int, list[np.ndarray]] = {}
+    for part in parts:
+        points.setdefault(part.body, []).append(part.vertices)
+    return {
+        body: float(np.linalg.norm(np.ptp(np.concatenate(found), axis=0)))
+        for body, found in points.items()
+    }
 
 
 def _file_shapes(file: Path) -> tuple[tuple[Shape, ...], list[str]]:

@@ -114,7 +114,7 @@ def torque_bars(
         label = html.escape(name)
         rows.append(
             f'<p><span title="{label}">{label}</span><b>{bars}</b>'
-            f"<u>{torque[k]:.2f}{limit} {units[k]}</u></p>"
+            f"<u>{round(float(torque[k]), 2) + 0.0:.2f}{limit} {units[k]}</u></p>"
         )
     return f'{_BAR_STYLE}<div class="qddot-torques">{"".join(rows)}</div>'
 

@@ -28,6 +28,14 @@ _FRAME_TIME = 1.0 / 30.0
 _GHOST = 0.3
 _BELOW_MOUNT = 0.2
 """How far a fixed robot reaches below its mounting, by its size, before it hangs."""
+_MOST_SHADOWS = 20
+"""Bodies up to which a robot casts shadows."""
+_SETTLES = 1.0
+"""Seconds after which a page that connects stands at its first camera."""
+_NARROW = 0.8
+"""Width over height of a page whose panel is below the robot."""
+_FURTHER, _RAISED = 1.9, 0.75
+"""Distance of the camera and height of the robot there, by those on a wide page and by its size."""
 
 
 class Display(Protocol):
@@ -126,6 +134,8 @@ class View:
     def _add_surroundings(self) -> None:
         """Floor, light and a camera that sees the whole robot."""
         size, scene = self.scene.size, self.server.scene
+        # shadows draw every body again, which a browser without a graphics card feels
+        scene.configure_default_lights(cast_shadow=len(self.robot.body_names) <= _MOST_SHADOWS)
         step = 10.0 ** math.floor(math.log10(size)) / 5
         scene.add_grid(
             "/floor",
@@ -140,8 +150,19 @@ class View:
         poses = self.dynamics.read(self.q).bodies
         middle = poses[:, :3, 3].mean(axis=0) if len(poses) else np.zeros(3)
         camera = self.server.initial_camera
-        camera.position = tuple(middle + size * np.array([0.75, -0.75, 0.45]))
-        camera.look_at = tuple(middle)
+        away = size * np.array([0.75, -0.75, 0.45])
+        camera.position, camera.look_at = tuple(middle + away), tuple(middle)
+
+        @self.server.on_client_connect
+        def _(client: Any) -> None:
+            if client.camera.aspect < _NARROW:
+                # the page goes to the camera of wide pages first
+                time.sleep(_SETTLES)
+                # on a phone the panel covers the lower part: from further off, the robot higher up
+                raised = middle - np.array([0.0, 0.0, _RAISED * size])
+                # a new position takes the point that is looked at along, so that comes last
+                client.camera.position = tuple(raised + _FURTHER * away)
+                client.camera.look_at = tuple(raised)
 
     def set_state(self, q: Any) -> None:
         """Show a configuration (nq)."""

@@ -31,7 +31,7 @@ _NOISE = 0.01
 _BODIES = 0.1
 """Share by which the bodies of a file that is right are off, a standard deviation."""
 _BETTER = 0.6
-"""A hypothesis counts where it leaves less than this share of what the model leaves."""
+"""A hypothesis counts where it leaves less than this share of what the model leaves beyond noise."""
 _DELAYS = range(2, 41)
 _PENALTY = 0.03
 """What a parameter of a hypothesis has to improve, so that simple ones win."""
@@ -46,16 +46,25 @@ _MANY_TIMES = 1.5
 
 @dataclass(frozen=True)
 class _Hypothesis:
-    """A hypothesis, the share of the torque that it leaves, and how many numbers it fits."""
+    """A hypothesis, the share of the torque that it leaves, and how many numbers it fits.
+
+    `floor` is what its torques leave where bodies are free too: noise, which nothing explains.
+    """
 
     diagnosis: Diagnosis
     left: float
     parameters: int
+    floor: float = 0.0
 
     @property
     def score(self) -> float:
         """What is left, worse for every parameter."""
         return self.left * (1.0 + _PENALTY * self.parameters)
+
+    def explained_share(self, plain: float) -> float:
+        """Share that it explains of the variance that the model leaves beyond noise."""
+        noise = min(self.floor, self.left, 0.9 * plain) ** 2
+        return 1.0 - (self.left**2 - noise) / (plain**2 - noise)
 
 
 class _Torques:
@@ -147,6 +156,10 @@ class _Torques:
         left = float(np.sqrt(np.sum((y - A / scale @ x) ** 2) / (len(y) - nb)))
         return left, x / scale, max(int(rank) - nb, 0)
 
+    def leave_noise(self, tau: np.ndarray) -> float:
+        """Share of torques that no bodies on these joints explain."""
+        return self.leave(tau, self.rigid, self.regressor)[0]
+
 
 def diagnose_log(case: Case) -> list[Diagnosis]:
     """The hypotheses that explain the torques of a log, the best first; empty without any."""
@@ -158,15 +171,15 @@ def diagnose_log(case: Case) -> list[Diagnosis]:
     if plain > _NOISE:
         for make in _HYPOTHESES:
             for hypothesis in make(at, plain):
-                if hypothesis.left < _BETTER * plain:
+                better = hypothesis.explained_share(plain) > 1.0 - _BETTER**2
+                if better and plain**2 - hypothesis.left**2 > _NOISE**2:
                     found.append(hypothesis)
     found.sort(key=lambda h: h.score)
     best = found[0].left if found else plain
     diagnoses = []
     # what leaves several times more than the best hypothesis does is its shadow
     for k, h in enumerate(h for h in found if h.left < 2.0 * best + _NOISE):
-        # the share of the unexplained variance that it explains
-        sure = min(0.97, 1.0 - (h.left / plain) ** 2)
+        sure = min(0.97, h.explained_share(plain))
         diagnoses.append(_replace_confidence(h.diagnosis, sure if k == 0 else 0.7 * sure))
     if plain > 2.0 * _HOPELESS and best > _HOPELESS:
         return [_no_hypothesis(plain, best), *diagnoses]
@@ -189,6 +202,7 @@ def _swaps(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
         moved[[i, j]] = j, i
         best = min(best, (at.leave(at.tau[:, moved], at.rigid)[0], i, j))
     left, i, j = best
+    order[[i, j]] = j, i
     yield _Hypothesis(
         Diagnosis(
             cause="joints swapped in the log",
@@ -200,6 +214,7 @@ def _swaps(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
         ),
         left,
         1,
+        at.leave_noise(at.tau[:, order]),
     )
 
 
@@ -228,6 +243,7 @@ def _signs(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
         ),
         left if 2 * len(wrong) <= at.robot.nv else plain,
         len(wrong),
+        at.leave_noise(at.tau * signs),
     )
 
 
@@ -292,6 +308,7 @@ def _delays(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
         ),
         left,
         1,
+        at.leave_noise(at.shift_torques(shift)),
     )
 
 

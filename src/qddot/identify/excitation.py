@@ -30,7 +30,7 @@ __all__ = ["MotionLimits", "Objective", "Plan", "information", "motion_limits", 
 
 Objective = Literal["d-optimal", "condition"]
 _STARTS = 200
-_TRIED, _POLISHED = 16, 3
+_TRIED, _POLISHED = 32, 6
 """Starts that are improved a little, and those of them that are finished."""
 _FIRST_STEPS = 40
 _FINE = 12

@@ -27,6 +27,8 @@ __all__ = ["TIME", "Table", "gather_rows", "lost_rows_note", "open_table", "sque
 TIME = "time"
 _LINES = 40_000
 """Lines of text that are read at a time."""
+_BUFFER = 1 << 20
+"""Bytes of a column of a Parquet file that are read at a time."""
 _MOST_LOST = 0.2
 _JOINT_STATE = "JointState"
 
@@ -190,7 +192,8 @@ def _parquet(path: Path) -> Table:
     except ImportError as error:
         raise MissingPackage("pyarrow", "reading Parquet", "qddot[identify]") from error
     try:
-        file = parquet.ParquetFile(path)
+        # buffered ahead, all column chunks of the file would be held at once
+        file = parquet.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER)
     except Exception as error:  # pyarrow has its own family of errors
         raise UnusableLog(path.name, f"it is no Parquet file: {error}") from error
     names = file.schema_arrow.names

@@ -31,28 +31,40 @@ _NOISE = 0.01
 _BODIES = 0.1
 """Share by which the bodies of a file that is right are off, a standard deviation."""
 _BETTER = 0.6
-"""A hypothesis counts where it leaves less than this share of what the model leaves."""
+"""A hypothesis counts where it leaves less than this share of what the model leaves beyond noise."""
 _DELAYS = range(2, 41)
 _PENALTY = 0.03
 """What a parameter of a hypothesis has to improve, so that simple ones win."""
-_OTHER = 0.3
-"""Share of the torque that the file leaves of another robot; of its own, a file leaves half."""
+_LOAD, _OTHER = 0.03, 0.1
+"""Shares of the torque that bodies within their deviations leave at least of a robot with a load,
+and of another robot. Bodies that are off by half as a whole leave 0.065 at most on six arms."""
+_HOPELESS = 0.15
+"""Share that no hypothesis leaves less of, where a log has nothing to do with its file."""
 _MANY_TIMES = 1.5
 """Factor on all inertias from which a robot is another one, not one whose masses are a bit off."""
 
 
 @dataclass(frozen=True)
 class _Hypothesis:
-    """A hypothesis, the share of the torque that it leaves, and how many numbers it fits."""
+    """A hypothesis, the share of the torque that it leaves, and how many numbers it fits.
+
+    `floor` is what its torques leave where bodies are free too: noise, which nothing explains.
+    """
 
     diagnosis: Diagnosis
     left: float
     parameters: int
+    floor: float = 0.0
 
     @property
     def score(self) -> float:
         """What is left, worse for every parameter."""
         return self.left * (1.0 + _PENALTY * self.parameters)
+
+    def explained_share(self, plain: float) -> float:
+        """Share that it explains of the variance that the model leaves beyond noise."""
+        noise = min(self.floor, self.left, 0.9 * plain) ** 2
+        return 1.0 - (self.left**2 - noise) / (plain**2 - noise)
 
 
 class _Torques:
@@ -126,7 +138,7 @@ class _Torques:
     def leave(
         self, tau: np.ndarray, model: np.ndarray, columns: np.ndarray | None = None
     ) -> tuple[float, np.ndarray, int]:
-        """Share of torques that a model leaves; coefficients of columns, and their rank.
+        """Share of torques that a model leaves; coefficients of columns and bodies; columns' rank.
 
         What bodies have to differ from those of the file counts as torque that is left.
         """
@@ -142,7 +154,11 @@ class _Torques:
         scale = np.linalg.norm(A, axis=0) + 1e-12
         x, _, rank, _ = np.linalg.lstsq(A / scale, y, rcond=1e-8)
         left = float(np.sqrt(np.sum((y - A / scale @ x) ** 2) / (len(y) - nb)))
-        return left, (x / scale)[:count], max(int(rank) - nb, 0)
+        return left, x / scale, max(int(rank) - nb, 0)
+
+    def leave_noise(self, tau: np.ndarray) -> float:
+        """Share of torques that no bodies on these joints explain."""
+        return self.leave(tau, self.rigid, self.regressor)[0]
 
 
 def diagnose_log(case: Case) -> list[Diagnosis]:
@@ -155,17 +171,17 @@ def diagnose_log(case: Case) -> list[Diagnosis]:
     if plain > _NOISE:
         for make in _HYPOTHESES:
             for hypothesis in make(at, plain):
-                if hypothesis.left < _BETTER * plain:
+                better = hypothesis.explained_share(plain) > 1.0 - _BETTER**2
+                if better and plain**2 - hypothesis.left**2 > _NOISE**2:
                     found.append(hypothesis)
     found.sort(key=lambda h: h.score)
     best = found[0].left if found else plain
     diagnoses = []
     # what leaves several times more than the best hypothesis does is its shadow
     for k, h in enumerate(h for h in found if h.left < 2.0 * best + _NOISE):
-        # the share of the unexplained variance that it explains
-        sure = min(0.97, 1.0 - (h.left / plain) ** 2)
+        sure = min(0.97, h.explained_share(plain))
         diagnoses.append(_replace_confidence(h.diagnosis, sure if k == 0 else 0.7 * sure))
-    if plain > _OTHER and best > 0.5 * _OTHER:
+    if plain > 2.0 * _HOPELESS and best > _HOPELESS:
         return [_no_hypothesis(plain, best), *diagnoses]
     # what a mistake leaves may look like friction too
     doubt = 0.6 if diagnoses else 1.0
@@ -186,6 +202,7 @@ def _swaps(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
         moved[[i, j]] = j, i
         best = min(best, (at.leave(at.tau[:, moved], at.rigid)[0], i, j))
     left, i, j = best
+    order[[i, j]] = j, i
     yield _Hypothesis(
         Diagnosis(
             cause="joints swapped in the log",
@@ -197,6 +214,7 @@ def _swaps(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
         ),
         left,
         1,
+        at.leave_noise(at.tau[:, order]),
     )
 
 
@@ -225,6 +243,7 @@ def _signs(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
         ),
         left if 2 * len(wrong) <= at.robot.nv else plain,
         len(wrong),
+        at.leave_noise(at.tau * signs),
     )
 
 
@@ -235,17 +254,18 @@ def _gravity(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
     if length == 0.0:
         return
     axes = [at.robot.with_gravity(tuple(e)).gravity(at.q).mean(axis=1) for e in np.eye(3).tolist()]
-    left, x, _ = at.leave(at.tau, at.inertial + at.coriolis, np.stack(axes, axis=-1))
+    left, fitted, _ = at.leave(at.tau, at.inertial + at.coriolis, np.stack(axes, axis=-1))
+    x = fitted[:3]
     size = float(np.linalg.norm(x))
     angle = float(np.degrees(np.arccos(np.clip(x @ model / (size * length + 1e-12), -1.0, 1.0))))
     if angle < 5.0 or not 0.5 < size / length < 1.6:
         return
-    fitted = ", ".join(f"{g:.2f}" for g in x)
     yield _Hypothesis(
         Diagnosis(
             cause="gravity sign" if angle > 170.0 else "gravity in another frame",
             symptom="position drifts while holding; torques at rest are off",
-            evidence=f"the log fits gravity ({fitted}) m/s², {angle:.0f}° from that of the model",
+            evidence=f"the log fits gravity ({', '.join(f'{g:.2f}' for g in x)}) m/s², "
+            f"{angle:.0f}° from that of the model",
             confidence=0.0,
             fix="the sign of world gravity, or the mounting of the base (tilt, ceiling)",
         ),
@@ -256,7 +276,7 @@ def _gravity(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
 
 def _coriolis(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
     """Another coefficient of C q̇."""
-    left, (gain,), _ = at.leave(at.tau, at.gravity + at.inertial, at.coriolis[..., None])
+    left, (gain, *_), _ = at.leave(at.tau, at.gravity + at.inertial, at.coriolis[..., None])
     if abs(gain - 1.0) < 0.5:
         return
     yield _Hypothesis(
@@ -288,16 +308,19 @@ def _delays(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
         ),
         left,
         1,
+        at.leave_noise(at.shift_torques(shift)),
     )
 
 
 def _payload(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
     """A load on the last body, of any shape."""
+    if plain < _LOAD:
+        return
     robot, last = at.robot, at.robot.model.nb - 1
     left, _, rank = at.leave(at.tau, at.rigid, at.regressor[..., 10 * last :])
     # mass and its moments alone tell the mass, which the tensor would take a part of
     mass = float(at.leave(at.tau, at.rigid, at.regressor[..., 10 * last : 10 * last + 4])[1][0])
-    if abs(mass) < 0.02 * float(robot.model.mass):
+    if abs(mass) < 0.02 * float(robot.inertial_parameters[:, 0].sum()):
         return
     word = "missing" if mass > 0 else "in the model but not on the robot"
     yield _Hypothesis(
@@ -339,7 +362,7 @@ def _cartesian(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
 def _inertia(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
     """All inertias larger or smaller by a share; a robot of its own where that is many times."""
     both = np.stack([at.gravity, at.inertial + at.coriolis], axis=-1)
-    left, (weight, inertia), _ = at.leave(at.tau, np.zeros_like(at.tau), both)
+    left, (weight, inertia, *_), _ = at.leave(at.tau, np.zeros_like(at.tau), both)
     if inertia < 0.1 or weight < 0.1 or max(abs(inertia - 1.0), abs(weight - 1.0)) < 0.03:
         return
     word = "under" if inertia > 1.0 else "over"
@@ -360,8 +383,7 @@ def _inertia(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
 
 def _bodies(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
     """Every body another than in the file, on the same joints."""
-    raw = at.project((at.tau - at.rigid)[..., None], np.sqrt(np.mean(at.tau**2, axis=0)) + 1e-9)
-    if float(np.sqrt(np.mean(raw**2))) < _OTHER:
+    if plain < _OTHER:
         return
     left, _, rank = at.leave(at.tau, at.rigid, at.regressor)
     evidence = (
@@ -396,7 +418,9 @@ _HYPOTHESES = (
 
 def _friction(at: _Torques) -> Iterator[Diagnosis]:
     """Coulomb friction that the model does not have."""
-    rest, size = at.tau - at.rigid, np.sqrt(np.mean(at.tau**2, axis=0)) + 1e-9
+    # bodies that are a bit off are no friction, though their torques may go with the speeds
+    rest = at.tau - at.rigid - at.bodies @ at.leave(at.tau, at.rigid)[1]
+    size = np.sqrt(np.mean(at.tau**2, axis=0)) + 1e-9
     moving = np.abs(at.v).max(axis=(0, 1)) > 5.0 * _SMOOTH
     jumps = np.zeros(at.robot.nv)
     left = np.zeros(at.robot.nv)

@@ -15,6 +15,7 @@ from qddot.algorithms.recursion import Matrix, ancestors_with_forces, per_body, 
 from qddot.errors import InvalidArgument
 from qddot.model.joints import plane_basis
 from qddot.model.model import WORLD, Model
+from qddot.simulate.contact.boxes import BOX_POINTS, touch_boxes
 from qddot.simulate.contact.scene import Box, Capsule, Pair, Plane, Scene, Solid
 from qddot.simulate.implicit_torques import clip, largest
 from qddot.spatial.algebra import Force, Motion, Subspace, Transform, Vec3
@@ -86,9 +87,13 @@ def find_sites(scene: Scene, model: Model) -> list[Site]:
             ends = a.corners if isinstance(a, Box) else a.spine
             radius = 0.0 if isinstance(a, Box) else a.radius
             finders = [partial(_on_plane, first, X1.point(c), radius, b) for c in ends]
-        elif (isinstance(a, Box) and isinstance(b, Box)) or {Box, Capsule} == {type(a), type(b)}:
+        elif isinstance(a, Box) and isinstance(b, Box):
+            finders = [
+                partial(_on_box, k, (first, X1, a), (second, X2, b)) for k in range(BOX_POINTS)
+            ]
+        elif {Box, Capsule} == {type(a), type(b)}:
             kinds = f"a {type(a).__name__.lower()} and a {type(b).__name__.lower()}"
-            accepted = "a box touches planes, spheres and points; put spheres at its corners"
+            accepted = "a box touches planes, boxes, spheres and points; put spheres on the capsule"
             raise InvalidArgument(f"pair of {kinds}", (a.name, b.name), accepted)
         else:
             finders = [partial(_on_solid, (first, X1, a), (second, X2, b))]
@@ -130,6 +135,17 @@ def _on_solid(one: Any, other: Any, poses: Sequence[Transform]) -> Touch:
     else:
         ends = [X1.point(c) for c in a.spine], [(X @ X2).point(c) for c in b.spine]
         gap, point, n = _round_round(*_nearest(*ends), a.radius, b.radius)
+    axes = (n, *_tangents(n))
+    return Touch(first, second, X, gap, point, n, axes, tuple(R.apply(e) for e in axes))
+
+
+def _on_box(place: int, one: Any, other: Any, poses: Sequence[Transform]) -> Touch:
+    """Two boxes, at one of the places where they may touch."""
+    (first, X1, a), (second, X2, b) = one, other
+    R, X = poses[first].R, poses[first].inverse() @ poses[second]
+    half1, half2 = (Vec3(*(0.5 * x for x in box.size)) for box in (a, b))
+    points = touch_boxes(X1 @ a.placement, half1, X @ X2 @ b.placement, half2)
+    gap, point, n = points[place]
     axes = (n, *_tangents(n))
     return Touch(first, second, X, gap, point, n, axes, tuple(R.apply(e) for e in axes))
 

@@ -8,7 +8,7 @@ as many are used as the two faces have corners in common. Two edges touch in one
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from qddot.simulate.implicit_torques import largest
@@ -66,7 +66,7 @@ def _axes(X: Transform) -> list[Vec3]:
     return [X.R.apply(e) for e in units]
 
 
-def _choose(flag: object, a: Sequence[Scalar], b: Sequence[Scalar]) -> list[Scalar]:
+def _choose(flag: object, a: Iterable[Scalar], b: Iterable[Scalar]) -> list[Scalar]:
     """b where the flag is true, else a."""
     return [where(flag, y, x) for x, y in zip(a, b, strict=True)]
 

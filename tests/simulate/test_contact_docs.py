@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,8 @@ from native_cases import cold_cache  # noqa: F401
 import qddot
 from qddot.robot.robot import Robot
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "contact.md").read_text()
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = (DOCS / "contact.md").read_text(encoding="utf-8")
 
 
 def shown(text: str) -> list[float]:
@@ -28,6 +31,27 @@ def test_the_page_runs(monkeypatch, capsys):
     (table,) = re.findall(r"```text\n(.*?)```", PAGE, re.S)
     assert shown(capsys.readouterr().out) == pytest.approx(shown(table), abs=0.02)
     assert scope["soft"].status.label == "ok"
+
+
+def test_the_table_beside_mujoco_is_what_its_program_found():
+    program = runpy.run_path(str(DOCS / "contact.py"))
+    kept = json.loads((DOCS / "contact.json").read_text(encoding="utf-8"))
+    assert set(kept) == set(program["CASES"])
+    _, table = PAGE.split(program["MARK"])
+    assert table.strip().splitlines() == program["rows"](kept)
+
+
+def test_the_program_measures_what_it_kept():
+    """The cases that take no time, once more: a tool that slides, and ratios of masses."""
+    program = runpy.run_path(str(DOCS / "contact.py"))
+    kept = json.loads((DOCS / "contact.json").read_text(encoding="utf-8"))
+    for name in ("tool", "mass ratios"):
+        found = program["CASES"][name]()
+        # ours to what the page shows
+        assert found["qddot"] == pytest.approx(kept[name]["qddot"], abs=1e-4)
+    least, most, lost = kept["tool"]["qddot"][:3]
+    assert (least, most, lost) == pytest.approx((5.0, 5.0, 0.0), abs=1e-6)
+    assert kept["tool"]["MuJoCo"][2] > 5.0
 
 
 _load = qddot.load

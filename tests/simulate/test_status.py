@@ -7,8 +7,10 @@ import warnings
 import numpy as np
 import pytest
 from bare_rollouts import rollout
+from contact_bodies import pendulum
 
 import qddot
+from qddot import simulate
 from qddot.errors import InvalidArgument, ShapeMismatch, SingularInertia
 from qddot.robot.robot import Robot
 from qddot.simulate import LABELS, Perturbation, energy_ledger
@@ -448,3 +450,24 @@ def test_springs_whose_state_was_not_recorded_are_left_alone():
     robot = qddot.load("planar_2r")
     found = rollout(robot, np.ones(2), np.zeros(2), dt=1e-3, steps=40, effects=[Keeper(1)])
     assert found.status.ok
+
+
+def test_a_start_beyond_a_limit_is_a_note():
+    robot = pendulum(-0.4, 0.3)
+    how = {"dt": 2e-3, "steps": 20}
+    stopped = simulate.rollout(robot, [-0.6], [0.0], **how)
+    (note,) = stopped.status.notes
+    assert note == (
+        "joint 'hinge' starts 0.2 beyond its limit: it is put at its stop in the first step"
+    )
+    np.testing.assert_allclose(stopped.q[1:3, 0], -0.4, atol=1e-2)
+    law = ComplementarityContact(Scene())
+    batch = simulate.rollout(robot, [[-0.6], [0.0], [0.5]], np.zeros((3, 1)), contact=law, **how)
+    (note,) = batch.status.notes
+    assert "in 2 of 3 rollouts: 50% of the way back to its stop is taken a step" in note
+    left = batch.q[0, :4, 0] + 0.4
+    np.testing.assert_allclose(left[1:] / left[:-1], 0.5, atol=0.01)
+    # at the limit, or without stops, there is nothing to tell
+    assert not simulate.rollout(robot, [0.3], [0.0], **how).status.notes
+    loose = simulate.rollout(robot, [-0.6], [0.0], without="limits", **how)
+    assert loose.status.notes == ("switched off: limits",)

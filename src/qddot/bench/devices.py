@@ -17,7 +17,11 @@ from qddot.bench.subjects import find_subject
 from qddot.compile.ir import block_groups, stores, stream
 from qddot.compile.kernel import Kernel
 from qddot.compile.runtime.recycle import drop_recycled
+from qddot.compile.trace.tape import Recorder
 from qddot.robot.native import kernel_of
+from qddot.robot.robot import load
+from qddot.simulate.contact import ComplementarityContact, Scene
+from qddot.spatial.scalar import less, where
 
 __all__ = ["DEVICES", "Device", "measure_device"]
 
@@ -47,6 +51,8 @@ DEVICES: dict[str, Device] = {
     "recycled memory": Device("anymal", "torque_regressor", 2048, "recycle"),
     "zeros kept": Device("anymal", "torque_regressor", 64, "zeros"),
     "batches past NumPy": Device("ur5", "inverse_dynamics", 64, "gufunc"),
+    "regions, contacts far": Device("quadruped", "rollout", 64, "regions"),
+    "regions, contacts closed": Device("quadruped", "rollout", 64, "regions"),
 }
 """The devices by name."""
 
@@ -55,23 +61,65 @@ DEVICES: dict[str, Device] = {
 def measure_device(clock: Clock, name: str) -> dict[str, Any]:
     """The row of a device: µs a state with it and without it."""
     device = DEVICES[name]
-    subject = find_subject(device.robot)
-    job = make_job(subject, device.function, 64, 1)
-    inputs = {n: np.resize(x, (device.states, *x.shape[1:])) for n, x in job.inputs.items()}
-    job = dataclasses.replace(job, inputs=inputs)
-    runs = {"with": _run_with(job, device), "without": _run_without(job, device)}
+    title = device.robot
+    if device.off == "regions":
+        runs = _run_regions(device, height=0.1 if "far" in name else 0.0)
+    else:
+        subject = find_subject(device.robot)
+        title, job = subject.title, make_job(subject, device.function, 64, 1)
+        inputs = {n: np.resize(x, (device.states, *x.shape[1:])) for n, x in job.inputs.items()}
+        job = dataclasses.replace(job, inputs=inputs)
+        runs = {"with": _run_with(job, device), "without": _run_without(job, device)}
     turns = [Contender("qddot", way, device.states, r, lambda: ()) for way, r in runs.items()]
     on, off = clock.time_interleaved(f"device: {name}", turns)
     drop_recycled()
     return {
         "device": name,
-        "robot": subject.title,
+        "robot": title,
         "function": device.function,
         "states": device.states,
         "us": 1e6 * on,
         "without_us": 1e6 * off,
         "gain": off / on,
     }
+
+
+def _run_regions(device: Device, height: float) -> dict[str, Callable[[], Any]]:
+    """A step of the quadruped on its feet, or above the floor: with regions, and straight.
+
+    Three sweeps a step, since straight code has them one after the other.
+    """
+    robot = load(device.robot)
+    q = np.tile(robot.configurations["home"], (device.states, 1))
+    q[:, 2] += height
+    v = np.zeros((device.states, robot.nv))
+    scene = Scene.from_file(device.robot, only="*/sphere")
+
+    def compile_step(threshold: float) -> Callable[[], Any]:
+        # no contact rebounds: the threshold changes no code, but keeps the two kernels apart
+        law = ComplementarityContact(scene, sweeps=3, threshold=threshold)
+        simulator = robot.simulator(dt=1e-3, contact=law, without="passive")
+        simulator.rollout(q, v, steps=1)
+        return partial(simulator.rollout, q, v, steps=1)
+
+    with fresh_cache():
+        found = {"with": compile_step(0.01)}
+    with fresh_cache(), _constant(Recorder, "record_region", _record_straight):
+        found["without"] = compile_step(0.02)
+    return found
+
+
+def _record_straight(
+    recorder: Any, body: Any, state: Any, times: int, flag: Any = None
+) -> list[Any]:
+    """A region as straight code: run as often as it may be, with choices of what is kept."""
+    now = [0.0 if x is None else x for x in state]
+    for _ in range(times):
+        after = list(body(now))
+        if flag is not None:
+            after = [where(less(0.5, flag), a, b) for a, b in zip(after, now, strict=True)]
+        now = after
+    return now
 
 
 def _run_with(job: Job, device: Device) -> Callable[[], Any]:

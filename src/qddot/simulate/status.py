@@ -24,7 +24,8 @@ from qddot.model.model import Model
 from qddot.robot.robot import Robot
 from qddot.simulate.contact.complementarity import ComplementarityContact
 from qddot.simulate.contact.gaps import find_sites
-from qddot.simulate.contact.penalty import PRESETS, PenaltyContact
+from qddot.simulate.contact.penalty import PRESETS, PenaltyContact, stopped_bodies
+from qddot.simulate.contact.stops import RigidStops
 from qddot.simulate.layout import columns, nested_over_time, stack_scalars
 from qddot.simulate.plant import ElasticEffect
 from qddot.simulate.step import LOOPS
@@ -43,6 +44,8 @@ __all__ = [
 
 LARGEST = 1e8
 """A coordinate or velocity above it (m, rad, m/s, rad/s) has diverged: no micrometres are left."""
+ROUNDED = 1e-9
+"""How far (rad, m) beyond its limit a joint may start without a note."""
 OVER_LIMIT = 1e-3
 """How far (rad, m) a joint may pass its limits."""
 CONTACT_RESIDUAL = 1e-3
@@ -148,7 +151,8 @@ class Status(Tabular):
     `code` counts in LABELS; `step` is −1 where all is well. The label is that of the first bad
     step; but a rollout that ends in numbers without meaning is nan_input or diverged, whatever came
     before. Steps are found among the samples that are kept, exactly where every step is kept.
-    `notes` tell of physics of the description that is not part of the rollouts.
+    `notes` tell of physics of the description that is not part of the rollouts, and of joints that
+    start beyond their limits.
     """
 
     code: np.ndarray
@@ -229,8 +233,34 @@ def judge(rollout: RolloutRecord) -> Status:
             first = np.where(earlier, at, first)
             code[earlier], subject[earlier] = _CODES[label], len(subjects) - 1
     steps = np.append(np.rint(rollout.time / rollout.dt), -1).astype(np.int64)
-    notes = rollout.step.notes if rollout.step is not None else ()
+    notes = (*rollout.step.notes, *_start_notes(rollout)) if rollout.step is not None else ()
     return Status(code, steps[first], subject, tuple(subjects), rollout.dt, notes)
+
+
+def _start_notes(rollout: RolloutRecord) -> list[str]:
+    """What happens to joints that start beyond their limits, where they have stops."""
+    step = rollout.step
+    notes: list[str] = []
+    if not step.model.nv or not rollout.q.size or rollout.time[0] > 0.0:
+        return notes
+    rigid = any(isinstance(effect, RigidStops) for effect in step.effects)
+    law = step.contact if isinstance(step.contact, ComplementarityContact) else None
+    if not rigid and not (law and law.limits):
+        return notes
+    what = "it is put at its stop in the first step"
+    if not rigid and law:
+        what = f"{law.correction:.0%} of the way back to its stop is taken a step, without speed"
+    q = columns(rollout.q[..., 0, :])
+    for body in stopped_bodies(step.model):
+        (x,), limits = body.joint.displacement(q[body.iq]), body.joint.limits
+        beyond = np.maximum(np.asarray(x) - limits.upper, limits.lower - np.asarray(x))
+        if (far := float(np.max(beyond, initial=0.0))) > ROUNDED:
+            count = f" in {np.sum(beyond > ROUNDED)} of {beyond.size} rollouts"
+            notes.append(
+                f"joint {body.joint.name!r} starts {far:.3g} beyond its limit"
+                f"{count if beyond.size > 1 else ''}: {what}"
+            )
+    return notes
 
 
 Fault = tuple[str, str, np.ndarray]

@@ -15,6 +15,7 @@ from qddot.algorithms.recursion import Matrix, ancestors_with_forces, per_body, 
 from qddot.errors import InvalidArgument
 from qddot.model.joints import plane_basis
 from qddot.model.model import WORLD, Model
+from qddot.simulate.contact.boxes import BOX_POINTS, touch_boxes
 from qddot.simulate.contact.scene import Box, Capsule, Pair, Plane, Scene, Solid
 from qddot.simulate.implicit_torques import clip, largest
 from qddot.spatial.algebra import Force, Motion, Subspace, Transform, Vec3
@@ -33,6 +34,10 @@ __all__ = [
 Near = tuple[Scalar, Vec3, Vec3]
 _TINY = 1e-30
 _PARALLEL = 1e-9
+_SURFACE = 1e-9
+"""How far (m) outside a box a point is on its surface."""
+_TOWARDS = 1e-6
+"""Share of the way to its body by which a point on an edge is moved to choose a face."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +91,13 @@ def find_sites(scene: Scene, model: Model) -> list[Site]:
             ends = a.corners if isinstance(a, Box) else a.spine
             radius = 0.0 if isinstance(a, Box) else a.radius
             finders = [partial(_on_plane, first, X1.point(c), radius, b) for c in ends]
-        elif (isinstance(a, Box) and isinstance(b, Box)) or {Box, Capsule} == {type(a), type(b)}:
+        elif isinstance(a, Box) and isinstance(b, Box):
+            finders = [
+                partial(_on_box, k, (first, X1, a), (second, X2, b)) for k in range(BOX_POINTS)
+            ]
+        elif {Box, Capsule} == {type(a), type(b)}:
             kinds = f"a {type(a).__name__.lower()} and a {type(b).__name__.lower()}"
-            accepted = "a box touches planes, spheres and points; put spheres at its corners"
+            accepted = "a box touches planes, boxes, spheres and points; put spheres on the capsule"
             raise InvalidArgument(f"pair of {kinds}", (a.name, b.name), accepted)
         else:
             finders = [partial(_on_solid, (first, X1, a), (second, X2, b))]
@@ -122,14 +131,26 @@ def _on_solid(one: Any, other: Any, poses: Sequence[Transform]) -> Touch:
     (first, X1, a), (second, X2, b) = one, other
     R, X = poses[first].R, poses[first].inverse() @ poses[second]
     if isinstance(b, Box):
-        gap, point, n = _round_box(X1.point(a.spine[0]), a.radius, X @ X2 @ b.placement, b)
+        c, body = X1.point(a.spine[0]), _inner_point(a, X1)
+        gap, point, n = _round_box(c, body, a.radius, X @ X2 @ b.placement, b)
     elif isinstance(a, Box):
-        c = (X @ X2).point(b.spine[0])
-        gap, point, n = _round_box(c, b.radius, X1 @ a.placement, a)
+        c, body = (X @ X2).point(b.spine[0]), X.point(_inner_point(b, X2))
+        gap, point, n = _round_box(c, body, b.radius, X1 @ a.placement, a)
         n = -n
     else:
         ends = [X1.point(c) for c in a.spine], [(X @ X2).point(c) for c in b.spine]
         gap, point, n = _round_round(*_nearest(*ends), a.radius, b.radius)
+    axes = (n, *_tangents(n))
+    return Touch(first, second, X, gap, point, n, axes, tuple(R.apply(e) for e in axes))
+
+
+def _on_box(place: int, one: Any, other: Any, poses: Sequence[Transform]) -> Touch:
+    """Two boxes, at one of the places where they may touch."""
+    (first, X1, a), (second, X2, b) = one, other
+    R, X = poses[first].R, poses[first].inverse() @ poses[second]
+    half1, half2 = (Vec3(*(0.5 * x for x in box.size)) for box in (a, b))
+    points = touch_boxes(X1 @ a.placement, half1, X @ X2 @ b.placement, half2)
+    gap, point, n = points[place]
     axes = (n, *_tangents(n))
     return Touch(first, second, X, gap, point, n, axes, tuple(R.apply(e) for e in axes))
 
@@ -167,10 +188,16 @@ def _nearest(one: Sequence[Vec3], other: Sequence[Vec3]) -> tuple[Vec3, Vec3]:
     return one[0] + d1 * s, other[0] + d2 * t
 
 
-def _round_box(c: Vec3, radius: float, X: Transform, box: Box) -> Near:
+def _inner_point(shape: Any, X: Transform) -> Vec3:
+    """A point of the body that a round shape belongs to: its frame, or that of the body."""
+    return X.p if any(shape.spine[0]) else Vec3.zero()
+
+
+def _round_box(c: Vec3, body: Vec3, radius: float, X: Transform, box: Box) -> Near:
     """A sphere about c and a box placed at X; the normal points out of the box.
 
-    Outside the nearest point of the box counts, inside the nearest face.
+    Outside the nearest point of the box counts, inside the nearest face. Of faces that are as near,
+    as for a point on an edge, it is the one towards `body`, a point of the body of the sphere.
     """
     # the centre in axes of the box, folded into its positive octant
     local = X.R.apply_transpose(c - X.p)
@@ -180,16 +207,18 @@ def _round_box(c: Vec3, radius: float, X: Transform, box: Box) -> Near:
     outside = Vec3(*(largest(x, 0.0) for x in beyond))
     square = outside.dot(outside)
     far = sqrt(square + _TINY)
-    deep = largest(largest(*beyond[:2]), beyond[2])
-    inside = less(square, _TINY)
-    # inside: the first of the nearest faces
-    x, y, z = (where(less(x, deep), 0.0, 1.0) for x in beyond)
+    inside = less(square, _SURFACE * _SURFACE)
+    # inside: the first of the nearest faces, seen from a little nearer to the body
+    way = X.R.apply_transpose(body - c)
+    seen = [x + d * s * _TOWARDS for x, d, s in zip(beyond, way, signs, strict=True)]
+    most = largest(largest(*seen[:2]), seen[2])
+    x, y, z = (where(less(x, most), 0.0, 1.0) for x in seen)
     faces = (x, y * (1.0 - x), z * (1.0 - x) * (1.0 - y))
     unit = [
         where(inside, face, x / far) * s for face, x, s in zip(faces, outside, signs, strict=True)
     ]
-    distance = where(inside, deep, far)
-    n, gap = X.R.apply(Vec3(*unit)), distance - radius
+    deep = sum((face * x for face, x in zip(faces, beyond, strict=True)), 0.0)
+    n, gap = X.R.apply(Vec3(*unit)), where(inside, deep, far) - radius
     return gap, c - n * (radius + 0.5 * gap), n
 
 

@@ -109,6 +109,7 @@ def least_velocities(
     for impact in impacts:
         *_, struck = take(numbers, 4)
         closing = -largest(impact.gap, 0.0) / dt
-        left = largest(impact.row.velocity(y), closing)
-        bounds.append(where(less(0.5, struck), left, closing))
+        # without restitution the gap closes
+        left = where(less(0.0, impact.restitution), impact.row.velocity(y), closing)
+        bounds.append(where(less(0.5, struck), largest(left, closing), closing))
     return bounds

@@ -71,7 +71,7 @@ def sweep(
         going = where(less(tolerance * tolerance, speed), going, 0.0)
 
         def find_step(_: list[Scalar]) -> list[Scalar]:
-            return newton_step(parts, active, sliding, impulses, y)
+            return _newton_step(parts, active, sliding, impulses, y)
 
         step: list[Scalar] = [0.0] * (n + 1 + sum(counts) + len(counts))
         share, *step = run_where(going, find_step, step) if newton else step
@@ -113,7 +113,7 @@ class _PartSweep:
         return [*y, speed, self.part.active(found), *found, *step, slides]
 
 
-def newton_step(
+def _newton_step(
     parts: Sequence[Part],
     active: Sequence[Scalar],
     sliding: Sequence[Scalar],

@@ -1,0 +1,302 @@
+"""Put contact to the test beside MuJoCo and write the table: `python docs/contact.py [case …]`.
+
+Both engines read one text of each case and take steps of 1 ms; MuJoCo has its default contact.
+Results are kept in docs/contact.json, so that one case can be run again by itself. The table is the
+end of docs/contact.md.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mujoco
+import numpy as np
+
+import qddot
+from qddot.simulate import rollout
+from qddot.simulate.contact import (
+    Box,
+    ComplementarityContact,
+    Plane,
+    Point,
+    Scene,
+    Sphere,
+    contact_ledger,
+)
+
+FOLDER = Path(__file__).parent
+PAGE, KEPT = FOLDER / "contact.md", FOLDER / "contact.json"
+MARK = "<!-- figures: written by docs/contact.py -->"
+DT, GRAVITY, MU = 1e-3, 9.81, 0.5
+RATIOS = (1e0, 1e2, 1e4, 1e6)
+TOOL_MASSES = (1.0, 10.0)
+HALVINGS = 14
+Figures = dict[str, list[float]]
+
+
+def load(bodies: str, gravity: np.ndarray | None = None) -> Any:
+    """MuJoCo's model of some bodies on a floor."""
+    pull = np.array([0.0, 0.0, -GRAVITY]) if gravity is None else gravity
+    return mujoco.MjModel.from_xml_string(
+        f'<mujoco><option timestep="{DT}" gravity="{pull[0]} {pull[1]} {pull[2]}"/><worldbody>'
+        f'<geom type="plane" size="0 0 1" friction="{MU}"/>{bodies}</worldbody></mujoco>'
+    )
+
+
+def box(name: str, size: tuple[float, float, float], height: float, friction: float = MU) -> str:
+    """A free box of 1 kg."""
+    half = " ".join(f"{0.5 * x}" for x in size)
+    return (
+        f'<body name="{name}" pos="0 0 {height}"><freejoint/>'
+        f'<geom type="box" size="{half}" mass="1" friction="{friction}"/></body>'
+    )
+
+
+def run_mujoco(model: Any, seconds: float, data: Any = None) -> Any:
+    """MuJoCo's data after so long."""
+    data = mujoco.MjData(model) if data is None else data
+    for _ in range(round(seconds / DT)):
+        mujoco.mj_step(model, data)
+    return data
+
+
+def bisect(passes: Callable[[float], bool], low: float, high: float) -> float:
+    """The number between two at which a test begins to pass."""
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if passes(middle) else (middle, high)
+    return 0.5 * (low + high)
+
+
+class Tilted:
+    """A box on a floor that is tilted, in both engines: pose and velocity after some time."""
+
+    def __init__(self, size: tuple[float, float, float], friction: float, seconds: float) -> None:
+        self.size, self.friction, self.seconds = size, friction, seconds
+        scene = Scene(planes=[Plane()], boxes=[Box("b", size)], friction=friction)
+        self.law = ComplementarityContact(scene)
+        self.robot = qddot.load(self.model(0.0))
+
+    def model(self, angle: float) -> Any:
+        """MuJoCo's model, with the floor level and gravity tilted."""
+        pull = GRAVITY * np.array([math.sin(angle), 0.0, -math.cos(angle)])
+        body = box("b", self.size, 0.5 * self.size[2], self.friction)
+        model = load(body, pull)
+        model.geom_friction[:, 0] = self.friction
+        return model
+
+    def run(self, angle: float) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Position with quaternion (vector part first), velocity, and that at half time."""
+        pull = GRAVITY * np.array([math.sin(angle), 0.0, -math.cos(angle)])
+        start = [0.0, 0.0, 0.5 * self.size[2], 0.0, 0.0, 0.0, 1.0]
+        steps = round(self.seconds / DT)
+        found = rollout(
+            self.robot,
+            start,
+            np.zeros(6),
+            dt=DT,
+            steps=steps,
+            every=steps // 2,
+            contact=self.law,
+            parameters={"gravity": pull},
+        )
+        model = self.model(angle)
+        data = run_mujoco(model, 0.5 * self.seconds)
+        half = data.qvel.copy()
+        run_mujoco(model, 0.5 * self.seconds, data)
+        theirs = data.qpos[[0, 1, 2, 4, 5, 6, 3]].copy(), data.qvel.copy(), half
+        return {"qddot": (found.q[-1], found.v[-1], found.v[-2]), "MuJoCo": theirs}
+
+
+ENGINES = ("qddot", "MuJoCo")
+
+
+def measure_sliding() -> Figures:
+    """Tilt at which a flat box begins to slide, over atan μ; its speed at 80 % of that (mm/s)."""
+    case = Tilted((0.2, 0.2, 0.1), MU, 1.0)
+    limit, creeping = math.atan(MU), case.run(0.8 * math.atan(MU))
+    found: Figures = {}
+    for engine in ENGINES:
+
+        def slides(tilt: float, engine: str = engine) -> bool:
+            # a box that creeps has a speed, one that slides gets faster
+            _, late, early = case.run(tilt * limit)[engine]
+            return bool(late[0] - early[0] > 1e-4)
+
+        found[engine] = [bisect(slides, 0.9, 1.1), 1e3 * abs(float(creeping[engine][1][0]))]
+    return found
+
+
+def measure_tipping() -> Figures:
+    """Tilt at which a box of 0.1 m × 0.2 m tips over, over atan 1/2."""
+    case = Tilted((0.1, 0.1, 0.2), 1.0, 2.0)
+    limit = math.atan(0.5)
+    found: Figures = {}
+    for engine in ENGINES:
+
+        def tips(tilt: float, engine: str = engine) -> bool:
+            return bool(abs(case.run(tilt * limit)[engine][0][4]) > 0.05)
+
+        found[engine] = [bisect(tips, 0.9, 1.1)]
+    return found
+
+
+def measure_stack() -> Figures:
+    """Ten cubes of 0.1 m after 10 s: way sideways (mm), speed (m/s), how far the top sank (mm)."""
+    count, seconds = 10, 10.0
+    text = "".join(box(f"b{k}", (0.1, 0.1, 0.1), 0.05 + 0.1 * k) for k in range(count))
+    model = load(text)
+    robot = qddot.load(model)
+    feet = [
+        Point(f"b{k}", (0.045 * x, 0.045 * y, -0.05), f"foot {k} {x} {y}")
+        for k in range(count)
+        for x in (-1, 1)
+        for y in (-1, 1)
+    ]
+    under = ["ground"] * 4 + [f"b{k // 4}" for k in range(4 * count - 4)]
+    scene = Scene(
+        planes=[Plane()],
+        boxes=[Box(f"b{k}", (0.1, 0.1, 0.1)) for k in range(count)],
+        points=feet,
+        pairs=[(foot.name, name) for foot, name in zip(feet, under, strict=True)],
+        friction=MU,
+    )
+    q = np.tile([0.0, 0.0, 0.05, 0.0, 0.0, 0.0, 1.0], (count, 1))
+    q[:, 2] += 0.1 * np.arange(count)
+    steps = round(seconds / DT)
+    law = ComplementarityContact(scene)
+    zero = np.zeros(6 * count)
+    found = rollout(robot, q.ravel(), zero, dt=DT, steps=steps, every=steps, contact=law)
+    data = run_mujoco(model, seconds)
+    moved = {"qddot": found.q[-1].reshape(count, 7), "MuJoCo": data.qpos.reshape(count, 7)}
+    speed = {"qddot": found.v[-1], "MuJoCo": data.qvel}
+    return {
+        engine: [
+            1e3 * float(np.abs(moved[engine][:, :2]).max()),
+            float(np.abs(speed[engine]).max()),
+            1e3 * float(q[-1, 2] - moved[engine][-1, 2]),
+        ]
+        for engine in ENGINES
+    }
+
+
+def measure_mass_ratios() -> Figures:
+    """A heavy ball on one of 1 kg: overlap (mm) after 1 s, for each ratio of masses."""
+    found: Figures = {engine: [] for engine in ENGINES}
+    for ratio in RATIOS:
+        text = "".join(
+            f'<body name="b{k}" pos="0 0 {0.05 + 0.1 * k}"><joint type="slide" axis="0 0 1"/>'
+            f'<geom type="sphere" size="0.05" mass="{mass}"/></body>'
+            for k, mass in enumerate((1.0, ratio))
+        )
+        model = load(text)
+        scene = Scene(
+            planes=[Plane()],
+            spheres=[Sphere("b0", 0.05), Sphere("b1", 0.05)],
+            pairs=[("b0", "ground"), ("b1", "b0")],
+        )
+        law = ComplementarityContact(scene)
+        robot = qddot.load(model)
+        ours = rollout(robot, np.zeros(2), np.zeros(2), dt=DT, steps=1000, contact=law).q[-1]
+        theirs = run_mujoco(model, 1.0).qpos
+        for engine, q in (("qddot", ours), ("MuJoCo", theirs)):
+            gaps = np.array([q[0], q[1] - q[0]])
+            found[engine].append(1e3 * max(0.0, float(-gaps.min())))
+    return found
+
+
+def measure_tool() -> Figures:
+    """A tool pressed with 5 N that slides at 20 mm/s for 2 s, μ 0.6, without weight.
+
+    For each mass of it: least and largest force after 0.1 s (N), share of time out of touch (%).
+    """
+    found: Figures = {engine: [] for engine in ENGINES}
+    for mass in TOOL_MASSES:
+        body = (
+            '<body name="carrier"><joint type="slide" axis="1 0 0"/>'
+            '<geom type="sphere" size="0.01" mass="1e6" pos="0 0 1" contype="0" conaffinity="0"/>'
+            '<body name="tool" pos="0 0 0.01"><joint type="slide" axis="0 0 1"/>'
+            f'<geom type="sphere" size="0.01" mass="{mass}" friction="0.6"/></body></body>'
+        )
+        model = load(body, np.zeros(3))
+        model.geom_friction[:, 0] = 0.6
+        steps, press, v = 2000, np.array([0.0, -5.0]), np.array([0.02, 0.0])
+        scene = Scene(planes=[Plane()], spheres=[Sphere("tool", 0.01)], friction=0.6)
+        law = ComplementarityContact(scene)
+        robot = qddot.load(model)
+        ours = rollout(robot, np.zeros(2), v, press, dt=DT, steps=steps, contact=law)
+        forces = {"qddot": contact_ledger(ours).normal_force[:-1, 0], "MuJoCo": np.zeros(steps)}
+        data = mujoco.MjData(model)
+        data.qvel[:], data.qfrc_applied[:] = v, press
+        wrench = np.zeros(6)
+        for k in range(steps):
+            mujoco.mj_step(model, data)
+            for contact in range(data.ncon):
+                mujoco.mj_contactForce(model, data, contact, wrench)
+                forces["MuJoCo"][k] += wrench[0]
+        for engine, force in forces.items():
+            late = force[100:]
+            lost = 100.0 * float(np.mean(late <= 0.0))
+            found[engine] += [float(late.min()), float(late.max()), lost]
+    return found
+
+
+CASES: dict[str, Callable[[], Figures]] = {
+    "sliding": measure_sliding,
+    "tipping": measure_tipping,
+    "stack": measure_stack,
+    "mass ratios": measure_mass_ratios,
+    "tool": measure_tool,
+}
+
+
+def small(x: float, unit: str) -> str:
+    """A number beside zero; below 1e-12 it is rounding."""
+    return f"{x:.1e} {unit}" if x > 1e-12 else "0"
+
+
+def rows(kept: dict[str, Figures]) -> list[str]:
+    """The table, from the results that are kept."""
+    lines = [
+        "| case, steps of 1 ms | right | qddot | MuJoCo |",
+        "| --- | --- | --- | --- |",
+    ]
+
+    def add(what: str, right: str, case: str, text: Callable[[list[float]], str]) -> None:
+        cells = " | ".join(text(kept[case][engine]) for engine in ENGINES)
+        lines.append(f"| {what} | {right} | {cells} |")
+
+    add("tilt at which a box slides, over atan μ", "1", "sliding", lambda x: f"{x[0]:.4f}")
+    add("its speed at 80 % of that", "0", "sliding", lambda x: small(x[1], "mm/s"))
+    add("tilt at which a tall box tips, over atan b/h", "1", "tipping", lambda x: f"{x[0]:.4f}")
+    add("ten boxes after 10 s: way sideways", "0", "stack", lambda x: small(x[0], "mm"))
+    add("the same: largest speed", "0", "stack", lambda x: small(x[1], "m/s"))
+    add("the same: the top sinks by", "0", "stack", lambda x: small(x[2], "mm"))
+    for k, ratio in enumerate(RATIOS):
+        what = f"1 kg under {ratio:g} kg: overlap"
+        add(what, "0", "mass ratios", lambda x, k=k: small(x[k], "mm"))
+    for k, mass in enumerate(TOOL_MASSES):
+        what = f"tool of {mass:g} kg, 5 N, 20 mm/s: force"
+        add(what, "5 N", "tool", lambda x, k=k: f"{x[3 * k]:.3f} to {x[3 * k + 1]:.3f} N")
+        add("the same: out of touch", "0", "tool", lambda x, k=k: f"{x[3 * k + 2]:.0f} %")
+    return lines
+
+
+def main() -> None:
+    """Measure the cases that are asked for, or all, and write the table."""
+    kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
+    for name in sys.argv[1:] or CASES:
+        kept[name] = CASES[name]()
+        print(name, kept[name], flush=True)
+        KEPT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    head = PAGE.read_text(encoding="utf-8").split(MARK)[0]
+    PAGE.write_text(f"{head}{MARK}\n\n" + "\n".join(rows(kept)) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

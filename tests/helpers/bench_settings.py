@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from qddot import bench
 
-TINY = bench.Settings(
+TINY = bench.BenchmarkSettings(
     rounds=1,
     seconds=0.0,
     sample=1e-5,

@@ -187,22 +187,18 @@ def _validate(
         target[..., :3, 3] = given
     else:
         target[..., : core[0], : core[1]] = given
-    if task != "position" and not _are_rotations(target[..., :3, :3]):
-        accepted = "its rotation must be orthonormal and right-handed"
-        raise InvalidArgument("inverse_kinematics: pose", given.tolist(), accepted)
+        # rotations to 1e-6; one matrix as Python numbers, which cost a tenth of arrays
+        R, one = target[..., :3, :3], target.ndim == 2
+        entries = R.reshape(9).tolist() if one else R.reshape(-1, 9).T
+        a, b, c = (Vec3(*entries[k : k + 3]) for k in (0, 3, 6))
+        stretch = sum((u.dot(u) - 1.0) ** 2 for u in (a, b, c))
+        skew = sum(u.dot(w) ** 2 for u, w in ((a, b), (b, c), (c, a)))
+        fine = (stretch + skew <= 1e-12) & (a.cross(b).dot(c) > 0.0)
+        if not (fine if one else fine.all()):
+            accepted = "its rotation must be orthonormal and right-handed"
+            raise InvalidArgument("inverse_kinematics: pose", given.tolist(), accepted)
     batch = batch_shape("inverse_kinematics", [start, target], [1, 2], ["q0", "pose"])
     return start, target, batch
-
-
-def _are_rotations(R: np.ndarray) -> bool:
-    """Whether matrices (..., 3, 3) are orthonormal and right-handed to 1e-6."""
-    # one matrix as Python numbers, which cost a tenth of arrays
-    entries = R.reshape(9).tolist() if R.ndim == 2 else R.reshape(-1, 9).T
-    x, y, z = (Vec3(*entries[k : k + 3]) for k in (0, 3, 6))
-    stretch = sum((u.dot(u) - 1.0) ** 2 for u in (x, y, z))
-    skew = sum(u.dot(v) ** 2 for u, v in ((x, y), (y, z), (z, x)))
-    fine = (stretch + skew <= 1e-12) & (x.cross(y).dot(z) > 0.0)
-    return bool(fine if R.ndim == 2 else fine.all())
 
 
 def _check_choices(iterations: Any, restarts: Any, tolerance: float, rng: Any) -> None:

@@ -344,32 +344,13 @@ def worst_condition(
     while left.any() and len(chosen) < _CANDIDATES:
         chosen.append(int(np.argmax(np.where(left, conditions, -np.inf))))
         left &= np.abs(robot.difference(drawn[chosen[-1]], drawn)).max(axis=-1) > _APART
-    q, value = _maximise_condition(robot, drawn[chosen], refine, on_step)
-    best = q[np.argmax(value)]
-    eigenvalues, vectors = np.linalg.eigh(robot.mass_matrix(best))
-    return WorstCondition(
-        condition=float(np.exp(value.max())),
-        q=best,
-        largest=float(eigenvalues[-1]),
-        smallest=float(eigenvalues[0]),
-        heavy=vectors[:, -1],
-        light=vectors[:, 0],
-        sampled=float(conditions.max()),
-        median=float(np.median(conditions)),
-        samples=int(samples),
-        names=robot.model.velocity_names,
-    )
-
-
-def _maximise_condition(
-    robot: Robot, q: np.ndarray, refine: int, on_step: Callable[[str, int, int], None] | None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Configurations led uphill in log cond M, each by steps of its own length, and log cond M."""
     # the range of each coordinate; quaternions have none
     lower, upper = np.full(robot.nq, -np.inf), np.full(robot.nq, np.inf)
     for body in robot.model.independent:
         if body.joint.kind.quaternion is None:
             lower[body.iq], upper[body.iq] = coordinate_range(robot.model, body)
+    # uphill in log cond M, each configuration by steps of its own length
+    q = drawn[chosen]
     value, step = _log_condition(robot, q), np.full(len(q), 0.3)
     for k in range(refine):
         if on_step:
@@ -391,7 +372,20 @@ def _maximise_condition(
         value, step = np.where(better, found, value), step * np.where(better, 1.5, 0.4)
         if step.max() < _SMALLEST_STEP:
             break
-    return q, value
+    best = q[np.argmax(value)]
+    eigenvalues, vectors = np.linalg.eigh(robot.mass_matrix(best))
+    return WorstCondition(
+        condition=float(np.exp(value.max())),
+        q=best,
+        largest=float(eigenvalues[-1]),
+        smallest=float(eigenvalues[0]),
+        heavy=vectors[:, -1],
+        light=vectors[:, 0],
+        sampled=float(conditions.max()),
+        median=float(np.median(conditions)),
+        samples=int(samples),
+        names=robot.model.velocity_names,
+    )
 
 
 def _log_condition(robot: Robot, q: np.ndarray) -> np.ndarray:

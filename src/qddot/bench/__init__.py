@@ -1,6 +1,6 @@
 """The benchmark: qddot and other engines side by side in one run."""
 
-from qddot.bench.measure import FULL, QUICK, Settings
+from qddot.bench.measure import FULL, QUICK, BenchmarkSettings
 from qddot.bench.plot import plot
 from qddot.bench.report import page, read_measurements, sheets, write_measurements
 from qddot.bench.rollouts import ROLLOUTS
@@ -23,8 +23,8 @@ __all__ = [
     "QUICK_ROBOTS",
     "ROLLOUTS",
     "SUITE",
+    "BenchmarkSettings",
     "Plan",
-    "Settings",
     "Sheet",
     "benchmark",
     "disagreements",

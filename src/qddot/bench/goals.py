@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["GOALS", "Goal", "Verdict", "judge_goals"]
+__all__ = ["GOALS", "Goal", "GoalVerdict", "judge_goals"]
 
 Measurements = Iterator[tuple[str, float]]
 _COMPARED = ("UR5", "Panda", "ANYmal C", "Talos")
@@ -30,7 +30,7 @@ class Goal:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class GoalVerdict:
     """A goal, its worst measurement (None if there is none), and the measurements that miss it."""
 
     goal: Goal
@@ -38,14 +38,14 @@ class Verdict:
     missed: tuple[tuple[str, float], ...]
 
 
-def judge_goals(data: dict[str, Any]) -> list[Verdict]:
+def judge_goals(data: dict[str, Any]) -> list[GoalVerdict]:
     """All goals, with what was measured."""
     verdicts = []
     for goal in GOALS:
         measurements = list(goal.measurements(data))
         worst = (min if goal.least else max)(measurements, key=lambda f: f[1], default=None)
         missed = tuple(f for f in measurements if not goal.is_met(f[1]))
-        verdicts.append(Verdict(goal, worst, missed))
+        verdicts.append(GoalVerdict(goal, worst, missed))
     return verdicts
 
 
@@ -87,10 +87,17 @@ def _figure_of(
     return measurements
 
 
-def _thread_ratios(data: dict[str, Any]) -> Measurements:
-    for row in data["threads"]:
-        if row["status"] == "ok":
-            yield row["robot"], row["ratio"]
+def _figure_of_table(
+    table: str, field: str, label: str
+) -> Callable[[dict[str, Any]], Measurements]:
+    """A measurement of the rows of another table; the label has fields of the row in braces."""
+
+    def measurements(data: dict[str, Any]) -> Measurements:
+        for row in data.get(table, ()):
+            if row.get("status", "ok") == "ok":
+                yield label.format(**row), row[field]
+
+    return measurements
 
 
 def _contact_figure(kind: str, field: str) -> Callable[[dict[str, Any]], Measurements]:
@@ -102,24 +109,6 @@ def _contact_figure(kind: str, field: str) -> Callable[[dict[str, Any]], Measure
                 yield f"quadruped, {kind}", row[field]
 
     return measurements
-
-
-def _plant_times(data: dict[str, Any]) -> Measurements:
-    for row in data.get("plants", ()):
-        yield f"{row['robot']} in MuJoCo", row["on_top_us"]
-
-
-def _loop_ratios(data: dict[str, Any]) -> Measurements:
-    for row in data.get("loops", ()):
-        if row["status"] == "ok":
-            yield f"{row['robot']} loops, {row['integrator']}", row["ratio"]
-
-
-def _log_ratios(data: dict[str, Any]) -> Measurements:
-    """Ratios of the regressors of logs."""
-    for row in data.get("logs", ()):
-        if row["status"] == "ok":
-            yield f"{row['robot']} regressor of a log", row["ratio"]
 
 
 def _new_result_ratios(kinds: Collection[str]) -> Callable[[dict[str, Any]], Measurements]:
@@ -220,7 +209,7 @@ GOALS = (
         unit="",
     ),
     Goal("float32, float64", 1.5, _figure_of("ours", "float32_ratio")),
-    Goal("two threads, one", 1.8, _thread_ratios),
+    Goal("two threads, one", 1.8, _figure_of_table("threads", "ratio", "{robot}")),
     Goal("new results of arms, a loop over Pinocchio", 20.0, _new_result_ratios(["arm"])),
     Goal("new results of humanoids, a loop over Pinocchio", 8.0, _new_result_ratios(["humanoid"])),
     Goal(
@@ -230,7 +219,11 @@ GOALS = (
         least=False,
     ),
     Goal("vectors of 64 bytes, of 32", 1.0, _width_gains),
-    Goal("regressor of a log in blocks, a loop over Pinocchio", 40.0, _log_ratios),
+    Goal(
+        "regressor of a log in blocks, a loop over Pinocchio",
+        40.0,
+        _figure_of_table("logs", "ratio", "{robot} regressor of a log"),
+    ),
     Goal("contact-free rollout, mujoco.rollout", 20.0, _rollout_figure("ratio")),
     Goal(
         "million steps a second, penalty contact",
@@ -240,8 +233,18 @@ GOALS = (
     ),
     Goal("penalty contact, mujoco.rollout", 5.0, _contact_figure("penalty", "ratio")),
     Goal("complementarity, mujoco.rollout", 1.0, _contact_figure("complementarity", "ratio")),
-    Goal("closed loops, mujoco.rollout", 10.0, _loop_ratios),
-    Goal("MujocoPlant, on top of mj_step", 25.0, _plant_times, least=False, unit=" µs"),
+    Goal(
+        "closed loops, mujoco.rollout",
+        10.0,
+        _figure_of_table("loops", "ratio", "{robot} loops, {integrator}"),
+    ),
+    Goal(
+        "MujocoPlant, on top of mj_step",
+        25.0,
+        _figure_of_table("plants", "on_top_us", "{robot} in MuJoCo"),
+        least=False,
+        unit=" µs",
+    ),
     Goal("two threads, one, rollout", 1.8, _rollout_figure("two_ratio")),
     Goal("time per operation on chains", 2.0, _largest_spread, least=False),
     Goal("cold compile, UR5", 0.5, _cold_compiles([], ["UR5"]), least=False, unit=" s"),

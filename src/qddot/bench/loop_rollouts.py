@@ -11,7 +11,7 @@ import numpy as np
 from qddot import engines
 from qddot.analysis import constraints
 from qddot.bench.measure import Clock, one_core
-from qddot.bench.rollouts import MENAGERIE, Case, compare_times, run_in_one_thread
+from qddot.bench.rollouts import MENAGERIE, RolloutCase, compare_times, run_in_one_thread
 from qddot.errors import QddotError
 from qddot.loaders import locate_source
 from qddot.robot.robot import Robot, load
@@ -58,7 +58,7 @@ def measure_loops(clock: Clock, name: str, integrator: str) -> dict[str, Any]:
     return {**row, **size, **compare_times(*seconds), "gap": mine, "mujoco_gap": other}
 
 
-def _make_case(name: str, integrator: str) -> Case:
+def _make_case(name: str, integrator: str) -> RolloutCase:
     """A robot with loops here and there, and states near its start where loops are closed."""
     import mujoco
 
@@ -78,4 +78,4 @@ def _make_case(name: str, integrator: str) -> Case:
     steps = _SPREAD * rng.uniform(-1.0, 1.0, (_STATES, robot.nv))
     q = constraints.assemble(robot, robot.integrate(base, steps))
     v = constraints.consistent_velocity(robot, q, _SPEED * rng.normal(size=(_STATES, robot.nv)))
-    return Case(robot, model, engines.mujoco(robot, model, check=False), q, v, _STEPS)
+    return RolloutCase(robot, model, engines.mujoco(robot, model, check=False), q, v, _STEPS)

@@ -22,8 +22,8 @@ __all__ = [
     "FULL",
     "QUICK",
     "TOLERANCE",
+    "BenchmarkSettings",
     "Clock",
-    "Settings",
     "compile_seconds",
     "difference",
     "environment",
@@ -40,7 +40,7 @@ _QUICKLY = 1.0
 
 
 @dataclass(frozen=True)
-class Settings:
+class BenchmarkSettings:
     """Durations of the measurements.
 
     `sample` is about the time of one measurement in seconds, where a run is no longer; `seconds`
@@ -64,8 +64,8 @@ class Settings:
     chains: tuple[int, ...] = (5, 10, 20, 40, 80)
 
 
-FULL = Settings()
-QUICK = Settings(
+FULL = BenchmarkSettings()
+QUICK = BenchmarkSettings(
     rounds=5,
     passes=1,
     seconds=0.02,
@@ -78,7 +78,7 @@ QUICK = Settings(
 class Clock:
     """Times contenders, and remembers the best of each from pass to pass."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: BenchmarkSettings) -> None:
         self.settings = settings
         self._best: dict[tuple[str, str, str], float] = {}
         self._first: dict[str, Any] = {}

@@ -54,11 +54,12 @@ def sheets(data: dict[str, Any]) -> list[Sheet]:
                 key = (p["engine"], row["robot"], p["status"], p["reason"].replace("|", "/"))
                 absent.setdefault(key, []).append(row["function"])
     reasons = tuple((*key, ", ".join(functions)) for key, functions in absent.items())
+    batch, zeros = _batch_tables(data)
     made = [
-        _batch_table(data),
+        batch,
         new_results_table(data),
         width_table(data),
-        _zeros_kept_table(data),
+        zeros,
         device_table(data),
         *(_make_sheet(table, data) for table in _TABLES),
         Sheet(
@@ -102,7 +103,8 @@ def page(data: dict[str, Any]) -> str:
     return "\n".join([head, *(s.markdown() for s in sheets(data))])
 
 
-def _batch_table(data: dict[str, Any]) -> Sheet:
+def _batch_tables(data: dict[str, Any]) -> tuple[Sheet, Sheet]:
+    """Batches beside other engines, and functions that leave zeros of their arrays alone."""
     engines = list(dict.fromkeys(p["engine"] for row in data["rows"] for p in row["peers"]))
     rows = []
     for row in data["rows"]:
@@ -121,11 +123,9 @@ def _batch_table(data: dict[str, Any]) -> Sheet:
         "virtual machine. A dash: that engine is not asked for it."
     )
     columns = ("robot", "function", "states", "qddot", *engines)
-    return Sheet("A batch on one core", text, columns, tuple(rows))
-
-
-def _zeros_kept_table(data: dict[str, Any]) -> Sheet:
-    rows = []
+    batch = Sheet("A batch on one core", text, columns, tuple(rows))
+    # functions of which half the numbers or more are zero at every state
+    kept_rows = []
     for row in data["rows"]:
         kept = row["ours"].get("kept_us")
         if kept:
@@ -133,8 +133,8 @@ def _zeros_kept_table(data: dict[str, Any]) -> Sheet:
             times = (row["ours"]["us"], kept, pinocchio)
             ratios = (pinocchio and pinocchio / t for t in times[:2])
             share = f"{100 * row['ours']['zeros_share']:.0f} %"
-            cells = (*map(format_number, times), *map(format_ratio, ratios))
-            rows.append((row["robot"], row["function"], share, *cells))
+            numbers = (*map(format_number, times), *map(format_ratio, ratios))
+            kept_rows.append((row["robot"], row["function"], share, *numbers))
     text = (
         "Functions of which half the numbers or more are zero at every state, µs a state: the "
         'method writes all of them, `robot.compile(…, zeros="kept")` leaves the zeros of arrays '
@@ -142,7 +142,8 @@ def _zeros_kept_table(data: dict[str, Any]) -> Sheet:
     )
     names = ("written", "kept", "Pinocchio", "ratio, written", "ratio, kept")
     columns = ("robot", "function", "zeros", *names)
-    return Sheet("Zeros that are kept", text, columns, tuple(rows))
+    zeros = Sheet("Zeros that are kept", text, columns, tuple(kept_rows))
+    return batch, zeros
 
 
 @dataclass(frozen=True)

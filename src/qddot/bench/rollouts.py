@@ -29,7 +29,7 @@ __all__ = [
     "CONTACTS",
     "MENAGERIE",
     "ROLLOUTS",
-    "Case",
+    "RolloutCase",
     "compare_times",
     "measure_contact",
     "measure_rollout",
@@ -66,7 +66,7 @@ _FEW = 16
 
 
 @dataclass(frozen=True)
-class Case:
+class RolloutCase:
     """A robot here and there, the states to start from, and another number of steps if any."""
 
     robot: Robot
@@ -92,7 +92,7 @@ class Case:
         first = self.ours()
         return partial(self.ours, out=(first.q, first.v))
 
-    def of(self, states: int) -> Case:
+    def of(self, states: int) -> RolloutCase:
         """The same from this number of states: the first of them, or all again and again."""
         shapes = (states, self.q.shape[1]), (states, self.v.shape[1])
         return replace(self, q=np.resize(self.q, shapes[0]), v=np.resize(self.v, shapes[1]))
@@ -121,7 +121,7 @@ def measure_rollout(clock: Clock, title: str) -> dict[str, Any]:
         model.opt.integrator, model.opt.timestep = mujoco.mjtIntegrator.mjINT_EULER, _STEP
         rng = np.random.default_rng(0)
         q, v = robot.random(rng, _STATES), 0.1 * rng.normal(size=(_STATES, robot.nv))
-        case = Case(robot, model, engines.mujoco(robot, model, check=False), q, v)
+        case = RolloutCase(robot, model, engines.mujoco(robot, model, check=False), q, v)
     except (QddotError, ImportError, OSError) as error:
         return {**row, "status": "SKIPPED", "reason": " ".join(str(error).split())}
     row |= {"nv": case.robot.nv, "states": len(case.q), "integrator": _SAME}
@@ -169,18 +169,18 @@ def compare_times(mine: float, theirs: float) -> dict[str, float]:
     }
 
 
-def _in_mujoco(case: Case, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _in_mujoco(case: RolloutCase, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return case.adapter.to_q(q), case.adapter.to_v(q, v)
 
 
-def _state_views(case: Case, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _state_views(case: RolloutCase, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Positions and velocities in MuJoCo's state, after the time."""
     nq, nv = case.model.nq, case.model.nv
     return state[..., 1 : 1 + nq], state[..., 1 + nq : 1 + nq + nv]
 
 
 @contextmanager
-def run_in_one_thread(case: Case, **inputs: np.ndarray) -> Iterator[Any]:
+def run_in_one_thread(case: RolloutCase, **inputs: np.ndarray) -> Iterator[Any]:
     """A call of mujoco.rollout in this thread, into arrays that are used again."""
     import mujoco
     from mujoco import rollout as rollouts
@@ -232,7 +232,7 @@ def measure_contact(clock: Clock, kind: str) -> dict[str, Any]:
     model = spec.compile()
     model.opt.timestep = _STEP
     model.dof_frictionloss[:], model.dof_damping[:] = 0.0, 0.0
-    case = Case(robot, model, engines.mujoco(robot, model, check=False), q, v)
+    case = RolloutCase(robot, model, engines.mujoco(robot, model, check=False), q, v)
     few = case.of(_FEW)
     controls = np.tile(home[7:], (len(few.q), _STEPS, 1))
     with run_in_one_thread(few, control=controls) as engine, one_core():

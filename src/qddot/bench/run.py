@@ -31,8 +31,8 @@ from qddot.bench.logs import measure_log_regressor
 from qddot.bench.loop_rollouts import LOOPS, measure_loops
 from qddot.bench.measure import (
     TOLERANCE,
+    BenchmarkSettings,
     Clock,
-    Settings,
     compile_seconds,
     difference,
     fresh_cache,
@@ -86,7 +86,7 @@ class Plan:
 
     robots: tuple[str, ...] = tuple(SUITE)
     functions: tuple[str, ...] = FUNCTIONS
-    settings: Settings = Settings()  # noqa: RUF009 frozen
+    settings: BenchmarkSettings = BenchmarkSettings()  # noqa: RUF009 frozen
     rollouts: tuple[str, ...] = ()
     devices: bool = False
 

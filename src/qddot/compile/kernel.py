@@ -208,7 +208,23 @@ def compile_kernel(source: KernelSource, cache: Cache | None = None) -> Kernel:
         # NumPy takes float32 where all are float32, else the first loop that loses nothing
         loops = Loops(("float64", "float32"), len(source.arguments), len(source.results))
         loops.set_loop(0, code.addresses[_LOOP], code.library)
-        loops.set_loop(1, *_lazy_float32_loop(source, cache, loops), made=False)
+
+        # the float32 loop is compiled when it is first called
+        def first_call(args: int, dims: int, steps: int, data: int) -> None:
+            try:
+                _compile_float32(source, cache, loops)
+                _LOOP_TYPE(loops.loop_address(1))(args, dims, steps, data)
+            except BaseException as error:  # nothing may pass through native code
+                _fill_with_nan(source, args, dims, steps)
+                if not isinstance(error, Exception):
+                    raise  # an interrupt, of which ctypes tells
+                why = error.__cause__ or error
+                text = f"{source.name}: no float32 loop: {str(why) or type(why).__name__}"
+                warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+        callback = _LOOP_TYPE(first_call)
+        pointer = ctypes.cast(callback, ctypes.c_void_p).value or 0
+        loops.set_loop(1, pointer, callback, made=False)
         gufunc = make_gufunc(loops, source.name, source.doc, source.signature)
         # ways to call it: the general one, and past NumPy where the shapes are those of the source
         general: Callable[..., Any] = gufunc
@@ -322,25 +338,6 @@ def _compile_float32(source: KernelSource, cache: Cache, loops: Loops) -> None:
 
 
 _LOOP_TYPE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)
-
-
-def _lazy_float32_loop(source: KernelSource, cache: Cache, loops: Loops) -> tuple[int, Any]:
-    """A loop that compiles the float32 loop when it is first called, and runs it."""
-
-    def first_call(args: int, dims: int, steps: int, data: int) -> None:
-        try:
-            _compile_float32(source, cache, loops)
-            _LOOP_TYPE(loops.loop_address(1))(args, dims, steps, data)
-        except BaseException as error:  # nothing may pass through native code
-            _fill_with_nan(source, args, dims, steps)
-            if not isinstance(error, Exception):
-                raise  # an interrupt, of which ctypes tells
-            why = error.__cause__ or error
-            text = f"{source.name}: no float32 loop: {str(why) or type(why).__name__}"
-            warnings.warn(text, RuntimeWarning, stacklevel=2)
-
-    callback = _LOOP_TYPE(first_call)
-    return ctypes.cast(callback, ctypes.c_void_p).value or 0, callback
 
 
 def _fill_with_nan(source: KernelSource, args: int, dims: int, steps: int) -> None:

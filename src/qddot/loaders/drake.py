@@ -48,7 +48,32 @@ def describe_drake(plant: MultibodyPlant) -> Description:
     for index in plant.GetJointIndices():
         joint = plant.get_joint(index)
         joints[int(joint.child_body().index())] = joint
-    links = [link for i in sorted(joints) for link in _read_links(plant, joints[i], armature)]
+    links = []
+    for _, joint in sorted(joints.items()):
+        body, parent = joint.child_body(), joint.parent_body()
+        above = None if parent.index() == plant.world_body().index() else parent.name()
+        placement = _transform(joint.frame_on_parent().GetFixedPoseInBodyFrame())
+        made = _read_joint(joint, armature.get(joint.name(), 0.0))
+        # the frame of the body in that of the joint on it, which may be the same
+        held = _transform(joint.frame_on_child().GetFixedPoseInBodyFrame()).inverse()
+        if made.kind.nq == 1 and made.offset:
+            held = made.kind.transform(made, [-made.offset]) @ held
+        pairs = zip(held, Transform.identity(), strict=True)
+        same = all(abs(a - b) < 1e-15 for row in pairs for a, b in zip(*row, strict=True))
+        if made.kind.nv == 0:
+            placement = placement @ _transform(joint.X_FM()) @ held
+        elif not same:
+            # a link of the joint, with the body fixed to it
+            links.append(Link(f"{body.name()}/{joint.name()}", above, placement, made))
+            above, placement = links[-1].name, held
+            made = Joint(f"{body.name()} (fixed)", JOINTS["fixed"])
+        # the inertia of the body about its origin
+        M = body.default_spatial_inertia()
+        mass, unit = float(M.get_mass()), M.get_unit_inertia().CopyToFullMatrix3()
+        entries = ((0, 0), (0, 1), (1, 1), (0, 2), (1, 2), (2, 2))
+        tensor = Sym3(*(mass * float(unit[i, j]) for i, j in entries))
+        inertia = Inertia(mass, _vector(M.get_com()) * mass, tensor)
+        links.append(Link(body.name(), above, placement, made, inertia))
     gravity = _vector(plant.gravity_field().gravity_vector())
     return Description(name, tuple(links), gravity=gravity)
 
@@ -95,38 +120,6 @@ def _transform(X: Any) -> Transform:
     return Transform(
         Mat3(*(_vector(row) for row in X.rotation().matrix())), _vector(X.translation())
     )
-
-
-def _read_inertia(body: Any) -> Inertia:
-    """The inertia of a body about its origin."""
-    M = body.default_spatial_inertia()
-    mass, unit = float(M.get_mass()), M.get_unit_inertia().CopyToFullMatrix3()
-    places = ((0, 0), (0, 1), (1, 1), (0, 2), (1, 2), (2, 2))
-    tensor = Sym3(*(mass * float(unit[i, j]) for i, j in places))
-    return Inertia(mass, _vector(M.get_com()) * mass, tensor)
-
-
-def _read_links(plant: MultibodyPlant, joint: Any, armature: dict[str, float]) -> Iterator[Link]:
-    """The link of a joint, and that of its body where the frame of the joint lies elsewhere."""
-    body, parent = joint.child_body(), joint.parent_body()
-    above = None if parent.index() == plant.world_body().index() else parent.name()
-    placement = _transform(joint.frame_on_parent().GetFixedPoseInBodyFrame())
-    made = _read_joint(joint, armature.get(joint.name(), 0.0))
-    held = _transform(joint.frame_on_child().GetFixedPoseInBodyFrame()).inverse()
-    if made.kind.nq == 1 and made.offset:
-        held = made.kind.transform(made, [-made.offset]) @ held
-    if made.kind.nv == 0:
-        fixed = placement @ _transform(joint.X_FM()) @ held
-        yield Link(body.name(), above, fixed, made, _read_inertia(body))
-        return
-    # the frame of the joint on the child may be the frame of the body
-    pairs = zip(held, Transform.identity(), strict=True)
-    if all(abs(a - b) < 1e-15 for row in pairs for a, b in zip(*row, strict=True)):
-        yield Link(body.name(), above, placement, made, _read_inertia(body))
-        return
-    yield Link(f"{body.name()}/{joint.name()}", above, placement, made)
-    rigid = Joint(f"{body.name()} (fixed)", JOINTS["fixed"])
-    yield Link(body.name(), f"{body.name()}/{joint.name()}", held, rigid, _read_inertia(body))
 
 
 def _read_joint(joint: Any, armature: float) -> Joint:

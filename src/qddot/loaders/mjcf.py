@@ -90,7 +90,16 @@ def _describe_spec(make: Callable[[], mujoco.MjSpec], file: str) -> Description:
             model = compile_spec(spec, name)
         except DescriptionError:
             raise error from error.__cause__
-    return describe_mjmodel(model, spec.modelname, file, (*_inertias_of_geoms(spec), *unweighed))
+    # bodies whose inertia comes from their shapes
+    invented = []
+    for body in spec.bodies:
+        if inertia_from_geoms(spec, body) and body.geoms:
+            subject = f"body {body.name or f'body{body.id}'!r}"
+            message = "has no <inertial>: inertia computed from its geoms"
+            if body.explicitinertial:
+                message = "inertiafromgeom: inertia computed from its geoms, not its <inertial>"
+            invented.append(Finding("info", "invented", subject, message))
+    return describe_mjmodel(model, spec.modelname, file, (*invented, *unweighed))
 
 
 def describe_mjmodel(
@@ -214,17 +223,6 @@ def _drop_still_shapes(spec: Any) -> Iterator[Finding]:
             spec.delete(geom)
         message = "does not move, and its shape cannot be read: what it weighs is not known"
         yield Finding("warning", "unweighed", f"body {body.name!r}", message)
-
-
-def _inertias_of_geoms(spec: Any) -> Iterator[Finding]:
-    """Bodies whose inertia comes from their shapes."""
-    for body in spec.bodies:
-        if inertia_from_geoms(spec, body) and body.geoms:
-            name = body.name or f"body{body.id}"
-            message = "has no <inertial>: inertia computed from its geoms"
-            if body.explicitinertial:
-                message = "inertiafromgeom: inertia computed from its geoms, not its <inertial>"
-            yield Finding("info", "invented", f"body {name!r}", message)
 
 
 def _unique_name(m: mujoco.MjModel, kind: str, i: int) -> str:

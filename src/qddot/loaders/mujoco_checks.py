@@ -148,8 +148,7 @@ def _check_document(
     stack = [(root, weight)]
     while stack:
         element, weight = stack.pop()
-        _check_attributes(element)
-        _check_files(element, places)
+        _check_element(element, places)
         weight = _count_element(element, weight, counts)
         if element.tag in ("include", "model") and "file" in element.attributes:
             inner = folder / element.attributes["file"]
@@ -160,8 +159,8 @@ def _check_document(
         stack.extend((child, weight) for child in element.children)
 
 
-def _check_attributes(element: Element) -> None:
-    """Refuse values that MuJoCo takes for formats or for nothing, and counts without measure."""
+def _check_element(element: Element, places: list[Path]) -> None:
+    """Refuse values that MuJoCo takes for formats or for nothing, counts without measure, files."""
     for attribute, text in element.attributes.items():
         if "%" in text and (attribute in _FORMATS or _WRITES.search(text)):
             shown = repr(text if len(text) <= 60 else text[:57] + "...")
@@ -194,6 +193,21 @@ def _check_attributes(element: Element) -> None:
             _parse_real(element, "timestep", 0.01), 1e-300
         )
         _refuse_above(element, "inttotal / timestep", steps, _MOST_STEPS)
+    # files that are none, such as devices, and those that are absurdly large
+    for attribute, name in element.attributes.items():
+        if not attribute.startswith("file") or not name:
+            continue
+        for file in (place / part for place in places for part in (name, Path(name).name)):
+            try:
+                if not file.exists():
+                    continue
+                plain, size = file.is_file(), file.stat().st_size
+            except (OSError, ValueError) as error:
+                raise element.error(f"{attribute}={name[:60]!r} cannot be read: {error}") from error
+            if not plain:
+                raise element.error(f"{attribute}={name!r} is not a file")
+            if size > _MOST_BYTES:
+                raise element.error(f"{name!r} is larger than {_MOST_BYTES // 2**20} MiB")
 
 
 def _refuse_above(element: Element, what: str, value: float, most: float = _MOST_PIXELS) -> None:
@@ -217,24 +231,6 @@ def _parse_integers(element: Element, attribute: str) -> list[int]:
         except ValueError:
             continue
     return found
-
-
-def _check_files(element: Element, places: list[Path]) -> None:
-    """Refuse files that are none, such as devices, and those that are absurdly large."""
-    for attribute, name in element.attributes.items():
-        if not attribute.startswith("file") or not name:
-            continue
-        for file in (place / part for place in places for part in (name, Path(name).name)):
-            try:
-                if not file.exists():
-                    continue
-                plain, size = file.is_file(), file.stat().st_size
-            except (OSError, ValueError) as error:
-                raise element.error(f"{attribute}={name[:60]!r} cannot be read: {error}") from error
-            if not plain:
-                raise element.error(f"{attribute}={name!r} is not a file")
-            if size > _MOST_BYTES:
-                raise element.error(f"{name!r} is larger than {_MOST_BYTES // 2**20} MiB")
 
 
 def _count_element(element: Element, weight: int, counts: _Counts) -> int:

@@ -66,7 +66,14 @@ def describe_pinocchio(model: pinocchio.Model) -> Description:
     for i in range(1, model.njoints):
         name, X = str(model.names[i]), _transform(model.jointPlacements[i])
         if model.joints[i].shortname() == "JointModelMimic":
-            chain = [_ChainLink(X, _mimic_joint(model, i), -1, -1)]
+            # Pinocchio tells the axis of a mimic joint only through how it moves
+            mimic, leader = model.joints[i].extract(), model.joints[_find_leader(model, i)]
+            if leader.nv != 1:
+                reason = f"mimics {leader.shortname()}, of several freedoms"
+                raise InvalidModel(f"joint {name!r}", reason)
+            axis, pitch, row = _screw_motion(name, _unit_velocity(model, mimic, leader.idx_v))
+            axis = -axis if mimic.scaling < 0 else axis
+            chain = [_ChainLink(X, Joint(name, JOINTS[row], (axis,), pitch), -1, -1)]
         else:
             chain = list(_split_joint(model, name, model.joints[i], X))
         parent = names.get(model.parents[i])
@@ -80,9 +87,9 @@ def describe_pinocchio(model: pinocchio.Model) -> Description:
     # mimic joints follow a leader
     couplings = []
     for i in getattr(model, "mimicking_joints", ()):
-        mimic, leader = model.joints[i].extract(), str(model.names[_find_leader(model, i)])
+        mimic, leads = model.joints[i].extract(), str(model.names[_find_leader(model, i)])
         ratio, offset = float(mimic.scaling), float(mimic.offset)
-        couplings.append(Coupling(str(model.names[i]), leader, ratio, offset))
+        couplings.append(Coupling(str(model.names[i]), leads, ratio, offset))
     # rotors, which Pinocchio keeps beside its dynamics
     findings = []
     for i in range(1, model.njoints):
@@ -214,19 +221,6 @@ def _upper_limits(model: pinocchio.Model, name: str) -> Any:
 
 def _find_leader(model: pinocchio.Model, i: int) -> int:
     return int(list(model.mimicked_joints)[list(model.mimicking_joints).index(i)])
-
-
-def _mimic_joint(model: pinocchio.Model, i: int) -> Joint:
-    """A mimic joint; Pinocchio tells its axis only through how it moves."""
-    name, leader = str(model.names[i]), model.joints[_find_leader(model, i)]
-    if leader.nv != 1:
-        raise InvalidModel(f"joint {name!r}", f"mimics {leader.shortname()}, of several freedoms")
-    axis, pitch, row = _screw_motion(
-        name, _unit_velocity(model, model.joints[i].extract(), leader.idx_v)
-    )
-    if model.joints[i].extract().scaling < 0:
-        axis = -axis
-    return Joint(name, JOINTS[row], (axis,), pitch)
 
 
 def _read_limits(model: pinocchio.Model, iq: int | None, iv: int) -> Limits:

@@ -86,8 +86,7 @@ def describe_sdf(root: Element, path: Path) -> Description:
     if not links:
         raise root.error("has no <link>")
     # one joint for each link makes the tree, the joints left over close loops
-    placed_joints = [r for k in graph.keys_of("joint") if (r := _place_joint(graph, k))]
-    tree = _spanning_tree(placed_joints)
+    placed_joints, tree = _spanning_tree(graph)
     carried, kept = {r.child for r in tree}, {r.key for r in tree}
     closing = [r for r in placed_joints if r.key not in kept]
     moved = [link for placed in tree for link in _child_links(graph, placed)]
@@ -153,29 +152,28 @@ def _read_number(element: Element, tag: str, default: float) -> float:
     return child.numbers(child.text, 1)[0] if child else element.number(tag, default)
 
 
-def _place_joint(graph: Graph, key: str) -> _PlacedJoint | None:
-    """A joint with the links it joins; None where its child stands still in a static model."""
-    node = graph.nodes[key]
-    element = node.element
-    if element.get("type") not in _TYPES:
-        raise element.error(f"type {element.get('type')!r} is not one of {', '.join(_TYPES)}")
-    parent, child = (
-        graph.link_of(graph.resolve_name(element.need(tag).text, node.scope, element))
-        for tag in ("parent", "child")
-    )
-    if child is None or child == parent:
-        what = "the world" if child is None else "its own parent link"
-        raise element.error(f"its child cannot be {what}")
-    if graph.nodes[child].scope.static:
-        return None
-    ends = graph.relative_pose(parent or WORLD, key), graph.relative_pose(child, key)
-    return _PlacedJoint(key, graph.short_name(key), node, parent, child, *ends)
-
-
-def _spanning_tree(placed_joints: list[_PlacedJoint]) -> list[_PlacedJoint]:
-    """One joint for each link; those left over close loops."""
-    chosen: dict[str, _PlacedJoint] = {}
+def _spanning_tree(graph: Graph) -> tuple[list[_PlacedJoint], list[_PlacedJoint]]:
+    """The joints of the file, and those of the tree: one for each link; the others close loops."""
+    placed_joints = []
+    for key in graph.keys_of("joint"):
+        node = graph.nodes[key]
+        element = node.element
+        if element.get("type") not in _TYPES:
+            raise element.error(f"type {element.get('type')!r} is not one of {', '.join(_TYPES)}")
+        parent, child = (
+            graph.link_of(graph.resolve_name(element.need(tag).text, node.scope, element))
+            for tag in ("parent", "child")
+        )
+        if child is None or child == parent:
+            what = "the world" if child is None else "its own parent link"
+            raise element.error(f"its child cannot be {what}")
+        # the child of a joint in a static model stands still
+        if not graph.nodes[child].scope.static:
+            ends = graph.relative_pose(parent or WORLD, key), graph.relative_pose(child, key)
+            name = graph.short_name(key)
+            placed_joints.append(_PlacedJoint(key, name, node, parent, child, *ends))
     # what cannot close a loop is in the tree first, what has least freedom last
+    chosen: dict[str, _PlacedJoint] = {}
     for placed in sorted(
         placed_joints, key=lambda r: (r.kind in _CLOSES_LOOP) + (r.kind in _NO_AXIS)
     ):
@@ -184,7 +182,7 @@ def _spanning_tree(placed_joints: list[_PlacedJoint]) -> list[_PlacedJoint]:
             reason = f"its child link is the child of {first.node.element.label} too"
             closing = ", ".join(_CLOSES_LOOP)
             raise placed.node.element.error(f"{reason}; only these close a loop: {closing}")
-    return [r for r in placed_joints if chosen[r.child] is r]
+    return placed_joints, [r for r in placed_joints if chosen[r.child] is r]
 
 
 def _initial_configuration(

@@ -75,12 +75,16 @@ def assemble(
             raise InvalidModel(f"frame {draft.name!r}", f"its link {draft.link!r} does not exist")
         host, X_parent = hosts[draft.link]
         placed.append(Frame(draft.name, host, X_parent @ draft.placement))
-    # number the coordinates
+    # number the coordinates; a follower has its leader's
+    slices: dict[str, tuple[slice, slice]] = {}
+    nq = nv = 0
+    for joint in (link.joint for link in moving if link.joint.leader is None):
+        slices[joint.name] = slice(nq, nq + joint.kind.nq), slice(nv, nv + joint.kind.nv)
+        nq, nv = nq + joint.kind.nq, nv + joint.kind.nv
     bodies = tuple(
-        Body(link.name, parent, link.placement, link.joint, inertia, iq, iv)
-        for link, parent, inertia, (iq, iv) in zip(
-            moving, parents, inertias[1:], _coordinate_slices(moving), strict=True
-        )
+        Body(link.name, parent, link.placement, joint, inertia, *slices[joint.leader or joint.name])
+        for link, parent, inertia in zip(moving, parents, inertias[1:], strict=True)
+        for joint in [link.joint]
     )
     found = (*defects, *open_loops(loops), *health, *massless_leaves(bodies))
     return Model(
@@ -253,13 +257,3 @@ def _resolve_couplings(links: Sequence[Link], couplings: Sequence[Coupling]) -> 
             limits=dataclasses.replace(own.limits, **bounds),
         )
     return joints
-
-
-def _coordinate_slices(moving: Sequence[Link]) -> list[tuple[slice, slice]]:
-    """Slices of q and v for each moving link; a follower has its leader's."""
-    slices: dict[str, tuple[slice, slice]] = {}
-    nq = nv = 0
-    for joint in (link.joint for link in moving if link.joint.leader is None):
-        slices[joint.name] = slice(nq, nq + joint.kind.nq), slice(nv, nv + joint.kind.nv)
-        nq, nv = nq + joint.kind.nq, nv + joint.kind.nv
-    return [slices[link.joint.leader or link.joint.name] for link in moving]

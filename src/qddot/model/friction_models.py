@@ -8,7 +8,7 @@ of Hess and Soom, 1990). Units are those of the joint: N m and rad/s, or N and m
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -245,33 +245,55 @@ def translate(
     if model.symmetric and not model.forward.peak:
         way = model.forward
         return Translation(form, way.viscous, way.coulomb, (low, high), 0.0, low, 0.0, ())
-    # the best level and slope, and their errors
-    # level and slope of least squares over the speeds of both directions, neither negative
-    # normal equations, with the constraint that neither is negative
+    # level and slope of least squares over the speeds of both directions: normal equations
     b = 0.5 * (
         _friction_moments(model.forward, low, high) + _friction_moments(model.backward, low, high)
     )
     first, second = (high**2 - low**2) / 2, (high**3 - low**3) / 3
     level, slope = np.linalg.solve([[high - low, first], [first, second]], b)
+    # neither of them negative
     if slope < 0:
-        level, slope = float(b[0] / (high - low)), 0.0
-    else:
-        if level < 0:
-            level, slope = 0.0, float(b[1] / second)
-        else:
-            level, slope = float(level), float(slope)
-    errors = list(_stationary_errors(model, level, slope, low, high))
+        level, slope = b[0] / (high - low), 0.0
+    elif level < 0:
+        level, slope = 0.0, b[1] / second
+    level, slope = float(level), float(slope)
+    # the largest error is at an end of the range, or where the error is stationary
+    ways = (model.forward, model.backward)
+    errors: list[tuple[float, float]] = []
+    for sign, way in zip((1.0, -1.0), ways, strict=True):
+        trials = [low, high]
+        k = (way.viscous - slope) * way.stribeck_speed
+        # the slope of F is that of the fit: (b − slope) vs (1 + u²)² = 2 (Fs − Fc) u
+        if abs(k) > 1e-12 * way.peak > 0:
+            u = np.roots([1.0, 0.0, 2.0, -2.0 * way.peak / k, 1.0])
+            real = u[np.abs(u.imag) < 1e-9 * (1.0 + np.abs(u))].real * way.stribeck_speed
+            trials += [float(s) for s in real if low < s < high]
+        errors += [(sign * s, way.at(s) - level - slope * s) for s in trials]
     speed, worst = max(errors, key=lambda e: abs(e[1]))
     # root of the mean square error over the speeds of both directions
-    ways = (model.forward, model.backward)
     total = sum(
         _squared_error_integral(w, level, slope, high)
         - _squared_error_integral(w, level, slope, low)
         for w in ways
     )
     rms = math.sqrt(max(total, 0.0) / (2 * (high - low)))
-    lost = tuple(_lost_effects(model, form))
-    return Translation(form, slope, level, (low, high), abs(worst), speed, rms, lost)
+    # the effects that a level and a slope do not express, in words
+    lost, name = [], form.upper()
+    for label, way in (("forward", model.forward), ("backward", model.backward)):
+        if way.peak:
+            lost.append(
+                f"{name} has no Stribeck effect: {label}, motion starts at {way.static:g}, "
+                f"{way.peak:g} above the Coulomb level {way.coulomb:g}, and half of that is gone "
+                f"at speed {way.stribeck_speed:g}"
+            )
+        if model.symmetric:
+            break
+    if not model.symmetric:
+        ahead, back = (f"({_describe(way)})" for way in ways)
+        lost.append(
+            f"{name} has one friction for both directions: forward {ahead}, backward {back}"
+        )
+    return Translation(form, slope, level, (low, high), abs(worst), speed, rms, tuple(lost))
 
 
 def _friction_moments(way: OneWay, low: float, high: float) -> np.ndarray:
@@ -285,22 +307,6 @@ def _friction_moments(way: OneWay, low: float, high: float) -> np.ndarray:
     return np.array([level, lever])
 
 
-def _stationary_errors(
-    model: FrictionModel, level: float, slope: float, low: float, high: float
-) -> Iterator[tuple[float, float]]:
-    """Speeds at which the error is stationary or the range ends, with the error there."""
-    for sign, way in ((1.0, model.forward), (-1.0, model.backward)):
-        speeds = [low, high]
-        k = (way.viscous - slope) * way.stribeck_speed
-        # the slope of F is that of the fit: (b − slope) vs (1 + u²)² = 2 (Fs − Fc) u
-        if abs(k) > 1e-12 * way.peak > 0:
-            u = np.roots([1.0, 0.0, 2.0, -2.0 * way.peak / k, 1.0])
-            real = u[np.abs(u.imag) < 1e-9 * (1.0 + np.abs(u))].real * way.stribeck_speed
-            speeds += [float(s) for s in real if low < s < high]
-        for s in speeds:
-            yield sign * s, way.at(s) - level - slope * s
-
-
 def _squared_error_integral(way: OneWay, level: float, slope: float, s: float) -> float:
     """∫ (A + B s + P / (1 + (s/v)²))² ds from 0 to s, of the error A + B s + …."""
     A, B, P, v = way.coulomb - level, way.viscous - slope, way.peak, way.stribeck_speed
@@ -310,20 +316,3 @@ def _squared_error_integral(way: OneWay, level: float, slope: float, s: float) -
         total += 2 * A * P * v * turn + B * P * v**2 * math.log1p(u * u)
         total += P * P * v * 0.5 * (u / (1 + u * u) + turn)
     return total
-
-
-def _lost_effects(model: FrictionModel, form: str) -> Iterator[str]:
-    """The effects that a level and a slope do not express, in words."""
-    name = form.upper()
-    for label, way in (("forward", model.forward), ("backward", model.backward)):
-        if way.peak:
-            yield (
-                f"{name} has no Stribeck effect: {label}, motion starts at {way.static:g}, "
-                f"{way.peak:g} above the Coulomb level {way.coulomb:g}, and half of that is gone "
-                f"at speed {way.stribeck_speed:g}"
-            )
-        if model.symmetric:
-            break
-    if not model.symmetric:
-        ahead, back = (f"({_describe(way)})" for way in (model.forward, model.backward))
-        yield f"{name} has one friction for both directions: forward {ahead}, backward {back}"

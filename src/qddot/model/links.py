@@ -309,36 +309,6 @@ def check_inertia(element: str, inertia: Inertia) -> None:
         raise InvalidModel(element, f"negative mass {inertia.mass}")
 
 
-def _check_joint(joint: Joint) -> None:
-    element = f"joint {joint.name!r}"
-    for axis in joint.axes:
-        check_numbers(element, axis)
-        # compiled code turns bodies to coordinate axes, which have no length to lose
-        if abs(axis.dot(axis) - 1.0) > 1e-13:
-            raise InvalidModel(element, "its axis is not a unit vector")
-    drive, limits = joint.drivetrain, joint.limits
-    # dissipative and inertial constants are not negative
-    constants = {
-        "armature": drive.armature,
-        "rotor inertia": drive.rotor_inertia,
-        "damping": drive.damping,
-        "friction": drive.friction,
-        "backward friction": drive.friction_levels[1],
-    }
-    others = (joint.pitch, joint.ratio, joint.offset, drive.gear_ratio, drive.stiffness)
-    check_numbers(element, (*others, *constants.values(), *(drive.rest or ())))
-    for label, value in constants.items():
-        if isinstance(value, float | int) and value < 0:
-            raise InvalidModel(element, f"negative {label} {value}")
-    # no number lies between two limits that are not numbers, in the wrong order or at one infinity
-    if not (limits.lower <= limits.upper and limits.lower < math.inf and limits.upper > -math.inf):
-        raise InvalidModel(element, f"limits [{limits.lower}, {limits.upper}] are empty")
-    if not (limits.velocity >= 0 and limits.effort >= 0):
-        raise InvalidModel(element, "negative velocity or effort limit")
-    if drive.reflected_inertia != 0 and not joint.kind.takes_armature:
-        raise InvalidModel(element, f"armature has no meaning on a {joint.kind.name} joint")
-
-
 def check_links(links: Sequence[Link]) -> None:
     """Refuse links whose names are not unique or whose numbers are not sound."""
     check_unique("link", (link.name for link in links))
@@ -349,4 +319,31 @@ def check_links(links: Sequence[Link]) -> None:
         check_numbers(element, link.placement.p)
         for row in link.placement.R:
             check_numbers(element, row)
-        _check_joint(link.joint)
+        joint, drive, limits = link.joint, link.joint.drivetrain, link.joint.limits
+        element = f"joint {joint.name!r}"
+        for axis in joint.axes:
+            check_numbers(element, axis)
+            # compiled code turns bodies to coordinate axes, which have no length to lose
+            if abs(axis.dot(axis) - 1.0) > 1e-13:
+                raise InvalidModel(element, "its axis is not a unit vector")
+        # dissipative and inertial constants are not negative
+        constants = {
+            "armature": drive.armature,
+            "rotor inertia": drive.rotor_inertia,
+            "damping": drive.damping,
+            "friction": drive.friction,
+            "backward friction": drive.friction_levels[1],
+        }
+        others = (joint.pitch, joint.ratio, joint.offset, drive.gear_ratio, drive.stiffness)
+        check_numbers(element, (*others, *constants.values(), *(drive.rest or ())))
+        for label, value in constants.items():
+            if isinstance(value, float | int) and value < 0:
+                raise InvalidModel(element, f"negative {label} {value}")
+        # no number lies between limits that are no numbers, in the wrong order or at one infinity
+        lower, upper = limits.lower, limits.upper
+        if not (lower <= upper and lower < math.inf and upper > -math.inf):
+            raise InvalidModel(element, f"limits [{lower}, {upper}] are empty")
+        if not (limits.velocity >= 0 and limits.effort >= 0):
+            raise InvalidModel(element, "negative velocity or effort limit")
+        if drive.reflected_inertia != 0 and not joint.kind.takes_armature:
+            raise InvalidModel(element, f"armature has no meaning on a {joint.kind.name} joint")

@@ -115,25 +115,20 @@ def _best_angle(axis: Vec3, turn: Mat3, inertia: Inertia, carried: Sequence[Body
     angles.append(0.5 * math.atan2(2.0 * third.dot(x), across.dot(x) - third.dot(y)))
     right = 0.5 * math.pi
     trials = [0.0, *(angle - right * round(angle / right) for angle in angles)]
-    # sine and cosine of an angle and a constant take six operations more
-    return min(
-        trials,
-        key=lambda a: (
-            _operation_cost(turn @ rotation_about(axis, a), inertia, carried) + 6 * (a != 0.0)
-        ),
-    )
 
+    def cost(angle: float) -> int:
+        """About how many operations of inverse dynamics the numbers of the turned body cost."""
+        R = turn @ rotation_about(axis, angle)
+        # sine and cosine of an angle and a constant take six operations more
+        total = 6 * (angle != 0.0) + 4 * _count_nonzero(inertia.second_moment.rotate(R.T))
+        total += 6 * _count_nonzero(R.apply_transpose(inertia.h))
+        for body in carried:
+            X = Transform(R.T @ body.placement.R, R.apply_transpose(body.placement.p))
+            total += 50 * sum(_count_nonzero(X.R.apply(e)) - 1 for e in body.joint.axes)
+            total += 10 * _count_nonzero(X.p + X.R.apply(_origin_shift(body.joint, X)))
+        return total
 
-def _operation_cost(turn: Mat3, inertia: Inertia, carried: Sequence[Body]) -> int:
-    """About how many operations of inverse dynamics the numbers of a turned body cost."""
-    spread = inertia.second_moment.rotate(turn.T)
-    cost = 4 * _count_nonzero(spread) + 6 * _count_nonzero(turn.apply_transpose(inertia.h))
-    for body in carried:
-        X = Transform(turn.T @ body.placement.R, turn.apply_transpose(body.placement.p))
-        for axis in body.joint.axes:
-            cost += 50 * (_count_nonzero(X.R.apply(axis)) - 1)
-        cost += 10 * _count_nonzero(X.p + X.R.apply(_origin_shift(body.joint, X)))
-    return cost
+    return min(trials, key=cost)
 
 
 def _count_nonzero(parts: Iterable[float]) -> int:
@@ -168,39 +163,33 @@ def _origin_shift(joint: Joint, placement: Transform) -> Vec3:
 def _move_mass_to_parents(model: Model) -> Model:
     """The model with the inertia that no joint can tell apart moved to the parents."""
     inertias = [body.inertia for body in model.bodies]
-    # leaves to root
+    # leaves to root: what must stay with the body stays, the rest goes to its parent
     for i, body in reversed(list(enumerate(model.bodies))):
-        inertias[i], handed = _split_inertia(body, inertias[i])
+        inertia, kind = inertias[i], body.joint.kind
+        if kind.slides:
+            # a body that does not turn against its parent may leave it all turning
+            kept = Inertia(inertia.mass, inertia.h, Sym3.diagonal(0.0, 0.0, 0.0))
+        elif kind.nv == 3 and all(kind.angular):
+            # the mass at the centre of a ball joint moves with the parent
+            kept = Inertia(0.0, inertia.h, inertia.I)
+        elif kind.turns and sum(x == 0.0 for x in body.joint.axes[0]) == 2:
+            # the inertia without the rod on a coordinate axis that has its mass, moment and spread
+            moments, h = inertia.second_moment, inertia.h
+            step = math.frexp(max(map(abs, moments)))[1] - _BITS
+            cut = Sym3(*(math.ldexp(round(math.ldexp(x, -step)), step) for x in moments))
+            x, y, z = (1.0 - abs(part) for part in body.joint.axes[0])
+            spread = Sym3(cut.xx * x, cut.xy, cut.yy * y, cut.xz, cut.yz, cut.zz * z)
+            trace = spread.trace()
+            tensor = Sym3.diagonal(trace, trace, trace) - spread
+            kept = Inertia(0.0, Vec3(h.x * x, h.y * y, h.z * z), tensor)
+        else:
+            kept = inertia
+        inertias[i] = kept
         if body.parent != WORLD:
-            inertias[body.parent] = inertias[body.parent] + body.placement.to_parent(handed)
+            moved = body.placement.to_parent(inertia - kept)
+            inertias[body.parent] = inertias[body.parent] + moved
     bodies = tuple(
         dataclasses.replace(body, inertia=inertia)
         for body, inertia in zip(model.bodies, inertias, strict=True)
     )
     return dataclasses.replace(model, bodies=bodies)
-
-
-def _split_inertia(body: Body, inertia: Inertia) -> tuple[Inertia, Inertia]:
-    """The inertia that must stay with a body, and the rest, which may go to its parent."""
-    kind, nothing = body.joint.kind, Sym3.diagonal(0.0, 0.0, 0.0)
-    if kind.slides:
-        # a body that does not turn against its parent may leave it all turning
-        kept = Inertia(inertia.mass, inertia.h, nothing)
-    elif kind.nv == 3 and all(kind.angular):
-        # the mass at the centre of a ball joint moves with the parent
-        kept = Inertia(0.0, inertia.h, inertia.I)
-    elif kind.turns and sum(x == 0.0 for x in body.joint.axes[0]) == 2:
-        # the inertia without the rod on a coordinate axis that has its mass, moment and spread
-        unit = max((abs(x) for x in inertia.second_moment), default=0.0)
-        step = math.frexp(unit)[1] - _BITS
-        cut = Sym3(*(math.ldexp(round(math.ldexp(x, -step)), step) for x in inertia.second_moment))
-        x, y, z = (1.0 - abs(part) for part in body.joint.axes[0])
-        spread = Sym3(cut.xx * x, cut.xy, cut.yy * y, cut.xz, cut.yz, cut.zz * z)
-        trace = spread.trace()
-        h = inertia.h
-        kept = Inertia(
-            0.0, Vec3(h.x * x, h.y * y, h.z * z), Sym3.diagonal(trace, trace, trace) - spread
-        )
-    else:
-        return inertia, Inertia.zero()
-    return kept, inertia - kept

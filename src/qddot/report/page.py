@@ -13,7 +13,7 @@ from qddot.evidence.metrics import DEFINITIONS
 from qddot.evidence.record import Record, Verdict
 from qddot.files import write_whole
 from qddot.report.picture import robot_picture
-from qddot.report.plots import Plot, make_plots
+from qddot.report.plots import make_plots
 
 __all__ = ["report_page", "write_report"]
 
@@ -95,14 +95,23 @@ def report_page(record: Record) -> str:
     # no text of a record may end the script
     data = json.dumps(given).replace("<", "\\u003c")
     title = html.escape(_title(record))
+    # plots, each with links to its traces
+    figures = []
+    for k, plot in enumerate(plots):
+        links = ", ".join(
+            f'<a href="#trace-{html.escape(t)}">{html.escape(t)}</a>' for t in plot.traces[:4]
+        )
+        figures.append(
+            f"<figure><h3>{html.escape(plot.title)}</h3>"
+            f'<p class="dim">{html.escape(plot.caption)} Traces: {links}.</p>'
+            f'<div class="plot" id="plot{k}"></div></figure>'
+        )
     sections = [
         _summary(record),
         _claims(record),
         _picture(record),
-        _figures(plots),
-        _metrics(record),
-        _traces(record),
-        _run(record),
+        f'<h2>Plots</h2><div class="grid">{"".join(figures)}</div>' if figures else "",
+        _reference_tables(record),
     ]
     scripts = ""
     if plots:
@@ -236,23 +245,9 @@ def _picture(record: Record) -> str:
     )
 
 
-def _figures(plots: list[Plot]) -> str:
-    if not plots:
-        return ""
-    parts = []
-    for k, plot in enumerate(plots):
-        links = ", ".join(
-            f'<a href="#trace-{html.escape(t)}">{html.escape(t)}</a>' for t in plot.traces[:4]
-        )
-        parts.append(
-            f"<figure><h3>{html.escape(plot.title)}</h3>"
-            f'<p class="dim">{html.escape(plot.caption)} Traces: {links}.</p>'
-            f'<div class="plot" id="plot{k}"></div></figure>'
-        )
-    return f'<h2>Plots</h2><div class="grid">{"".join(parts)}</div>'
-
-
-def _metrics(record: Record) -> str:
+def _reference_tables(record: Record) -> str:
+    """What the rest of the page refers to: metrics, traces, and the facts of the run."""
+    # metrics with their definitions
     rows = []
     for m in record.metrics.values():
         known = DEFINITIONS.get(m.definition)
@@ -270,10 +265,8 @@ def _metrics(record: Record) -> str:
         )
         rows.append(f"<tr>{''.join(cells)}</tr>")
     heads = ("metric", "value", "definition", "of")
-    return f"<h2>Metrics</h2>{_rows(rows, *heads)}" if rows else ""
-
-
-def _traces(record: Record) -> str:
+    metrics = f"<h2>Metrics</h2>{_rows(rows, *heads)}" if rows else ""
+    # traces with their columns
     rows = []
     for name, trace in record.traces.items():
         columns = ", ".join(
@@ -289,10 +282,8 @@ def _traces(record: Record) -> str:
         )
         rows.append(f"<tr>{''.join(cells)}</tr>")
     heads = ("trace", "rows", "columns", "digest")
-    return f"<h2>Traces</h2>{_rows(rows, *heads)}" if rows else ""
-
-
-def _run(record: Record) -> str:
+    traces = f"<h2>Traces</h2>{_rows(rows, *heads)}" if rows else ""
+    # facts of the run
     run = record.run
     facts = {
         "command": f"qddot {run.command} {' '.join(run.arguments)}",
@@ -308,4 +299,5 @@ def _run(record: Record) -> str:
     }
     rows = [f"<tr>{_cell(html.escape(k))}{_cell(html.escape(v))}</tr>" for k, v in facts.items()]
     again = "<p>Run again from the record: <code>qddot evidence replay RECORD</code></p>"
-    return f"<h2>Run</h2><table><tbody>{''.join(rows)}</tbody></table>{again}"
+    table = f"<h2>Run</h2><table><tbody>{''.join(rows)}</tbody></table>{again}"
+    return f"{metrics}{traces}{table}"

@@ -63,9 +63,21 @@ def plot_ellipsoids(
     unknown = [kind for kind in chosen or ("",) if kind not in KINDS]
     if unknown:
         raise UnknownName("kind", unknown[0], KINDS)
-    # the robot as segments, seen along the axes of its plane or in space
+    # the robot as segments between the origins of bodies and their parents; frames at their ends
+    origins = robot.body_poses(q)[:, :3, 3]
+    segments = []
+    for i, body in enumerate(robot.model.bodies):
+        if body.parent != WORLD:
+            segments.append((origins[body.parent], origins[i]))
+        # planar and free joints both rotate and translate, away from the world
+        elif len(set(body.joint.kind.angular)) == 1:
+            segments.append((np.zeros(3), origins[i]))
+    for end, place in zip(robot.model.frames, robot.frame_poses(q)[:, :3, 3], strict=True):
+        if end.body != WORLD:
+            segments.append((origins[end.body], place))
+    # seen along the axes of its plane or in space
     axes = _plane_of_motion(robot, q, frame) or TASK_AXES[:3]
-    bones = _link_segments(robot, q)[..., [TASK_AXES.index(a) for a in axes]]
+    bones = np.array(segments)[..., [TASK_AXES.index(a) for a in axes]]
     tool = robot.frame_pose(q, frame)[[TASK_AXES.index(a) for a in axes], 3]
     size = max(float(np.ptp(bones.reshape(-1, len(axes)), axis=0).max()), 1e-3)
     columns = min(2, len(chosen))
@@ -179,23 +191,6 @@ def _plane_of_motion(robot: Robot, q: np.ndarray, frame: str) -> tuple[str, ...]
         if still[[normal, *(3 + i for i in plane)]].all() and not still[3 + normal]:
             return tuple(TASK_AXES[i] for i in plane)
     return None
-
-
-def _link_segments(robot: Robot, q: np.ndarray) -> np.ndarray:
-    """Segments (n, 2, 3) between the origins of bodies and their parents; frames at their ends."""
-    origins = robot.body_poses(q)[:, :3, 3]
-    segments = []
-    for i, body in enumerate(robot.model.bodies):
-        if body.parent != WORLD:
-            segments.append((origins[body.parent], origins[i]))
-        # planar and free joints both rotate and translate, away from the world
-        elif len(set(body.joint.kind.angular)) == 1:
-            segments.append((np.zeros(3), origins[i]))
-    places = robot.frame_poses(q)[:, :3, 3]
-    for frame, place in zip(robot.model.frames, places, strict=True):
-        if frame.body != WORLD:
-            segments.append((origins[frame.body], place))
-    return np.array(segments)
 
 
 def _add_panel(

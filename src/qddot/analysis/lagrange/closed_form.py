@@ -7,7 +7,8 @@ Nothing of the recursive algorithms is used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,8 +66,12 @@ class ClosedForm:
     def __repr__(self) -> str:
         lines = [f"closed form of {self.name}: M(q) q̈ + C(q, q̇) q̇ + g(q) = τ"]
         for name in ("M", "C", "g"):
-            for index, x in _entries(getattr(self, name)):
-                lines.append(f"  {name}{index} = {sympy.sstr(x, full_prec=False)}")
+            # entries that are not zero, with their places counted from one
+            A = getattr(self, name)
+            for i, j in itertools.product(range(A.rows), range(A.cols)):
+                if A[i, j] != 0:
+                    index = f"{i + 1}{j + 1}" if A.cols > 1 else f"{i + 1}"
+                    lines.append(f"  {name}{index} = {sympy.sstr(A[i, j], full_prec=False)}")
         return "\n".join(lines)
 
     def _repr_latex_(self) -> str:
@@ -87,14 +92,6 @@ class ClosedForm:
     def values(self) -> dict[sympy.Symbol, float]:
         """The number of each parameter."""
         return {sympy.Symbol(p.name): p.value for p in self.parameters}
-
-
-def _entries(A: sympy.Matrix) -> Iterator[tuple[str, sympy.Expr]]:
-    """Entries of a matrix that are not zero, with their places counted from one."""
-    for i in range(A.rows):
-        for j in range(A.cols):
-            if A[i, j] != 0:
-                yield f"{i + 1}{j + 1}" if A.cols > 1 else f"{i + 1}", A[i, j]
 
 
 def derive(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from qddot.model.joints import Drivetrain, Joint
@@ -63,17 +63,26 @@ def named_model(
     names = [b.name for b in model.bodies]
     short = all(name.isascii() and name.isalpha() and len(name) <= 8 for name in names)
     labels = [f"_{name}" if short else str(i + 1) for i, name in enumerate(names)]
-    bodies = tuple(
-        dataclasses.replace(
+    bodies = []
+    for i, (body, label) in enumerate(zip(model.bodies, labels, strict=True)):
+        # the pose of the joint in the body before it: a length or components, and angles
+        base = body.parent == WORLD
+        place = "0" if base else labels[body.parent]
+        if sum(b.parent == body.parent for b in model.bodies) > 1:
+            place += label if label.startswith("_") else f"_{label}"
+        before = "the world" if base else model.bodies[body.parent].name
+        p = _name_vector(
+            number, body.placement.p, f"l{place}", f"l{{axis}}{place}", body.joint.name, before
+        )
+        named = dataclasses.replace(
             body,
-            placement=_name_placement(model, labels, body, number, on_note),
+            placement=Transform(_name_rotation(body, label, number, on_note), p),
             joint=_name_joint(body, label, number, on_note),
             inertia=_name_inertia(model, i, label, number),
         )
-        for i, (body, label) in enumerate(zip(model.bodies, labels, strict=True))
-    )
+        bodies.append(named)
     gravity = _name_vector(number, model.gravity, "g", "g{axis}", "gravity", "the world", "m/s²")
-    return dataclasses.replace(model, bodies=bodies, gravity=gravity)
+    return dataclasses.replace(model, bodies=tuple(bodies), gravity=gravity)
 
 
 def tensor_label(name: str) -> str | None:
@@ -98,26 +107,6 @@ def _name_vector(
             along = f"{_AXES[k]} of {what} in {of}"
             parts[k] = number(several.format(axis=_AXES[k]), parts[k], unit, along)
     return Vec3(*parts)
-
-
-def _name_placement(
-    model: Model,
-    labels: Sequence[str],
-    body: Body,
-    number: Number,
-    on_note: Callable[[str], None],
-) -> Transform:
-    """The pose of a joint in the body before it: a length or components, and angles."""
-    base = body.parent == WORLD
-    siblings = [b for b in model.bodies if b.parent == body.parent]
-    own = labels[model.bodies.index(body)]
-    label = "0" if base else labels[body.parent]
-    if len(siblings) > 1:
-        label += own if own.startswith("_") else f"_{own}"
-    of = "the world" if base else model.bodies[body.parent].name
-    joint = body.joint.name
-    p = _name_vector(number, body.placement.p, f"l{label}", f"l{{axis}}{label}", joint, of)
-    return Transform(_name_rotation(body, own, number, on_note), p)
 
 
 def _name_rotation(body: Body, label: str, number: Number, on_note: Callable[[str], None]) -> Mat3:

@@ -54,7 +54,18 @@ def linearise(
     driven = _actuated_mask(robot, actuated)
     q, v = np.asarray(q), np.zeros(n) if v is None else np.asarray(v)
     if tau is None:
-        tau = _holding_torques(robot, q, v, driven, friction)
+        # torques of a motion without acceleration, which joints without motor must not need
+        needed = robot.inverse_dynamics(q, v, np.zeros(n), friction=friction)
+        size = max(1.0, np.abs(needed).max(initial=0.0))
+        left = np.abs(needed[..., ~driven]).max(axis=tuple(range(needed.ndim - 1)), initial=0.0)
+        if (left > 1e-6 * size).any():
+            worst = str(np.array(names)[~driven][left.argmax()])
+            accepted = (
+                f"{worst!r} has no motor and needs {left.max():.3g} (N or N m) to keep its "
+                "velocity: take a state from equilibrium, or give tau"
+            )
+            raise InvalidArgument("linearise: tau", None, accepted)
+        tau = np.where(driven, needed, 0.0)
     a = robot.forward_dynamics(q, v, tau, friction=friction)
     net = tau - robot.friction(q, v) if friction else tau
     by_q, by_v, Minv = robot.forward_dynamics_derivatives(q, v, net)
@@ -162,23 +173,6 @@ def _actuated_mask(robot: Robot, actuated: Sequence[str] | None) -> np.ndarray:
             raise InvalidArgument("actuated", name, f"it follows {body.joint.leader!r}; name that")
         driven[body.iv] = True
     return driven
-
-
-def _holding_torques(
-    robot: Robot, q: np.ndarray, v: np.ndarray, driven: np.ndarray, friction: bool
-) -> np.ndarray:
-    """Torques of a motion without acceleration, refused where a joint without motor needs one."""
-    tau = robot.inverse_dynamics(q, v, np.zeros(robot.nv), friction=friction)
-    size = max(1.0, np.abs(tau).max(initial=0.0))
-    left = np.abs(tau[..., ~driven]).max(axis=tuple(range(tau.ndim - 1)), initial=0.0)
-    if (left > 1e-6 * size).any():
-        worst = str(np.array(robot.model.velocity_names)[~driven][left.argmax()])
-        accepted = (
-            f"{worst!r} has no motor and needs {left.max():.3g} (N or N m) to keep its velocity: "
-            "take a state from equilibrium, or give tau"
-        )
-        raise InvalidArgument("linearise: tau", None, accepted)
-    return np.where(driven, tau, 0.0)
 
 
 def _friction_by_q(robot: Robot, q: np.ndarray, v: np.ndarray) -> np.ndarray:

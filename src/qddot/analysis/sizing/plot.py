@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from qddot.analysis.sizing.result import MARGIN, JointSizing, Sizing
+from qddot.analysis.sizing.result import MARGIN, Sizing
 from qddot.plotting import PALETTE, new_figure, save_figure
 from qddot.robot.robot import Robot
 
@@ -26,10 +26,26 @@ def plot(robot: Robot, sizing: Sizing, file: Path) -> None:
     rows = -(-len(joints) // columns)
     figure = new_figure(max(1.9 * columns, 11.0), 3.4 * rows + 4.6)
     upper, lower = figure.subfigures(2, 1, height_ratios=[3.4 * rows, 4.6])
-    # a panel of torques for each joint
+    # a panel for each joint: torques at rest and moving, their worst, and the rating
     axes = upper.subplots(rows, columns, squeeze=False).ravel()
-    for k, joint in enumerate(joints):
-        _plot_torques(axes[k], joint, sizing.static[:, k], sizing.dynamic[:, k])
+    for k, (ax, joint) in enumerate(zip(axes, joints, strict=False)):
+        for x, torques, worst, colour, label in (
+            (0, sizing.static[:, k], joint.static, _AT_REST, "at rest"),
+            (1, sizing.dynamic[:, k], joint.dynamic, _MOVING, "moving"),
+        ):
+            if np.ptp(torques) > 1e-9:
+                body = ax.violinplot([torques], [x], widths=0.9, showextrema=False)["bodies"][0]
+                body.set(facecolor=colour, alpha=0.5)
+            ax.plot(x, worst.torque, "_", color=colour, ms=16, mew=2, label=f"worst {label}")
+        for side in (1.0, -1.0) if joint.has_rating else ():
+            level, words = side * joint.rating, f"rating ÷ {MARGIN}"
+            ax.axhline(level, color=_RATING, label="rating")
+            ax.axhline(level / MARGIN, color=_RATING, ls=":", label=words)
+        top = 1.1 * max(joint.rating if joint.has_rating else 0.0, abs(joint.dynamic.torque)) or 1.0
+        ax.set(xlim=(-0.6, 1.6), ylim=(-top, top), xticks=[], ylabel=joint.unit)
+        share = f"{100 * joint.share:.0f} %" if joint.share is not None else "no rating"
+        ax.set_title(f"{joint.name}\n{share}", fontsize=8)
+        ax.tick_params(labelsize=7)
     for ax in axes[len(joints) :]:
         ax.set_axis_off()
     handles = {h.get_label(): h for ax in axes for h in ax.get_legend_handles_labels()[0]}
@@ -44,29 +60,6 @@ def plot(robot: Robot, sizing: Sizing, file: Path) -> None:
     _plot_pose(pose, robot, sizing)
     _plot_payloads(payloads, sizing)
     save_figure(figure, file)
-
-
-def _plot_torques(ax: Any, joint: JointSizing, static: np.ndarray, dynamic: np.ndarray) -> None:
-    """Distributions at rest and moving, their worst, and the rating."""
-    for x, torques, worst, colour, label in (
-        (0, static, joint.static, _AT_REST, "at rest"),
-        (1, dynamic, joint.dynamic, _MOVING, "moving"),
-    ):
-        if np.ptp(torques) > 1e-9:
-            body = ax.violinplot([torques], [x], widths=0.9, showextrema=False)["bodies"][0]
-            body.set(facecolor=colour, alpha=0.5)
-        ax.plot(x, worst.torque, "_", color=colour, ms=16, mew=2, label=f"worst {label}")
-    if joint.has_rating:
-        for side in (1.0, -1.0):
-            ax.axhline(side * joint.rating, color=_RATING, label="rating")
-            ax.axhline(
-                side * joint.rating / MARGIN, color=_RATING, ls=":", label=f"rating ÷ {MARGIN}"
-            )
-    top = 1.1 * max(joint.rating if joint.has_rating else 0.0, abs(joint.dynamic.torque)) or 1.0
-    ax.set(xlim=(-0.6, 1.6), ylim=(-top, top), xticks=[], ylabel=joint.unit)
-    share = f"{100 * joint.share:.0f} %" if joint.share is not None else "no rating"
-    ax.set_title(f"{joint.name}\n{share}", fontsize=8)
-    ax.tick_params(labelsize=7)
 
 
 def _plot_pose(ax: Any, robot: Robot, sizing: Sizing) -> None:

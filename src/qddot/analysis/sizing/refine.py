@@ -81,19 +81,36 @@ def refine(
     scale = np.concatenate([np.ones(model.nq), np.where(rates > 0.0, rates, 1.0)])
 
     def objective(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        value, gradient = _score_gradient(rows, y * scale)
-        return value, gradient * scale
+        """The scores of states in these sizes, and their gradients."""
+        evaluated = rows.evaluate("inverse_dynamics", y * scale)
+        value, *weights = _score_derivatives(
+            rows, *(rows.side * rows.at_joint(x) for x in evaluated)
+        )
+        # the chain rule through the torques of the bare robot and of a kilogram
+        partials = rows.evaluate("inverse_dynamics_derivatives", y * scale)
+        by_q, by_v, by_a = (
+            sum(
+                (rows.side * w)[:, None] * rows.at_joint(x)
+                for w, x in zip(weights, pair, strict=True)
+            )
+            for pair in zip(*partials, strict=True)
+        )
+        gradient = np.zeros((len(y), model.nq))
+        for body in model.independent:
+            if body.joint.kind.nv == 1:
+                gradient[:, body.iq] = by_q[:, body.iv]
+        return value, np.concatenate([gradient, by_v, by_a], axis=1) * scale
 
     linear = np.arange(x.shape[1]) >= x.shape[1] - model.nv
     x = scale * _maximise_within(objective, x / scale, low / scale, high / scale, linear)
     maxima = x.reshape(starts.shape)
     # the best state of each joint for each case, among the maxima of all cases
-    best, joints = [], np.arange(problem.model.nv)
+    best, joints = [], np.arange(model.nv)
     for case in cases:
         allowed = [k for k, other in enumerate(cases) if case.moving or not other.moving]
         pool = np.concatenate([maxima[:, k] for k in allowed])
-        rows = _make_rows(problem, [case], (len(pool), 1, len(joints)))
-        sides = _scores_by_side(rows, pool.reshape(-1, pool.shape[-1]))
+        trials = _make_rows(problem, [case], (len(pool), 1, len(joints)))
+        sides = _scores_by_side(trials, pool.reshape(-1, pool.shape[-1]))
         scores = np.maximum(*sides).reshape(pool.shape[:2])
         place = scores.argmax(axis=0)
         best.append((scores[place, joints], pool[place, joints]))
@@ -110,24 +127,6 @@ def _scores_by_side(rows: _Rows, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     """The scores of states x (n, nq + 2 nv) with torques counted towards either side."""
     bare, per_kg = (rows.at_joint(y) for y in rows.evaluate("inverse_dynamics", x))
     return _score_derivatives(rows, bare, per_kg)[0], _score_derivatives(rows, -bare, -per_kg)[0]
-
-
-def _score_gradient(rows: _Rows, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The scores of states x (n, nq + 2 nv), and their gradients."""
-    tau = [rows.side * rows.at_joint(y) for y in rows.evaluate("inverse_dynamics", x)]
-    score, *weights = _score_derivatives(rows, *tau)
-    # the chain rule through the torques of the bare robot and of a kilogram
-    partials = rows.evaluate("inverse_dynamics_derivatives", x)
-    by_q, by_v, by_a = (
-        sum((rows.side * w)[:, None] * rows.at_joint(y) for w, y in zip(weights, pair, strict=True))
-        for pair in zip(*partials, strict=True)
-    )
-    model = rows.problem.model
-    gradient = np.zeros((len(x), model.nq))
-    for body in model.independent:
-        if body.joint.kind.nv == 1:
-            gradient[:, body.iq] = by_q[:, body.iv]
-    return score, np.concatenate([gradient, by_v, by_a], axis=1)
 
 
 def _score_derivatives(rows: _Rows, bare: np.ndarray, per_kg: np.ndarray) -> np.ndarray:

@@ -124,11 +124,27 @@ def survey(
         states = _evaluate_chunk(problem, seed, k, min(CHUNK, samples - start))
         if not parts:
             first = states
-        worst = [_worst_states(problem, case, states) for case in cases]
+        # for each case the best score of each joint (nv), and the states where it is
+        best, worst = [], []
+        n, joint, sides = len(states.q), np.arange(nv), np.array([1.0, -1.0])[:, None, None]
+        for case in cases:
+            level = states.bias if case.moving else states.gravity
+            loads = [
+                sides * x + (y if case.moving else 0.0)
+                for x, y in zip(level, states.inertial, strict=True)
+            ]
+            # scores of both sides in one column a joint, and the largest of each
+            scores = case.score(problem.rating, problem.payload, *loads).reshape(2 * n, nv)
+            place = scores.argmax(axis=0)
+            row, side = place % n, np.where(place < n, 1.0, -1.0)
+            v = states.corner[row] * problem.speed
+            a = side[:, None] * states.towards[row, joint]
+            best.append(scores[place, joint])
+            worst.append(np.concatenate([states.q[row], case.moving * v, case.moving * a], axis=-1))
         parts.append(
             _Part(
-                scores=np.array([score for score, _ in worst]),
-                states=np.array([state for _, state in worst]),
+                scores=np.array(best),
+                states=np.array(worst),
                 squares=(states.dynamic**2).sum(axis=0),
                 coriolis=_peak_and_square(states.coriolis),
                 gravity=_peak_and_square(states.static),
@@ -181,25 +197,6 @@ def _evaluate_chunk(problem: SizingProblem, seed: int, chunk: int, n: int) -> _S
         coriolis=unit_bias - g,
         link=np.diagonal(loaded, axis1=-2, axis2=-1) - problem.armature,
     )
-
-
-def _worst_states(
-    problem: SizingProblem, case: LoadCase, at: _States
-) -> tuple[np.ndarray, np.ndarray]:
-    """The best score of each joint (nv), and the states where it is (nv, nq + 2 nv)."""
-    n, nv = at.corner.shape
-    sides = np.array([1.0, -1.0])[:, None, None]
-    level = at.bias if case.moving else at.gravity
-    loads = [
-        sides * x + (y if case.moving else 0.0) for x, y in zip(level, at.inertial, strict=True)
-    ]
-    # scores of both sides in one column a joint, and the largest of each
-    scores = case.score(problem.rating, problem.payload, loads[0], loads[1]).reshape(2 * n, nv)
-    place = scores.argmax(axis=0)
-    row, side, joint = place % n, np.where(place < n, 1.0, -1.0), np.arange(nv)
-    v, a = at.corner[row] * problem.speed, side[:, None] * at.towards[row, joint]
-    state = np.concatenate([at.q[row], case.moving * v, case.moving * a], axis=-1)
-    return scores[place, joint], state
 
 
 def _peak_and_square(x: np.ndarray) -> np.ndarray:

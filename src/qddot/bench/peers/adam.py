@@ -6,7 +6,6 @@ an arm on the ground.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -47,11 +46,12 @@ def contenders(job: Job) -> list[Contender]:
         )
     )
     arrays = [jax.numpy.asarray(x) for x in job.inputs.values()]
-    run = partial(_wait_for, batch, arrays)
-    values = lambda: (np.asarray(run())[:CHECKED],)  # noqa: E731
+
+    def run() -> Any:
+        return batch(*arrays).block_until_ready()
+
+    def values() -> tuple[np.ndarray, ...]:
+        return (np.asarray(run())[:CHECKED],)
+
     name = f"{_CALLS[job.function]}, jit(vmap)"
     return [Contender("adam (JAX)", name, job.states, run, values)]
-
-
-def _wait_for(call: Any, arrays: list[Any]) -> Any:
-    return call(*arrays).block_until_ready()

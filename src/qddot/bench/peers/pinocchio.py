@@ -221,11 +221,6 @@ def _reorder_derivatives(order: _Order, value: tuple[np.ndarray, ...]) -> tuple[
     return _reorder_matrix(order, A), _reorder_matrix(order, B), _mirror_triangle(order, M)
 
 
-def _reorder_task(order: _Order, value: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
-    Lambda, Jbar, mu, p = value
-    return Lambda, Jbar[order.velocities], mu, p
-
-
 _IN_OUR_ORDER: dict[str, Callable[[_Order, Any], Any]] = {
     "mass_matrix": _mirror_triangle,
     "inverse_mass_matrix": _mirror_triangle,
@@ -240,5 +235,5 @@ _IN_OUR_ORDER: dict[str, Callable[[_Order, Any], Any]] = {
         _reorder_vector(order, x[0]),
         _reorder_vector(order, x[1]),
     ),
-    "operational_space": _reorder_task,
+    "operational_space": lambda order, x: (x[0], x[1][order.velocities], *x[2:]),
 }

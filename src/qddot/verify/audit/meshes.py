@@ -107,6 +107,14 @@ def _measure_mesh(file: Path) -> dict[str, Any]:
                 trimesh.repair.fill_holes(surface)
             solid, full = _volume_moments(surface.triangles), _volume_moments(hull.triangles)
             parts = {"hull": full, "shell": _surface_moments(triangles)}
+            # of many points of the hull those that are extreme in evenly spread directions
+            points = np.asarray(hull.vertices)
+            if len(points) > _MOST_POINTS:
+                k = np.arange(_MOST_POINTS) + 0.5
+                z, turn = 1 - 2 * k / _MOST_POINTS, np.pi * (1 + 5**0.5) * k
+                flat = np.sqrt(1 - z * z)
+                directions = np.stack([flat * np.cos(turn), flat * np.sin(turn), z], 1)
+                points = points[np.unique((points @ directions.T).argmax(0))]
             # an open surface encloses next to nothing, or more than its hull
             share = solid[0] / full[0]
             if _CLOSED[0] <= share <= _CLOSED[1] and np.linalg.eigvalsh(solid[2])[0] > 0:
@@ -115,7 +123,7 @@ def _measure_mesh(file: Path) -> dict[str, Any]:
                 "parts": {
                     k: [v, com.tolist(), spread.tolist()] for k, (v, com, spread) in parts.items()
                 },
-                "points": _extreme_points(np.asarray(hull.vertices)).tolist(),
+                "points": points.tolist(),
                 "closed": bool(surface.is_watertight and surface.is_winding_consistent),
             }
     except ModuleNotFoundError as error:
@@ -154,14 +162,3 @@ def _surface_moments(triangles: Array) -> tuple[float, Array, Array]:
     s = a + b + c
     squares = sum(np.einsum("n,ni,nj->ij", areas, x, x) for x in (a, b, c, s))
     return total, com, squares / 12 / total
-
-
-def _extreme_points(points: Array) -> Array:
-    """Points of a hull, reduced to those that are extreme in evenly spread directions."""
-    if len(points) <= _MOST_POINTS:
-        return points
-    k = np.arange(_MOST_POINTS) + 0.5
-    z, turn = 1 - 2 * k / _MOST_POINTS, np.pi * (1 + 5**0.5) * k
-    flat = np.sqrt(1 - z * z)
-    directions = np.stack([flat * np.cos(turn), flat * np.sin(turn), z], 1)
-    return points[np.unique((points @ directions.T).argmax(0))]

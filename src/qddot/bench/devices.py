@@ -17,7 +17,7 @@ from qddot.bench.subjects import find_subject
 from qddot.compile.ir import block_groups, stores, stream
 from qddot.compile.kernel import Kernel
 from qddot.compile.runtime.recycle import drop_recycled
-from qddot.compile.trace.tape import Recorder
+from qddot.compile.trace.tape import TapeRecorder
 from qddot.robot.native import kernel_of
 from qddot.robot.robot import load
 from qddot.simulate.contact import ComplementarityContact, Scene
@@ -104,7 +104,7 @@ def _run_regions(device: Device, height: float) -> dict[str, Callable[[], Any]]:
 
     with fresh_cache():
         found = {"with": compile_step(0.01)}
-    with fresh_cache(), _constant(Recorder, "record_region", _record_straight):
+    with fresh_cache(), _constant(TapeRecorder, "record_region", _record_straight):
         found["without"] = compile_step(0.02)
     return found
 

@@ -31,7 +31,7 @@ _NOISE = 0.01
 _BODIES = 0.1
 """Share by which the bodies of a file that is right are off, a standard deviation."""
 _BETTER = 0.6
-"""A hypothesis counts where it leaves less than this share of what the model leaves beyond noise."""
+"""A hypothesis counts where it leaves less than this share of what the model leaves but noise."""
 _DELAYS = range(2, 41)
 _PENALTY = 0.03
 """What a parameter of a hypothesis has to improve, so that simple ones win."""

@@ -124,11 +124,12 @@ def table_text(outcomes: list[Outcome]) -> str:
     clean = [x for x in outcomes if x.kind == CLEAN]
     wrong = [f"{x.detail} at step {x.failed[0]}" for x in clean if x.failed]
     listed = f": {'; '.join(wrong)}" if wrong else ""
+    verb = "fails" if len(wrong) == 1 else "fail"
     lines += [
         f"| all | {len(faults)} | | {totals} |",
         "",
         f"Seeds {min(x.seed for x in outcomes)} to {max(x.seed for x in outcomes)}. "
-        f"Of {len(clean)} cases without a fault {len(wrong)} fail{listed}.",
+        f"Of {len(clean)} cases without a fault {len(wrong)} {verb}{listed}.",
     ]
     blamed = [f"{x.detail}: {x.named}" for x in clean if x.named and not x.failed]
     if blamed:

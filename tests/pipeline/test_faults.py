@@ -9,6 +9,7 @@ import pytest
 from qddot.evidence import Recorder, Run, Verdict
 from qddot.evidence.inputs import gather_inputs
 from qddot.pipeline import Context, run_pipeline, select_steps
+from qddot.pipeline.context import Settings
 from qddot.pipeline.doctor import diagnose_record
 from qddot.pipeline.faults import KINDS, clean_case, seed_fault
 
@@ -50,6 +51,18 @@ def test_friction_that_the_file_lacks_is_seen_and_none_that_it_has(tmp_path, mon
     failed, causes = examine(right, tmp_path, "7-8")
     assert failed == {8}
     assert causes[0] == "friction not modelled"
+
+
+def test_a_step_is_chosen_that_the_motions_of_a_robot_allow(tmp_path, monkeypatch):
+    monkeypatch.setenv("QDDOT_NATIVE", "1")
+    # of these states some part so fast that no integrator keeps 1e-4 rad at 1 ms
+    for dt, verdict in ((None, Verdict.PASS), (1e-3, Verdict.FAIL)):
+        settings = Settings(seed=3002, dt=dt)
+        with Recorder(tmp_path / f"{dt}.mcap", Run("pipeline")) as recorder:
+            run_pipeline(Context("double_pendulum", settings, recorder), select_steps("9"))
+        claim = next(c for c in recorder.claims if c.name == "integrator")
+        assert claim.verdict is verdict
+        assert (claim.bound < 1e-3) == (dt is None)
 
 
 def test_every_kind_of_the_list_can_be_made():

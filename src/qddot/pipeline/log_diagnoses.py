@@ -28,6 +28,8 @@ _SMOOTH = 0.02
 """Speed (rad/s or m/s) below which Coulomb friction is a ramp."""
 _NOISE = 0.01
 """Share of the torque that may remain without anything being wrong."""
+_NOTHING = 1e-4
+"""Share of the torque that is as good as none: below it, rounding would choose a hypothesis."""
 _BODIES = 0.1
 """Share by which the bodies of a file that is right are off, a standard deviation."""
 _BETTER = 0.6
@@ -59,7 +61,7 @@ class _Hypothesis:
     @property
     def score(self) -> float:
         """What is left, worse for every parameter."""
-        return self.left * (1.0 + _PENALTY * self.parameters)
+        return (self.left + _NOTHING) * (1.0 + _PENALTY * self.parameters)
 
     def explained_share(self, plain: float) -> float:
         """Share that it explains of the variance that the model leaves beyond noise."""

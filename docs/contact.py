@@ -257,7 +257,9 @@ CASES: dict[str, Callable[[], Figures]] = {
 
 def small(x: float, unit: str) -> str:
     """A number beside zero; below 1e-12 it is rounding."""
-    return f"{x:.1e} {unit}" if x > 1e-12 else "0"
+    if x <= 1e-12:
+        return "0"
+    return f"{x:.2g} {unit}" if x >= 1e-3 else f"{x:.1e} {unit}"
 
 
 def rows(kept: dict[str, Figures]) -> list[str]:

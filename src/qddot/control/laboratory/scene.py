@@ -279,7 +279,8 @@ def _add_contact(spec: Any, world: Robot, around: Surroundings) -> None:
     pair.friction = [mu, mu, 0.0, 0.0, 0.0]
     pair.condim = 3 if mu else 1
     if around.honest:
-        pair.solreffriction = [0.2, 1.0]
+        # a shorter one loses touch for some milliseconds where stuck joints let go
+        pair.solreffriction = [0.5, 1.0]
         spec.option.impratio = 1000.0
         spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
         spec.option.tolerance, spec.option.iterations = 1e-14, 200

@@ -63,7 +63,7 @@ DRIVE_TERMS: dict[str, tuple[str, _Column]] = {
 }
 """Terms of a drive: what they are, and their column from q, q̇, q̈, the rigid torque, a speed."""
 STANDARD_TERMS = ("armature", "viscous", "coulomb", "offset")
-_BENT = {"coulomb", "stribeck", "load"}
+_NONLINEAR_IN_SPEED = {"coulomb", "stribeck", "load"}
 
 
 @dataclass(frozen=True)
@@ -194,5 +194,8 @@ def torque_model(
         for name in shaft.ratios:
             if name not in model.velocity_names:
                 raise UnknownName("joint", name, model.velocity_names, robot.name)
-    drives = [tuple(DriveTerm(k, float(s) if k in _BENT else 0.0) for k in terms) for s in speeds]
+    drives = [
+        tuple(DriveTerm(k, float(s) if k in _NONLINEAR_IN_SPEED else 0.0) for k in terms)
+        for s in speeds
+    ]
     return TorqueModel(robot, tuple(drives), tuple(shafts))

@@ -104,7 +104,20 @@ def lab(
         print_json({"passed": all(r.holds for r in results), "results": rows})
     else:
         for result in results:
-            _print_result(result)
+            colour = "green" if result.holds else "red"
+            on = "our plant" if result.plant == "own" else "MuJoCo"
+            title = style_text((result.experiment, "bold"), f" on {on}: ", (result.label, colour))
+            table = Table(
+                "measure", "value", "unit", "must be", "verdict", "published", title=title
+            )
+            for m in result.measures:
+                bound = "" if m.bound is None else f"{m.sense} {m.bound:g}"
+                verdict = "" if m.bound is None else "holds" if m.holds else "MISSED"
+                cells = (m.name, f"{m.value:.4g}", m.unit, bound, verdict, m.published)
+                table.add_row(*cells, style="" if m.holds else "red")
+            out.print(table)
+            for note in result.notes:
+                out.print(style_text(f"  {note}"), soft_wrap=True)
         # one line on all of them, and what the labels mean that are not ok
         missed = sum(not m.holds for r in results for m in r.measures)
         total = sum(m.bound is not None for r in results for m in r.measures)
@@ -141,19 +154,3 @@ def _write_files(
             write_output(target, partial(plot_result, result), force)
             files.append(target)
     return files
-
-
-def _print_result(result: Result) -> None:
-    """The measures of an experiment as a table."""
-    colour = "green" if result.holds else "red"
-    plant = "our plant" if result.plant == "own" else "MuJoCo"
-    title = style_text((result.experiment, "bold"), f" on {plant}: ", (result.label, colour))
-    table = Table("measure", "value", "unit", "must be", "verdict", "published", title=title)
-    for m in result.measures:
-        bound = "" if m.bound is None else f"{m.sense} {m.bound:g}"
-        verdict = "" if m.bound is None else "holds" if m.holds else "MISSED"
-        style = "" if m.holds else "red"
-        table.add_row(m.name, f"{m.value:.4g}", m.unit, bound, verdict, m.published, style=style)
-    out.print(table)
-    for note in result.notes:
-        out.print(style_text(f"  {note}"), soft_wrap=True)

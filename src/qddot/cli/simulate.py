@@ -200,9 +200,18 @@ def _run_motion(robot: Robot, request: _Request, on_step: OnStep) -> Rollout:
     # start
     random = request.state == "random"
     start = parse_configuration(robot, "--state", request.state, request.seed)
-    if robot.model.loops:
-        guesses = robot.random(request.seed, _GUESSES) if random else start
-        start = _close_start(robot, guesses)
+    if robot.model.loops and not random:
+        start = constraints.assemble(robot, start)
+    elif robot.model.loops:
+        # of random configurations that close all loops, the one least beyond joint limits
+        guesses = robot.random(request.seed, _GUESSES)
+        closed = constraints.assemble(robot, guesses, strict=False)
+        closed = closed[np.isfinite(closed).all(axis=-1)]
+        if not len(closed):
+            accepted = f"none of {len(guesses)} random configurations closes its loops"
+            raise InvalidArgument("--state", "random", f"{accepted}: name a state")
+        beyond = np.maximum(robot.limits.lower - closed, closed - robot.limits.upper)
+        start = closed[beyond.max(axis=-1).argmin()]
     effects: list[Any] = []
     if request.ground:
         # collision shapes on level ground, without those of a fixed base
@@ -242,20 +251,6 @@ def _run_motion(robot: Robot, request: _Request, on_step: OnStep) -> Rollout:
         record=True,
         on_step=on_step,
     )
-
-
-def _close_start(robot: Robot, guesses: np.ndarray) -> np.ndarray:
-    """The configuration that closes all loops, of several the one least beyond joint limits."""
-    if guesses.ndim == 1:
-        return constraints.assemble(robot, guesses)
-    closed = constraints.assemble(robot, guesses, strict=False)
-    closed = closed[np.isfinite(closed).all(axis=-1)]
-    if not len(closed):
-        accepted = f"none of {len(guesses)} random configurations closes its loops: name a state"
-        raise InvalidArgument("--state", "random", accepted)
-    limits = robot.limits
-    beyond = np.maximum(limits.lower - closed, closed - limits.upper).max(axis=-1)
-    return closed[beyond.argmin()]
 
 
 def _joint_torques(robot: Robot, q: np.ndarray, text: str | None) -> np.ndarray | None:

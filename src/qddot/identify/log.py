@@ -187,16 +187,10 @@ def _longest_increase(t: np.ndarray) -> np.ndarray:
     clear[1:] &= t[1:] > np.maximum.accumulate(t[:-1])
     clear[:-1] &= t[:-1] < np.minimum.accumulate(t[:0:-1])[::-1]
     doubtful = np.flatnonzero(~clear)
-    if doubtful.size:
-        clear[doubtful[_patience_sort(t[doubtful])]] = True
-    return np.flatnonzero(clear)
-
-
-def _patience_sort(t: np.ndarray) -> np.ndarray:
-    """Indices of the longest strictly increasing subsequence of a sequence without order."""
+    # patience sorting of the others: the least end of a chain of each length, and where it stands
     tails, ends = array("d"), array("q")
-    before = np.full(len(t), -1, dtype=np.int64)
-    for k, x in enumerate(t):
+    before = np.full(len(doubtful), -1, dtype=np.int64)
+    for k, x in enumerate(t[doubtful]):
         place = len(tails) if not tails or x > tails[-1] else bisect_left(tails, x)
         if place == len(tails):
             tails.append(x)
@@ -204,10 +198,12 @@ def _patience_sort(t: np.ndarray) -> np.ndarray:
         else:
             tails[place], ends[place] = x, k
         before[k] = ends[place - 1] if place else -1
-    chain, k = np.empty(len(tails), dtype=np.int64), ends[-1]
-    for place in range(len(tails) - 1, -1, -1):
-        chain[place], k = k, before[k]
-    return chain
+    # the longest chain, from its end
+    k = ends[-1] if ends else -1
+    while k >= 0:
+        clear[doubtful[k]] = True
+        k = before[k]
+    return np.flatnonzero(clear)
 
 
 def _even_log(

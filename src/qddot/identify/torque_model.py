@@ -96,11 +96,13 @@ class TorqueModel:
         robot = self.robot
         rigid = [f"{b}.{p}" for b in robot.body_names for p in INERTIAL_NAMES]
         joints = robot.model.velocity_names
-        own = [
-            f"{j}.{t.kind}" + (f"@{t.speed:.3g}" if _repeats(t, ts) else "")
-            for j, ts in zip(joints, self.drives, strict=True)
-            for t in ts
-        ]
+        # a kind of term that a joint has several times is told apart by its speed
+        own = []
+        for joint, terms in zip(joints, self.drives, strict=True):
+            kinds = [t.kind for t in terms]
+            for t in terms:
+                speed = f"@{t.speed:.3g}" if kinds.count(t.kind) > 1 else ""
+                own.append(f"{joint}.{t.kind}{speed}")
         shared = [f"{s.name}.{t.kind}" for s in self.shafts for t in s.terms]
         object.__setattr__(self, "names", (*rigid, *own, *shared))
 
@@ -166,11 +168,6 @@ class TorqueModel:
     def with_drives(self, drives: Sequence[Sequence[DriveTerm]]) -> TorqueModel:
         """The same with other drive terms."""
         return replace(self, drives=tuple(map(tuple, drives)))
-
-
-def _repeats(term: DriveTerm, terms: Sequence[DriveTerm]) -> bool:
-    """Whether a joint has a kind of term at several speeds."""
-    return sum(t.kind == term.kind for t in terms) > 1
 
 
 def torque_model(

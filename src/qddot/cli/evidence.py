@@ -149,7 +149,11 @@ def _replay(record: RecordArgument, as_json: JsonOption = False) -> None:
             raise RecordError(record, f"{run.command!r} cannot be run again; these can: {known}")
         # the same command, on the inputs that the record keeps
         paths = restore_inputs(record, run.inputs, Path(folder) / "inputs")
-        words += [_fill(word, [str(p) for p in paths]) for word in run.arguments]
+        for word in run.arguments:
+            # {0}, {1}, … stand for restored inputs; nothing else is understood
+            number = word[1:-1] if word.startswith("{") and word.endswith("}") else ""
+            is_input = number.isdigit() and int(number) < len(paths)
+            words.append(str(paths[int(number)]) if is_input else word)
         again = Path(folder) / "again.mcap"
         err.print(f"running qddot {run.command} again …")
         command = [sys.executable, "-m", "qddot", *words, "--record", str(again)]
@@ -166,19 +170,6 @@ def _replay(record: RecordArgument, as_json: JsonOption = False) -> None:
             raise RecordError(record, f"the replay failed: {said[-1] if said else done.returncode}")
         after = read_record(again)
     _report_differences(before, after, as_json)
-
-
-def _fill(word: str, paths: list[str]) -> str:
-    """An argument with {0}, {1}, … replaced by restored inputs; nothing else is understood."""
-    number = word[1:-1]
-    if (
-        word.startswith("{")
-        and word.endswith("}")
-        and number.isdigit()
-        and int(number) < len(paths)
-    ):
-        return paths[int(number)]
-    return word
 
 
 def _record_json(found: Record) -> dict[str, Any]:

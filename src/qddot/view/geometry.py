@@ -103,8 +103,17 @@ def robot_geometry(robot: Robot) -> RobotGeometry:
         if body == WORLD or extent > _SMALL_SHAPE * needed.get(body, 0.0)
     }
     parts += [part for part in bones if part.body not in shaped]
-    has_shapes = bool(shaped - {WORLD})
-    return RobotGeometry(tuple(parts), has_shapes, tuple(missing), _robot_size(robot, parts))
+    # size: the diagonal of the box around the robot in its neutral configuration
+    poses = robot.call("body_poses", robot.neutral()) if robot.nv else np.empty((0, 4, 4))
+    points = [np.zeros((1, 3))]
+    for part in parts:
+        X = np.eye(4) if part.body == WORLD else poses[part.body]
+        if part.body != WORLD or not robot.nv:
+            points.append(part.vertices @ X[:3, :3].T + X[:3, 3])
+    every = np.concatenate(points)
+    diagonal = float(np.linalg.norm(every.max(axis=0) - every.min(axis=0)))
+    size = diagonal if diagonal > 1e-6 else 1.0
+    return RobotGeometry(tuple(parts), bool(shaped - {WORLD}), tuple(missing), size)
 
 
 def _body_extents(parts: Iterable[Part]) -> dict[int, float]:
@@ -257,16 +266,3 @@ def inertia_part(
     lengths = np.sqrt(squares * (12.0 if form == "box" else 5.0))
     vertices, faces = box_mesh(lengths) if form == "box" else sphere_mesh(lengths)
     return Part(index, vertices @ axes.T + com, faces, rgba)
-
-
-def _robot_size(robot: Robot, parts: Sequence[Part]) -> float:
-    """Diagonal of the box around the robot in its neutral configuration."""
-    poses = robot.call("body_poses", robot.neutral()) if robot.nv else np.empty((0, 4, 4))
-    points = [np.zeros((1, 3))]
-    for part in parts:
-        X = np.eye(4) if part.body == WORLD else poses[part.body]
-        if part.body != WORLD or not robot.nv:
-            points.append(part.vertices @ X[:3, :3].T + X[:3, 3])
-    every = np.concatenate(points)
-    diagonal = float(np.linalg.norm(every.max(axis=0) - every.min(axis=0)))
-    return diagonal if diagonal > 1e-6 else 1.0

@@ -67,9 +67,13 @@ def audit(
     """
     with errors_as_messages():
         check_outputs(force, fix, html, page, record)
-        folder = _audited_folder(robot)
-        if folder is not None:
-            entries = _audit_all(folder, match, fix or html or record, mass, trust)
+        try:
+            path = resolve_uri(robot, Path.cwd()) if "://" in robot else Path(robot).expanduser()
+            is_folder = path.is_dir()
+        except (OSError, RuntimeError, ValueError) as error:
+            raise DescriptionError(robot[:200], f"cannot be read: {error}") from error
+        if is_folder:
+            entries = _audit_all(path, match, fix or html or record, mass, trust)
             if page is not None:
                 write_output(page, _summary_page(robot, match, entries), force)
             _report_all(entries, as_json)
@@ -98,15 +102,6 @@ def audit(
             out.print(diff or "nothing to fix: no finding has exactly one remedy")
     print_written(as_json, fix, html, page, record)
     raise typer.Exit(1 if result.count("error") else 0)
-
-
-def _audited_folder(source: str) -> Path | None:
-    """The folder that a source stands for, if it is one."""
-    try:
-        path = resolve_uri(source, Path.cwd()) if "://" in source else Path(source).expanduser()
-        return path if path.is_dir() else None
-    except (OSError, RuntimeError, ValueError) as error:
-        raise DescriptionError(source[:200], f"cannot be read: {error}") from error
 
 
 def _audit_all(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -29,7 +29,7 @@ from qddot.cli.terminal import (
 )
 from qddot.evidence.results import record_comparison
 from qddot.loaders.description import Base
-from qddot.verify.compare import ENGINES, ModelComparison, Report, Settings, Stage, join_names
+from qddot.verify.compare import ENGINES, ModelComparison, Settings, Stage, join_names
 from qddot.verify.compare import compare as run
 
 __all__ = ["compare"]
@@ -89,7 +89,12 @@ def compare(
             report = run(a, b, chosen, settings, on_step)
             record_comparison(recorder, report)
     if as_json:
-        print_json(_comparison_json(report))
+        rows = []
+        for c in report.comparisons:
+            first = c.first_cause.name if c.first_cause else None
+            rows.append({**dataclasses.asdict(c), "verdict": c.verdict, "first_cause": first})
+        summary = {"agrees": report.agrees, "sides": report.sides, "settings": report.settings}
+        print_json({**summary, "comparisons": rows})
     else:
         for label, source in report.sides.items():
             out.print(style_text((label, "bold"), f"  {source}"), soft_wrap=True)
@@ -105,16 +110,6 @@ def compare(
             out.print(table)
     print_written(as_json, record)
     raise typer.Exit(0 if report.agrees else 1)
-
-
-def _comparison_json(report: Report) -> dict[str, Any]:
-    rows = []
-    for c in report.comparisons:
-        cause = c.first_cause
-        verdict = {"verdict": c.verdict, "first_cause": cause.name if cause else None}
-        rows.append({**dataclasses.asdict(c), **verdict})
-    summary = {"agrees": report.agrees, "sides": report.sides, "settings": report.settings}
-    return {**summary, "comparisons": rows}
 
 
 def _colour_verdict(verdict: str) -> Text:

@@ -56,22 +56,19 @@ def doctor(
     with errors_as_messages():
         path = Path(subject)
         if robot is not None:
-            _report_diagnoses(subject, _examine_log(subject, robot, base, trust), as_json)
+            with progress_bar() as on_step:
+                on_step("read", 0, 2)
+                loaded = load_robot(robot, base, CouplingsChoice.exact, False, trust)
+                log = read(subject, loaded)
+                on_step("diagnose", 1, 2)
+                found = diagnose(case_of_log(loaded, log))
+            _report_diagnoses(subject, found, as_json)
         if path.is_file() and is_record(path):
             record = read_record(path)
             _report_diagnoses(subject, diagnose_record(path, record), as_json, record)
         if path.suffix in _LOGS and path.is_file():
             raise InvalidArgument("subject", subject, "a log needs --robot, the robot it is of")
         _examine_robot(subject, base, trust, as_json)
-
-
-def _examine_log(log: str, robot: str, base: Any, trust: bool) -> list[Diagnosis]:
-    with progress_bar() as on_step:
-        on_step("read", 0, 2)
-        loaded = load_robot(robot, base, CouplingsChoice.exact, False, trust)
-        found = read(log, loaded)
-        on_step("diagnose", 1, 2)
-        return diagnose(case_of_log(loaded, found))
 
 
 def _report_diagnoses(

@@ -142,47 +142,34 @@ def _replay(record: RecordArgument, as_json: JsonOption = False) -> None:
     """Run again from the record alone, in a process of its own; exit code 1 if results differ."""
     with errors_as_messages(), tempfile.TemporaryDirectory(prefix="qddot-replay-") as folder:
         before = read_record(record)
-        after = _run_again(record, before, Path(folder))
+        run = before.run
+        words = run.command.split()
+        if not words or words[0] not in _REPLAYABLE:
+            known = ", ".join(_REPLAYABLE)
+            raise RecordError(record, f"{run.command!r} cannot be run again; these can: {known}")
+        # the same command, on the inputs that the record keeps
+        paths = restore_inputs(record, run.inputs, Path(folder) / "inputs")
+        for word in run.arguments:
+            # {0}, {1}, … stand for restored inputs; nothing else is understood
+            number = word[1:-1] if word.startswith("{") and word.endswith("}") else ""
+            is_input = number.isdigit() and int(number) < len(paths)
+            words.append(str(paths[int(number)]) if is_input else word)
+        again = Path(folder) / "again.mcap"
+        err.print(f"running qddot {run.command} again …")
+        command = [sys.executable, "-m", "qddot", *words, "--record", str(again)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=_LONGEST_REPLAY, env=environment,
+                cwd=folder,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired as error:
+            raise RecordError(record, f"the replay took longer than {_LONGEST_REPLAY} s") from error
+        if not again.is_file():
+            said = (done.stderr.strip() or done.stdout.strip()).splitlines()
+            raise RecordError(record, f"the replay failed: {said[-1] if said else done.returncode}")
+        after = read_record(again)
     _report_differences(before, after, as_json)
-
-
-def _run_again(file: Path, before: Record, folder: Path) -> Record:
-    """The record of the same command on the inputs that a record keeps."""
-    run = before.run
-    words = run.command.split()
-    if not words or words[0] not in _REPLAYABLE:
-        known = ", ".join(_REPLAYABLE)
-        raise RecordError(file, f"{run.command!r} cannot be run again; these can: {known}")
-    paths = restore_inputs(file, run.inputs, folder / "inputs")
-    words += [_fill(word, [str(p) for p in paths]) for word in run.arguments]
-    again = folder / "again.mcap"
-    err.print(f"running qddot {run.command} again …")
-    command = [sys.executable, "-m", "qddot", *words, "--record", str(again)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_LONGEST_REPLAY, env=environment,
-            cwd=folder,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired as error:
-        raise RecordError(file, f"the replay took longer than {_LONGEST_REPLAY} s") from error
-    if not again.is_file():
-        said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-        raise RecordError(file, f"the replay failed: {said[-1] if said else done.returncode}")
-    return read_record(again)
-
-
-def _fill(word: str, paths: list[str]) -> str:
-    """An argument with {0}, {1}, … replaced by restored inputs; nothing else is understood."""
-    number = word[1:-1]
-    if (
-        word.startswith("{")
-        and word.endswith("}")
-        and number.isdigit()
-        and int(number) < len(paths)
-    ):
-        return paths[int(number)]
-    return word
 
 
 def _record_json(found: Record) -> dict[str, Any]:

@@ -30,7 +30,6 @@ from qddot.cli.terminal import (
     write_output,
 )
 from qddot.errors import InvalidArgument
-from qddot.robot.robot import Robot
 from qddot.simulate import certificate
 from qddot.simulate.certificate import DURATION, STATES, USES, Certificate
 from qddot.simulate.file_physics import PHYSICS
@@ -70,7 +69,23 @@ def integrators(
         check_outputs(force, plot)
         loaded = load_robot(robot, base, couplings, strict, trust)
         words = tuple(word.strip() for word in without.split(",") if word.strip())
-        states: dict[str, Any] = {} if trajectory is None else _read_states(loaded, trajectory)
+        states: dict[str, Any] = {}
+        if trajectory is not None:
+            # states of a motion or of batches of them, one after the other
+            arrays = load_trajectory(trajectory)
+            if not {"q", "v"} <= set(arrays):
+                accepted = f"it needs arrays q and v; it has {', '.join(arrays) or 'none'}"
+                raise InvalidArgument("--trajectory", str(trajectory), accepted)
+            sizes = {"q": loaded.nq, "v": loaded.nv}
+            shapes = {name: arrays[name].shape for name in sizes}
+            fits = all(shapes[name] and shapes[name][-1] == n for name, n in sizes.items())
+            if not fits or shapes["q"][:-1] != shapes["v"][:-1] or not arrays["q"].size:
+                accepted = f"{loaded.name!r} has q (…, {loaded.nq}) and v (…, {loaded.nv})"
+                raise InvalidArgument("--trajectory", shapes, accepted)
+            rows = {name: arrays[name].reshape(-1, n) for name, n in sizes.items()}
+            # evenly spaced, as many as there would be random ones
+            chosen = np.unique(np.linspace(0, len(rows["q"]) - 1, STATES).round().astype(int))
+            states = {name: x[chosen] for name, x in rows.items()}
         with progress_bar() as on_step:
             found = certificate.certify(
                 loaded, dt, without=words, seed=seed, on_step=on_step, **states
@@ -85,25 +100,6 @@ def integrators(
             out.print(style_text(("note", "cyan"), " loops are left out: this is the open tree"))
     print_written(as_json, plot)
     raise typer.Exit(1 if found.unmet else 0)
-
-
-def _read_states(robot: Robot, file: Path) -> dict[str, Any]:
-    """States of an archive of a motion or of batches of them, one after the other."""
-    arrays = load_trajectory(file)
-    for name in ("q", "v"):
-        if name not in arrays:
-            accepted = f"it needs arrays q and v; it has {', '.join(arrays) or 'none'}"
-            raise InvalidArgument("--trajectory", str(file), accepted)
-    sizes = {"q": robot.nq, "v": robot.nv}
-    shapes = {name: arrays[name].shape for name in sizes}
-    fits = all(shapes[name] and shapes[name][-1] == n for name, n in sizes.items())
-    if not fits or shapes["q"][:-1] != shapes["v"][:-1] or not arrays["q"].size:
-        accepted = f"{robot.name!r} has q (…, {robot.nq}) and v (…, {robot.nv})"
-        raise InvalidArgument("--trajectory", shapes, accepted)
-    found = {name: arrays[name].reshape(-1, n) for name, n in sizes.items()}
-    # evenly spaced states, as many as there would be random ones
-    chosen = np.unique(np.linspace(0, len(found["q"]) - 1, STATES).round().astype(int))
-    return {name: x[chosen] for name, x in found.items()}
 
 
 def _print_certificate(found: Certificate) -> None:

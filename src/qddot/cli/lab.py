@@ -14,7 +14,6 @@ from qddot.cli.recording import RecordOption, open_recorder
 from qddot.cli.terminal import (
     ForceOption,
     JsonOption,
-    OnStep,
     check_outputs,
     errors_as_messages,
     out,
@@ -90,7 +89,11 @@ def lab(
         with open_recorder(context, record, [mjcf] if mjcf else [], force, seed) as recorder:
             for name in names:
                 for kind in kinds:
-                    results.append(_run_experiment(name, kind, mjcf, on_step))
+                    if mjcf is not None:
+                        results.append(gravity(kind, mjcf=mjcf, on_step=on_step))
+                    else:
+                        experiment_run = EXPERIMENTS[name]
+                        results.append(experiment_run(kind, on_step=on_step))  # type: ignore[operator]
                     record_experiment(recorder, results[-1])
             for kind in kinds if panel_size else ():
                 results.append(panel(kind, panel_size, seed, on_step))
@@ -101,17 +104,29 @@ def lab(
         print_json({"passed": all(r.holds for r in results), "results": rows})
     else:
         for result in results:
-            _print_result(result)
-        _print_verdict(results)
+            colour = "green" if result.holds else "red"
+            on = "our plant" if result.plant == "own" else "MuJoCo"
+            title = style_text((result.experiment, "bold"), f" on {on}: ", (result.label, colour))
+            table = Table(
+                "measure", "value", "unit", "must be", "verdict", "published", title=title
+            )
+            for m in result.measures:
+                bound = "" if m.bound is None else f"{m.sense} {m.bound:g}"
+                verdict = "" if m.bound is None else "holds" if m.holds else "MISSED"
+                cells = (m.name, f"{m.value:.4g}", m.unit, bound, verdict, m.published)
+                table.add_row(*cells, style="" if m.holds else "red")
+            out.print(table)
+            for note in result.notes:
+                out.print(style_text(f"  {note}"), soft_wrap=True)
+        # one line on all of them, and what the labels mean that are not ok
+        missed = sum(not m.holds for r in results for m in r.measures)
+        total = sum(m.bound is not None for r in results for m in r.measures)
+        colour = "green" if not missed else "red"
+        out.print(style_text((f"{total - missed} of {total} bounds hold", colour)))
+        for label in sorted({r.label for r in results} - {"ok"}):
+            out.print(f"{label}: {LABELS[label]}")
     print_written(as_json, *written, record)
     raise typer.Exit(0 if all(r.holds for r in results) else 1)
-
-
-def _run_experiment(name: str, kind: str, mjcf: Path | None, on_step: OnStep) -> Result:
-    """One experiment on one plant."""
-    if mjcf is not None:
-        return gravity(kind, mjcf=mjcf, on_step=on_step)
-    return EXPERIMENTS[name](kind, on_step=on_step)  # type: ignore[operator]
 
 
 def _write_files(
@@ -129,7 +144,8 @@ def _write_files(
         stem = f"{result.experiment}_{result.plant}"
         if save is not None:
             for name, found in result.traces.items():
-                target = save / f"{stem}_{_file_stem(name)}.npz"
+                label = "".join(c if c.isalnum() else "_" for c in name)
+                target = save / f"{stem}_{label}.npz"
                 check_outputs(force, target)
                 found.save(target)
                 files.append(target)
@@ -138,34 +154,3 @@ def _write_files(
             write_output(target, partial(plot_result, result), force)
             files.append(target)
     return files
-
-
-def _file_stem(name: str) -> str:
-    """A name of a trace as part of a file's name."""
-    return "".join(c if c.isalnum() else "_" for c in name)
-
-
-def _print_result(result: Result) -> None:
-    """The measures of an experiment as a table."""
-    colour = "green" if result.holds else "red"
-    plant = "our plant" if result.plant == "own" else "MuJoCo"
-    title = style_text((result.experiment, "bold"), f" on {plant}: ", (result.label, colour))
-    table = Table("measure", "value", "unit", "must be", "verdict", "published", title=title)
-    for m in result.measures:
-        bound = "" if m.bound is None else f"{m.sense} {m.bound:g}"
-        verdict = "" if m.bound is None else "holds" if m.holds else "MISSED"
-        style = "" if m.holds else "red"
-        table.add_row(m.name, f"{m.value:.4g}", m.unit, bound, verdict, m.published, style=style)
-    out.print(table)
-    for note in result.notes:
-        out.print(style_text(f"  {note}"), soft_wrap=True)
-
-
-def _print_verdict(results: list[Result]) -> None:
-    """One line on all of them, and what the labels mean that are not ok."""
-    missed = sum(not m.holds for r in results for m in r.measures)
-    total = sum(m.bound is not None for r in results for m in r.measures)
-    colour = "green" if not missed else "red"
-    out.print(style_text((f"{total - missed} of {total} bounds hold", colour)))
-    for label in sorted({r.label for r in results} - {"ok"}):
-        out.print(f"{label}: {LABELS[label]}")

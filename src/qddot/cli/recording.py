@@ -38,8 +38,14 @@ def open_recorder(
     """A recorder for the command that is running; without a file it keeps things in memory."""
     given = [str(x) for x in sources]
     kept = gather_inputs(given) if file is not None else ()
+    # words of the command after the name of the program
+    words: list[str] = []
+    place: Any = context
+    while place.parent is not None:
+        words.insert(0, place.info_name or "")
+        place = place.parent
     run = Run(
-        command=_command_path(context),
+        command=" ".join(words) or context.info_name or "",
         arguments=recorded_arguments(context, given),
         configuration={
             k: _placeholder(v, given) if str(v) in given else _plain(v)
@@ -72,16 +78,6 @@ def recorded_arguments(context: typer.Context, sources: Sequence[str]) -> tuple[
                 word for x in each for word in (parameter.opts[-1], _placeholder(x, sources))
             ]
     return (*given, *options)
-
-
-def _command_path(context: typer.Context) -> str:
-    """Words of the command after the name of the program."""
-    words: list[str] = []
-    place: Any = context
-    while place.parent is not None:
-        words.insert(0, place.info_name or "")
-        place = place.parent
-    return " ".join(words) or context.info_name or ""
 
 
 def _placeholder(value: Any, sources: Sequence[str]) -> str:

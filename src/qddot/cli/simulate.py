@@ -187,15 +187,43 @@ def _save_motion(robot: Robot, found: Rollout, file: Path) -> None:
 
 def _run_motion(robot: Robot, request: _Request, on_step: OnStep) -> Rollout:
     """The rollout of a request."""
-    steps, keep = _count_steps(request.time, request.dt, request.every)
+    # steps, and those of a sample: 1, unless there are very many
+    time, dt = request.time, request.dt
+    for name, x in (("--time", time), ("--dt", dt)):
+        if not 0.0 < x < np.inf:
+            raise InvalidArgument(name, x, "it is a time in seconds, above zero")
+    if time < dt or time / dt > 1e9:
+        raise InvalidArgument("--time", time, f"it is from one step to 10⁹ steps of {dt:g} s")
+    steps = round(time / dt)
+    keep = request.every or max(1, -(-steps // _SAMPLES))
+    steps = max(1, round(steps / keep)) * keep
+    # start
     random = request.state == "random"
     start = parse_configuration(robot, "--state", request.state, request.seed)
-    if robot.model.loops:
-        guesses = robot.random(request.seed, _GUESSES) if random else start
-        start = _close_start(robot, guesses)
+    if robot.model.loops and not random:
+        start = constraints.assemble(robot, start)
+    elif robot.model.loops:
+        # of random configurations that close all loops, the one least beyond joint limits
+        guesses = robot.random(request.seed, _GUESSES)
+        closed = constraints.assemble(robot, guesses, strict=False)
+        closed = closed[np.isfinite(closed).all(axis=-1)]
+        if not len(closed):
+            accepted = f"none of {len(guesses)} random configurations closes its loops"
+            raise InvalidArgument("--state", "random", f"{accepted}: name a state")
+        beyond = np.maximum(robot.limits.lower - closed, closed - robot.limits.upper)
+        start = closed[beyond.max(axis=-1).argmin()]
     effects: list[Any] = []
     if request.ground:
-        scene = _ground_scene(robot, request.source)
+        # collision shapes on level ground, without those of a fixed base
+        scene = Scene.from_file(request.source)
+        moving = [x for x in scene.solids if x.frame and robot.model.frame(x.frame).body != WORLD]
+        if not moving:
+            accepted = "its file has no collision shape that moves and is a sphere, capsule or box"
+            raise InvalidArgument("--ground", request.source, accepted)
+        for words in scene.omitted:
+            err.print(style_text(("not in contact:", "yellow"), f" {words}"), soft_wrap=True)
+        pairs = [Pair(x.name, plane.name) for x in moving for plane in scene.planes]
+        scene = dataclasses.replace(scene, pairs=pairs)
         # soft contact that gives no more than it is meant to where one point carries the robot
         soft = PRESETS["soft"]
         weight = float(robot.model.mass) * float(np.linalg.norm([*robot.model.gravity]))
@@ -214,7 +242,7 @@ def _run_motion(robot: Robot, request: _Request, on_step: OnStep) -> Rollout:
         start,
         np.zeros(robot.nv),
         _joint_torques(robot, start, request.torque),
-        dt=request.dt,
+        dt=dt,
         steps=steps,
         integrator=request.integrator,
         every=keep,
@@ -223,45 +251,6 @@ def _run_motion(robot: Robot, request: _Request, on_step: OnStep) -> Rollout:
         record=True,
         on_step=on_step,
     )
-
-
-def _count_steps(time: float, dt: float, every: int | None) -> tuple[int, int]:
-    """The number of steps, and the steps of a sample: 1, unless there are very many."""
-    for name, x in (("--time", time), ("--dt", dt)):
-        if not 0.0 < x < np.inf:
-            raise InvalidArgument(name, x, "it is a time in seconds, above zero")
-    if time < dt or time / dt > 1e9:
-        raise InvalidArgument("--time", time, f"it is from one step to 10⁹ steps of {dt:g} s")
-    steps = round(time / dt)
-    keep = every or max(1, -(-steps // _SAMPLES))
-    return max(1, round(steps / keep)) * keep, keep
-
-
-def _ground_scene(robot: Robot, source: str) -> Scene:
-    """The collision shapes of a robot on level ground, without shapes of a fixed base."""
-    scene = Scene.from_file(source)
-    moving = [x for x in scene.solids if x.frame and robot.model.frame(x.frame).body != WORLD]
-    if not moving:
-        accepted = "its file has no collision shape that moves and is a sphere, capsule or box"
-        raise InvalidArgument("--ground", source, accepted)
-    for words in scene.omitted:
-        err.print(style_text(("not in contact:", "yellow"), f" {words}"), soft_wrap=True)
-    pairs = [Pair(x.name, plane.name) for x in moving for plane in scene.planes]
-    return dataclasses.replace(scene, pairs=pairs)
-
-
-def _close_start(robot: Robot, guesses: np.ndarray) -> np.ndarray:
-    """The configuration that closes all loops, of several the one least beyond joint limits."""
-    if guesses.ndim == 1:
-        return constraints.assemble(robot, guesses)
-    closed = constraints.assemble(robot, guesses, strict=False)
-    closed = closed[np.isfinite(closed).all(axis=-1)]
-    if not len(closed):
-        accepted = f"none of {len(guesses)} random configurations closes its loops: name a state"
-        raise InvalidArgument("--state", "random", accepted)
-    limits = robot.limits
-    beyond = np.maximum(limits.lower - closed, closed - limits.upper).max(axis=-1)
-    return closed[beyond.argmin()]
 
 
 def _joint_torques(robot: Robot, q: np.ndarray, text: str | None) -> np.ndarray | None:

@@ -132,8 +132,7 @@ def torques(
         joints = [{**vars(p), "share": p.share, "faults": p.faults} for p in peaks]
         print_json({"robot": loaded.name, "joints": joints})
     else:
-        _print_peaks(moved, peaks, faults)
-        _print_losses(loaded, losses)
+        _print_peaks(moved, peaks, faults, losses)
     print_written(as_json, plot, save)
     raise typer.Exit(1 if faults else 0)
 
@@ -188,7 +187,8 @@ def _find_peaks(moved: Motion, tau: np.ndarray) -> list[_Peak]:
     return peaks
 
 
-def _print_peaks(moved: Motion, peaks: list[_Peak], faults: list[str]) -> None:
+def _print_peaks(moved: Motion, peaks: list[_Peak], faults: list[str], losses: np.ndarray) -> None:
+    """The peaks beside the limits, and a note on losses that the torques are without."""
     words = f"{moved.robot.name}, {moved.duration:g} s, {len(moved.time)} samples"
     rated = [p for p in peaks if p.share is not None]
     if faults:
@@ -200,7 +200,9 @@ def _print_peaks(moved: Motion, peaks: list[_Peak], faults: list[str]) -> None:
         verdict = ("the file has no effort limits", "bold yellow")
     out.print(style_text(f"{words}: ", verdict))
     table = Table("joint", "largest torque", "at, s", "limit", "share", "rms", "top speed", "limit")
-    decimals = _count_decimals([p.torque for p in peaks])
+    # decimals that show four digits of the largest torque, two or more
+    largest = max((abs(p.torque) for p in peaks), default=0.0)
+    decimals = max(2, 3 - math.floor(math.log10(largest))) if largest > 1e-9 else 2
     for p in peaks:
         share = "" if p.share is None else f"{100 * p.share:.0f} %"
         speed_unit = "rad/s" if p.unit == "N m" else "m/s"
@@ -215,29 +217,18 @@ def _print_peaks(moved: Motion, peaks: list[_Peak], faults: list[str]) -> None:
             f"{p.speed_limit:.3g}" if math.isfinite(p.speed_limit) else "",
         )
     out.print(table)
-
-
-def _count_decimals(values: list[float]) -> int:
-    """Decimals that show four digits of the largest value, two or more."""
-    largest = max(map(abs, values), default=0.0)
-    return max(2, 3 - math.floor(math.log10(largest))) if largest > 1e-9 else 2
+    most, model = np.abs(losses).max(axis=0, initial=0.0), moved.robot.model
+    if most.any():
+        k = int(most.argmax())
+        turns = [u for b in model.independent for u in b.joint.kind.angular][k]
+        size = f"{most[k]:.3g} {'N m' if turns else 'N'} ({model.velocity_names[k]})"
+        text = f" damping, friction and springs of the file, up to {size}, are not in these torques"
+        out.print(style_text(("note", "cyan"), f"{text}; --friction adds them"), soft_wrap=True)
 
 
 def _round_torque(x: float, decimals: int) -> str:
     rounded = round(x, decimals)
     return f"{rounded:.{decimals}f}" if rounded else "0"
-
-
-def _print_losses(robot: Robot, losses: np.ndarray) -> None:
-    """A line on the friction of the file, where the torques are without it."""
-    most = np.abs(losses).max(axis=0, initial=0.0)
-    if not most.any():
-        return
-    k = int(most.argmax())
-    turns = [u for b in robot.model.independent for u in b.joint.kind.angular][k]
-    size = f"{most[k]:.3g} {'N m' if turns else 'N'} ({robot.model.velocity_names[k]})"
-    text = f" damping, friction and springs of the file, up to {size}, are not in these torques"
-    out.print(style_text(("note", "cyan"), f"{text}; --friction adds them"), soft_wrap=True)
 
 
 def _plot(moved: Motion, tau: np.ndarray) -> Any:

@@ -64,11 +64,22 @@ def run(
     model = robot or plant.robot
     require_same_joints(model, plant.robot, "the plant")
     validate_law(model, law)
-    steps, batch = _step_count(duration, plant.dt), plant.q.shape[:-1]
+    if not isinstance(duration, int | float) or not plant.dt <= duration < 1e6:
+        raise InvalidArgument("duration", duration, f"it is a time in s, {plant.dt:g} or more")
+    steps, batch = round(duration / plant.dt), plant.q.shape[:-1]
     follow = _reference_function(law, model, reference)
     compute = _evaluator(model, law, batch, bool(batch) if compiled is None else compiled)
     sensors = _Sensors(plant, law.senses(model), sensing or Sensing())
-    periods = _control_periods(rate, plant.dt)
+    # steps of the plant from sample to sample of the law
+    periods = np.asarray(1)
+    if rate is not None:
+        given = np.asarray(rate, float)
+        exact = 1.0 / (np.where(given > 0.0, given, np.nan) * plant.dt)
+        if not np.all(np.abs(exact - np.round(exact)) < 1e-6 * exact) or not np.all(exact > 0.5):
+            rates = f"{1.0 / plant.dt:g} Hz over 1, 2, 3 …"
+            accepted = f"each sample takes a whole number of steps: {rates}"
+            raise InvalidArgument("rate", rate, accepted)
+        periods = np.round(exact).astype(int)
     dt: Any = periods * plant.dt if periods.ndim else float(periods * plant.dt)
     memory = {
         name: np.broadcast_to(np.asarray(x, float), (*batch, *np.shape(x)))
@@ -112,7 +123,16 @@ class _Sensors:
     def measure(self, time: float, pushes: Sequence[Wrench]) -> dict[str, np.ndarray]:
         """Measure the plant, send that on its way, and give the true wrenches."""
         plant = self.plant
-        truth = {f: plant.wrench(f) + _wrench_of_pushes(f, pushes) for f in self.frames}
+        truth = {}
+        for frame in self.frames:
+            # a sensor has the pushes at its frame beside the wrench of contact
+            here = [x for x in pushes if x.frame == frame]
+            for x in here:
+                if x.reference != "local_world_aligned":
+                    accepted = f"pushes at the sensed frame {frame!r} are 'local_world_aligned'"
+                    raise InvalidArgument("pushes", x.reference, accepted)
+            pushed = sum((np.asarray(x.value, float) for x in here), np.zeros(6))
+            truth[frame] = plant.wrench(frame) + pushed
         measured = {f: self._disturb(x) for f, x in truth.items()}
         self.line.append((plant.q, plant.v, measured, time))
         del self.line[: -1 - int(self.delays.max())]
@@ -166,6 +186,13 @@ class _Recorder:
         for (kind, name), rows in self.rows.items():
             parts[kind][name] = np.stack(rows, axis=axis)
         inner, times = law.law if isinstance(law, CompiledLaw) else law, np.array(self.times)
+        # changes of the numbers of memory that the law has labels for
+        events: list[Event] = []
+        for name, labels in ({} if axis else getattr(law, "labels", {})).items():
+            if name in parts["memory"]:
+                codes = np.round(parts["memory"][name]).astype(int)
+                changes = np.flatnonzero(np.diff(codes, prepend=codes[:1])) if len(codes) else ()
+                events += [Event(float(times[k]), labels[codes[k]]) for k in changes]
         return Trace(
             time=times,
             **parts["state"],
@@ -175,26 +202,8 @@ class _Recorder:
             joints=plant.robot.joint_names,
             wrenches=parts["wrench"],
             memory=parts["memory"],
-            events=() if axis else _find_events(law, times, parts["memory"]),
+            events=tuple(sorted(events, key=lambda e: e.time)),
         )
-
-
-def _step_count(duration: float, dt: float) -> int:
-    if not isinstance(duration, int | float) or not dt <= duration < 1e6:
-        raise InvalidArgument("duration", duration, f"it is a time in s, {dt:g} or more")
-    return round(duration / dt)
-
-
-def _control_periods(rate: ArrayLike | None, dt: float) -> np.ndarray:
-    """Steps of the plant from sample to sample."""
-    if rate is None:
-        return np.asarray(1)
-    given = np.asarray(rate, float)
-    steps = 1.0 / (np.where(given > 0.0, given, np.nan) * dt)
-    if not np.all(np.abs(steps - np.round(steps)) < 1e-6 * steps) or not np.all(steps > 0.5):
-        accepted = f"each sample takes a whole number of steps: {1.0 / dt:g} Hz over 1, 2, 3 …"
-        raise InvalidArgument("rate", rate, accepted)
-    return np.round(steps).astype(int)
 
 
 def _reference_function(
@@ -262,30 +271,8 @@ def _evaluator(
     return each if batch else single
 
 
-def _wrench_of_pushes(frame: str, pushes: Sequence[Wrench]) -> Any:
-    """External wrench at a frame, as a sensor there has it beside that of contact."""
-    here = [x for x in pushes if x.frame == frame]
-    for x in here:
-        if x.reference != "local_world_aligned":
-            accepted = f"pushes at the sensed frame {frame!r} are 'local_world_aligned'"
-            raise InvalidArgument("pushes", x.reference, accepted)
-    return sum((np.asarray(x.value, float) for x in here), np.zeros(6))
-
-
 def _choose(mask: np.ndarray, new: np.ndarray, old: np.ndarray) -> np.ndarray:
     """New numbers where a state of the batch was sampled."""
     if not mask.ndim:
         return new
     return np.where(mask.reshape(mask.shape + (1,) * (np.ndim(old) - mask.ndim)), new, old)
-
-
-def _find_events(law: Any, time: np.ndarray, memory: Mapping[str, np.ndarray]) -> tuple[Event, ...]:
-    """Changes of the numbers of memory that a law has labels for."""
-    events = []
-    for name, labels in getattr(law, "labels", {}).items():
-        if name not in memory:
-            continue
-        codes = np.round(memory[name]).astype(int)
-        changes = np.flatnonzero(np.diff(codes, prepend=codes[:1])) if len(codes) else ()
-        events += [Event(float(time[k]), labels[codes[k]]) for k in changes]
-    return tuple(sorted(events, key=lambda e: e.time))

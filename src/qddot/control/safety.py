@@ -110,15 +110,11 @@ class SafetyShell(Wrapper):
 
     def _gentle(self, robot: Robot, state: State) -> Any:
         """Whether all measured forces are small."""
+        forces = [state.wrenches[f] for f in self.senses(robot)]
         checks = [
-            np.sqrt(_square(state.wrenches[f])) <= self.most_force for f in self.senses(robot)
+            np.sqrt(f[0] * f[0] + f[1] * f[1] + f[2] * f[2]) <= self.most_force for f in forces
         ]
         return _all(checks) if checks else state.q[0] == state.q[0]
-
-
-def _square(wrench: Any) -> Any:
-    """Squared length of the force of a wrench."""
-    return wrench[0] * wrench[0] + wrench[1] * wrench[1] + wrench[2] * wrench[2]
 
 
 def _all(conditions: Sequence[Any]) -> Any:

@@ -93,7 +93,18 @@ def group_columns(rows: np.ndarray, names: tuple[str, ...]) -> BaseParameters:
     # the rank by pivoting; the choice of columns by their order
     pivots = np.abs(np.diag(qr(scaled, mode="r", pivoting=True)[0]))
     rank = int((pivots > _TOLERANCE * pivots[0]).sum())
-    chosen = _first_independent(scaled, rank)
+    # a dependent column leaves a row of noise in R, so that each test is made on kept ones only
+    triangle = np.asarray(np.linalg.qr(scaled, mode="r"))
+    kept: list[int] = []
+    basis = np.zeros((triangle.shape[0], 0))
+    for k, column in enumerate(triangle.T):
+        left = column - basis @ (basis.T @ column)
+        left -= basis @ (basis.T @ left)
+        length = np.linalg.norm(left)
+        if length > _TOLERANCE and len(kept) < rank:
+            kept.append(k)
+            basis = np.column_stack([basis, left / length])
+    chosen = np.array(kept)
     rest = np.setdiff1d(np.arange(len(seen)), chosen)
     R = np.asarray(np.linalg.qr(scaled[:, np.concatenate([chosen, rest])], mode="r"))
     groups = solve_triangular(R[:rank, :rank], R[:rank, rank:])
@@ -105,21 +116,3 @@ def group_columns(rows: np.ndarray, names: tuple[str, ...]) -> BaseParameters:
     mixing[:, seen[rest]] = groups
     unseen = tuple(names[k] for k in np.setdiff1d(np.arange(len(names)), seen))
     return BaseParameters(tuple(names), seen[chosen], mixing, unseen)
-
-
-def _first_independent(scaled: np.ndarray, rank: int) -> np.ndarray:
-    """The first columns that are independent of those before them, so many as the rank."""
-    diagonal = np.zeros(scaled.shape[1])
-    R = np.asarray(np.linalg.qr(scaled, mode="r"))
-    kept: list[int] = []
-    # a dependent column leaves a row of noise in R, so that each test is made on kept ones only
-    basis = np.zeros((R.shape[0], 0))
-    for k in range(scaled.shape[1]):
-        column = R[:, k]
-        left = column - basis @ (basis.T @ column)
-        left -= basis @ (basis.T @ left)
-        diagonal[k] = np.linalg.norm(left)
-        if diagonal[k] > _TOLERANCE and len(kept) < rank:
-            kept.append(k)
-            basis = np.column_stack([basis, left / diagonal[k]])
-    return np.array(kept)

@@ -44,15 +44,9 @@ def workspace_violation(
             J = robot.frame_jacobian(q, frame, "local_world_aligned")[..., :3, :]
             total += float((over**2).sum())
             slope += 2.0 * np.einsum("tk,tkj->tj", over, J)
-    if workspace.clearance > 0.0:
-        total, slope = _add_collisions(robot, workspace.clearance, q, total, slope)
-    return total, slope
-
-
-def _add_collisions(
-    robot: Robot, clearance: float, q: np.ndarray, total: float, slope: np.ndarray
-) -> tuple[float, np.ndarray]:
-    """Squares by which axes of links come closer than a clearance, added with their derivative."""
+    if workspace.clearance <= 0.0:
+        return total, slope
+    # squares by which axes of links come closer than the clearance
     model = robot.model
     frames = [b.name for b in model.bodies]
     points = [robot.frame_pose(q, f)[..., :3, 3] for f in frames]
@@ -68,10 +62,11 @@ def _add_collisions(
         second = points[c] + t[:, None] * (points[d] - points[c])
         gap = first - second
         distance = np.linalg.norm(gap, axis=1)
-        over = np.maximum(clearance - distance, 0.0)
+        over = np.maximum(workspace.clearance - distance, 0.0)
         if over.any():
             total += float((over**2).sum())
             close.append(((a, b, s), (c, d, t), over, gap / np.maximum(distance, 1e-9)[:, None]))
+    # their derivative, by the velocities of the closest points
     for first_link, second_link, over, normal in close:
         for (i, j, share), sign in ((first_link, -1.0), (second_link, 1.0)):
             Ji, Jj = (

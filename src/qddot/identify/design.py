@@ -153,20 +153,13 @@ class Design:
         momentum = robot.momentum_regressor(q, v)[..., rigid]
         rate = robot.momentum_rate_regressor(q, v)[..., rigid]
         made = [reduce(slope, momentum) - reduce(smooth, rate), reduce(smooth, own)]
+        # terms of joints come before those of shafts
+        terms = [(term.kind, j) for j, own_terms in enumerate(model.drives) for term in own_terms]
         for k, place in enumerate(drives):
-            kind, joint = _drive_of(model, int(place))
-            if kind == "armature" and joint is not None:
+            kind, joint = terms[place] if place < len(terms) else ("shaft", 0)
+            if kind == "armature":
                 made[1][:, joint, k] = slope @ v[:, joint]
         return np.concatenate(made, axis=-1)
-
-
-def _drive_of(model: TorqueModel, place: int) -> tuple[str, int | None]:
-    """Kind and joint of a parameter after the inertial ones; no joint for that of a shaft."""
-    for j, terms in enumerate(model.drives):
-        if place < len(terms):
-            return terms[place].kind, j
-        place -= len(terms)
-    return "shaft", None
 
 
 def choose_filters(log: Log, bandwidth: float | None = None) -> tuple[Filter, Filter]:

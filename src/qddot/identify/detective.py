@@ -153,7 +153,16 @@ def inspect(
     if len(log) > _MOST_SAMPLES:
         log = log.between(0, _MOST_SAMPLES)
         silent.append(f"what comes after the first {log.duration:.4g} s, which are looked at")
-    dead = _dead_joints(log)
+    # joints whose position or torque does not change
+    dead: dict[int, str] = {}
+    step = max(len(log) // 20_000, 1)
+    q, tau = np.asarray(log.q[::step]), np.asarray(log.tau[::step])
+    span = np.ptp(q, axis=0)
+    for j in range(q.shape[1]):
+        if np.ptp(tau[:, j]) <= 1e-9 * max(float(np.abs(tau).max()), 1e-12):
+            dead[j] = f"its torque is {tau[0, j]:.3g} all along"
+        elif span[j] < 1e-3 * max(float(span.max()), 1e-9):
+            dead[j] = f"its position moves by {span[j]:.2g} rad only"
     found += [Suspicion("dead joint", (log.joints[j],), 0.0, why, 0.99) for j, why in dead.items()]
     signals = _filter_log(robot, log, bandwidth)
     live = [j for j in range(robot.nv) if j not in dead]
@@ -161,8 +170,17 @@ def inspect(
     # wiring: the change that explains most, again and again
     changes, signals = _wiring(signals, live, log.joints, on_step)
     found += changes
-    nominal = signals.features()
-    gains, shares, explained = _gravity_gains(signals, nominal, live)
+    # gain of nominal gravity in each joint's torque, gravity's share, and the share explained
+    columns = signals.features()
+    gains, shares, explained = np.full(robot.nv, np.nan), np.zeros(robot.nv), np.zeros(robot.nv)
+    for j in live:
+        torque, A = signals.tau[:, j], np.hstack([columns[:, j], np.ones((len(columns), 1))])
+        x = np.linalg.lstsq(A, torque, rcond=1e-10)[0]
+        gains[j] = x[0]
+        moving_weight = np.std(columns[:, j, 0]) * abs(x[0])
+        shares[j] = float(moving_weight / (np.std(torque) + 1e-12))
+        spread = float(np.var(torque)) + 1e-12
+        explained[j] = 1.0 - float(np.var(torque - A @ x)) / spread
     found += _delay(robot, log, bandwidth, changes, live, silent)
     found += _loads(signals, gains, shares, live, log.joints, silent)
     for j in live:
@@ -197,20 +215,6 @@ def _filter_log(robot: Robot, log: Log, bandwidth: float | None) -> _Signals:
     return _Signals(robot, *(np.concatenate(p) for p in parts))
 
 
-def _dead_joints(log: Log) -> dict[int, str]:
-    """Joints whose position or torque does not change, with the reason."""
-    dead: dict[int, str] = {}
-    step = max(len(log) // 20_000, 1)
-    q, tau = np.asarray(log.q[::step]), np.asarray(log.tau[::step])
-    span = np.ptp(q, axis=0)
-    for j in range(q.shape[1]):
-        if np.ptp(tau[:, j]) <= 1e-9 * max(float(np.abs(tau).max()), 1e-12):
-            dead[j] = f"its torque is {tau[0, j]:.3g} all along"
-        elif span[j] < 1e-3 * max(float(span.max()), 1e-9):
-            dead[j] = f"its position moves by {span[j]:.2g} rad only"
-    return dead
-
-
 def _saturation(log: Log, live: list[int]) -> Iterator[Suspicion]:
     """Joints whose torque stays at an extreme value."""
     tau = np.asarray(log.tau[:400_000])
@@ -241,25 +245,19 @@ def _errors(signals: _Signals, live: list[int]) -> np.ndarray:
     return logs
 
 
-def _hypotheses(live: list[int]) -> Iterator[tuple[Kind, tuple[int, ...]]]:
-    for j in live:
-        yield "torque sign", (j,)
-        yield "position sign", (j,)
-    for pair in combinations(live, 2):
-        yield "swapped torques", pair
-        yield "swapped positions", pair
-        yield "swapped joints", pair
-
-
 def _wiring(
     signals: _Signals, live: list[int], names: tuple[str, ...], on_step: OnStep | None
 ) -> tuple[list[Suspicion], _Signals]:
     """Signs and swaps that make the log make sense, and the signals with them undone."""
     found: list[Suspicion] = []
+    signs: tuple[Kind, ...] = ("torque sign", "position sign")
+    swaps: tuple[Kind, ...] = ("swapped torques", "swapped positions", "swapped joints")
+    hypotheses: list[tuple[Kind, tuple[int, ...]]] = [(kind, (j,)) for j in live for kind in signs]
+    hypotheses += [(kind, pair) for pair in combinations(live, 2) for kind in swaps]
     before = _errors(signals, live)
     for step in range(_MOST_CHANGES):
         trials = []
-        for done, (kind, joints) in enumerate(_hypotheses(live)):
+        for done, (kind, joints) in enumerate(hypotheses):
             if on_step and done % 20 == 0:
                 on_step("wiring", step, _MOST_CHANGES)
             changed = signals.with_change(kind, joints)
@@ -284,24 +282,6 @@ def _wiring(
         )
         signals, before = changed, _errors(changed, live)
     return found, signals
-
-
-def _gravity_gains(
-    signals: _Signals, columns: np.ndarray, live: list[int]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Gain of nominal gravity in each joint's torque, gravity's share, and the share explained."""
-    nv = signals.robot.nv
-    gains, shares, explained = np.full(nv, np.nan), np.zeros(nv), np.zeros(nv)
-    one = np.ones((len(columns), 1))
-    for j in live:
-        tau, A = signals.tau[:, j], np.hstack([columns[:, j], one])
-        x = np.linalg.lstsq(A, tau, rcond=1e-10)[0]
-        spread = float(np.var(tau)) + 1e-12
-        gains[j] = x[0]
-        moving_weight = np.std(columns[:, j, 0]) * abs(x[0])
-        shares[j] = float(moving_weight / (np.std(tau) + 1e-12))
-        explained[j] = 1.0 - float(np.var(tau - A @ x)) / spread
-    return gains, shares, explained
 
 
 def _delay(
@@ -354,12 +334,18 @@ def _loads(
     if not weighable:
         return
     off = [j for j in weighable if not _GAIN_BAND[0] < gains[j] < _GAIN_BAND[1]]
-    fits = {name: _gravity_fit(signals, weighable, name) for name in ("none", "payload", "tilt")}
-    base = fits["none"][1]
+    # what nominal gravity leaves, explained by nothing, a payload, or horizontal gravity
+    q, last, still = signals.q, robot.model.nb - 1, np.zeros_like(signals.q)
+    unit = robot.torque_regressor(q, still, still)
+    c = robot.inertial_parameters[last, 1:4] / max(robot.inertial_parameters[last, 0], 1e-9)
+    carried = unit[..., 10 * last] + unit[..., 10 * last + 1 : 10 * last + 4] @ c
+    sides = [robot.with_gravity(g).gravity(q) for g in ((1.0, 0, 0), (0, 1.0, 0))]
+    columns = {"payload": carried[..., None], "tilt": np.stack(sides, axis=-1)}
+    columns["none"] = np.zeros((*q.shape, 0))
+    fits = {name: _joint_fit(signals, weighable, x) for name, x in columns.items()}
+    base, total = fits["none"][1], float(robot.model.mass)
     mass, after = float(fits["payload"][0][0]), fits["payload"][1]
-    total = float(robot.model.mass)
-    helps = after < 0.75 * base
-    if helps and abs(mass) > _PAYLOAD_SHARE * total and len(off) != 1:
+    if after < 0.75 * base and abs(mass) > _PAYLOAD_SHARE * total and len(off) != 1:
         word = "extra" if mass > 0 else "missing"
         text = f"{abs(mass):.3g} kg {word} at the last body explains gravity (of {total:.3g} kg)"
         yield Suspicion("payload", (names[live[-1]],), mass, text, float(1.0 - after / base))
@@ -378,7 +364,10 @@ def _loads(
     for j in weighable:
         if off:
             break
-        delta, left = _offset_fit(signals, j, weighable)
+        # the angle by which the joint's position is off, to first order
+        slope = robot.gravity_derivatives(signals.q)[..., j]
+        x, left = _joint_fit(signals, weighable, slope[..., None])
+        delta = float(x[0])
         if abs(delta) > _OFFSET and left < 0.6 * base:
             text = f"gravity fits with {names[j]} turned by {delta:.2g} rad"
             yield Suspicion(
@@ -406,26 +395,3 @@ def _joint_fit(
     A, b = np.concatenate(rows), np.concatenate(rest)
     x, *_ = np.linalg.lstsq(A, b, rcond=1e-10)
     return x[:count], float(((b - A @ x) ** 2).sum())
-
-
-def _gravity_fit(signals: _Signals, joints: list[int], what: str) -> tuple[np.ndarray, float]:
-    """Payload mass, or horizontal gravity, that explains what nominal gravity does not."""
-    robot, q = signals.robot, signals.q
-    still = np.zeros_like(q)
-    if what == "payload":
-        last = robot.model.nb - 1
-        unit = robot.torque_regressor(q, still, still)
-        c = robot.inertial_parameters[last, 1:4] / max(robot.inertial_parameters[last, 0], 1e-9)
-        at = unit[..., 10 * last] + unit[..., 10 * last + 1 : 10 * last + 4] @ c
-        return _joint_fit(signals, joints, at[..., None])
-    if what == "tilt":
-        sides = [robot.with_gravity(g).gravity(q) for g in ((1.0, 0, 0), (0, 1.0, 0))]
-        return _joint_fit(signals, joints, np.stack(sides, axis=-1))
-    return _joint_fit(signals, joints, np.zeros((*q.shape, 0)))
-
-
-def _offset_fit(signals: _Signals, joint: int, joints: list[int]) -> tuple[float, float]:
-    """Angle by which a joint's position is off, to first order, and the squares left."""
-    slope = signals.robot.gravity_derivatives(signals.q)[..., joint]
-    x, left = _joint_fit(signals, joints, slope[..., None])
-    return float(x[0]), left

@@ -111,8 +111,25 @@ def solve_weighted(
     nv, p = products.shape[0], products.shape[1] - 1
     weights = np.ones(nv)
     for _ in range(passes if weighted else 1):
+        # normal equations, scaled to columns of length one
         normal = np.einsum("j,jab->ab", weights, products)
-        values, inverse, blind = _solve_normal(normal[:p, :p], normal[:p, p])
+        lengths = np.sqrt(np.diag(normal)[:p])
+        scale = np.where(lengths > 1e-9 * lengths.max(initial=0.0), lengths, np.inf)
+        if not np.isfinite(scale).any():
+            remedy = "record a motion that moves the joints"
+            raise NotIdentifiable("the parameters", "nothing in this log moves", remedy)
+        scaled = normal[:p, :p] / np.outer(scale, scale)
+        factors, vectors = eigh(scaled + np.diag(np.where(np.isinf(scale), 1.0, 0.0)))
+        # columns that this motion does not excite: whatever takes part in a combination that is
+        # not seen has no value of its own
+        weak = factors < _SINGULAR * factors[-1]
+        blind = np.isinf(scale)
+        if weak.any():
+            blind |= (vectors[:, weak] ** 2).sum(axis=1) > 1e-4
+        inner = np.where(weak, 0.0, 1.0 / np.where(weak, 1.0, factors))
+        inverse = (vectors * inner) @ vectors.T / np.outer(scale, scale)
+        values = inverse @ normal[:p, p]
+        # weights of the joints by their residuals
         left = np.maximum(counts - p / nv, 1.0)
         sigma = np.sqrt(residual_squares(products, values) / left)
         floor = 1e-9 * np.sqrt(np.abs(products[:, p, p]) / left) + 1e-300
@@ -125,25 +142,6 @@ def residual_squares(products: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Sum of squared residuals of each joint."""
     extended = np.append(-values, 1.0)
     return np.maximum(np.einsum("a,jab,b->j", extended, products, extended), 0.0)
-
-
-def _solve_normal(A: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Solution, inverse of the normal matrix, and columns that this motion does not excite."""
-    lengths = np.sqrt(np.diag(A))
-    scale = np.where(lengths > 1e-9 * lengths.max(initial=0.0), lengths, np.inf)
-    if not np.isfinite(scale).any():
-        remedy = "record a motion that moves the joints"
-        raise NotIdentifiable("the parameters", "nothing in this log moves", remedy)
-    scaled = A / np.outer(scale, scale)
-    factors, vectors = eigh(scaled + np.diag(np.where(np.isinf(scale), 1.0, 0.0)))
-    weak = factors < _SINGULAR * factors[-1]
-    blind = np.isinf(scale)
-    if weak.any():
-        # whatever takes part in a combination that is not seen has no value of its own
-        blind |= (vectors[:, weak] ** 2).sum(axis=1) > 1e-4
-    inner = np.where(weak, 0.0, 1.0 / np.where(weak, 1.0, factors))
-    inverse = (vectors * inner) @ vectors.T / np.outer(scale, scale)
-    return inverse @ b, inverse, blind
 
 
 @dataclass(frozen=True, repr=False)

@@ -32,7 +32,6 @@ from qddot.identify.selection import Selection, select_terms
 from qddot.identify.torque_model import (
     DRIVE_TERMS,
     STANDARD_TERMS,
-    DriveTerm,
     Shaft,
     TorqueModel,
     torque_model,
@@ -232,11 +231,12 @@ class Fit(Readable):
         own = self.full_parameters[self.model.drive_slices[joint]]
         terms = self.model.drives[joint]
         speeds = np.linspace(0.05, 1.0, 40) * self.speeds[joint]
-        load = float(np.abs(self.residuals.tau[:, joint]).mean())
-        curve = np.zeros_like(speeds)
+        load = np.full_like(speeds, float(np.abs(self.residuals.tau[:, joint]).mean()))
+        zero, curve = np.zeros_like(speeds), np.zeros_like(speeds)
         for term, x in zip(terms, own, strict=True):
             if term.kind not in ("armature", "offset", "spring"):
-                curve += x * _term_at(term, speeds, load)
+                column = DRIVE_TERMS[term.kind][1]
+                curve += x * np.asarray(column(zero, speeds, zero, load, term.speed))
         level, slope = nnls(np.column_stack([np.ones(40), speeds]), curve)[0]
         armature = sum(x for t, x in zip(terms, own, strict=True) if t.kind == "armature")
         return {"armature": max(float(armature), 0.0), "damping": slope, "friction": level}
@@ -299,11 +299,6 @@ class Fit(Readable):
             f"({len(self.residuals.index):,} rows at {self.design.torque.bandwidth:.3g} Hz)"
         )
         return "\n".join((head, *(f"  {note}" for note in self.notes)))
-
-
-def _term_at(term: DriveTerm, v: np.ndarray, load: float) -> np.ndarray:
-    column = DRIVE_TERMS[term.kind][1](v * 0.0, v, v * 0.0, np.full_like(v, load), term.speed)
-    return np.asarray(column)
 
 
 @on_one_blas_thread
@@ -448,7 +443,14 @@ def _reweight(
     outliers = 0.0
     for _ in range(_PASSES):
         current = estimate
-        scale = _median_scale(passes(), current)
+        # spread of each joint's residuals by their median, which outliers do not move
+        errors, moving = zip(
+            *((b.tau - b.columns @ current.values, b.moving) for b in passes()), strict=True
+        )
+        e, m = np.concatenate(errors), np.concatenate(moving)
+        spread = [np.median(np.abs(e[m[:, j], j])) / 0.6745 if m[:, j].any() else 1.0
+                  for j in range(e.shape[1])]  # fmt: skip
+        scale = np.maximum(np.array(spread), 1e-12)
 
         def weigh(block: Block, e: Estimate = current, s: np.ndarray = scale) -> np.ndarray:
             return huber_weights(block.tau - block.columns @ e.values, s)
@@ -459,14 +461,3 @@ def _reweight(
         marks = [(weigh(b) < 0.5)[b.moving] for b in passes()]
         outliers = float(np.concatenate(marks).mean())
     return estimate, outliers
-
-
-def _median_scale(blocks: Iterator[Block], estimate: Estimate) -> np.ndarray:
-    """Spread of each joint's residuals by their median, which outliers do not move."""
-    errors, moving = zip(
-        *((b.tau - b.columns @ estimate.values, b.moving) for b in blocks), strict=True
-    )
-    e, m = np.concatenate(errors), np.concatenate(moving)
-    spread = [np.median(np.abs(e[m[:, j], j])) / 0.6745 if m[:, j].any() else 1.0
-              for j in range(e.shape[1])]  # fmt: skip
-    return np.maximum(np.array(spread), 1e-12)

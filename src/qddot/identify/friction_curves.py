@@ -72,7 +72,8 @@ def friction_curves(fit: Fit) -> tuple[FrictionCurve, ...]:
         load = np.full_like(speed, float(np.abs(fit.residuals.tau[:, j]).mean()))
         rows = np.zeros((len(speed), base.rank))
         terms = []
-        for term, k in zip(model.drives[j], range(*_ends(model.drive_slices[j])), strict=True):
+        place = model.drive_slices[j]
+        for term, k in zip(model.drives[j], range(place.start, place.stop), strict=True):
             if term.kind in _NOT_FRICTION or k not in places:
                 continue
             zero = speed * 0.0
@@ -82,10 +83,6 @@ def friction_curves(fit: Fit) -> tuple[FrictionCurve, ...]:
         half = interval_factor(fit.freedom) * spread
         made.append(FrictionCurve(name, speed, rows @ fit.values, half, tuple(terms)))
     return tuple(made)
-
-
-def _ends(place: slice) -> tuple[int, int]:
-    return place.start, place.stop
 
 
 def plot_friction(curves: Sequence[FrictionCurve], file: str | Path) -> None:
@@ -216,7 +213,24 @@ def fit_sweep(robot: Robot, log: Log, joint: str, bandwidth: float | None = None
         )
     s, f, e = np.array(rows).T
     e = np.maximum(e, 1e-3 * np.abs(f).max())
-    return _choose_law(joint, s, f, e)
+    n = len(s)
+
+    def cost(columns: np.ndarray, count: int) -> tuple[float, np.ndarray]:
+        x, left = nnls(columns / e[:, None], f / e)
+        spare = n - count - 1
+        penalty = 2 * count + 2 * count * (count + 1) / spare if spare > 0 else np.inf
+        return n * np.log(max(left**2 / n, 1e-12)) + penalty, x
+
+    # the simplest of nested laws: Coulomb and viscous, then with a Stribeck rise
+    plain = np.column_stack([np.ones(n), s])
+    best, fitted = cost(plain, 2)
+    law, chosen = coulomb(float(fitted[0]), float(fitted[1])), "Coulomb and viscous"
+    for bend in np.geomspace(s[0] * 0.7, s[-1] * 0.3, 16):
+        found, y = cost(np.column_stack([plain, 1.0 / (1.0 + (s / bend) ** 2)]), 4)
+        if found < best - 4.0 and y[2] > 0.0:
+            best, chosen = found, "with a Stribeck rise"
+            law = stribeck(float(y[0] + y[2]), float(y[0]), float(bend), float(y[1]))
+    return SweepFit(joint, s, f, e, law, chosen)
 
 
 def _steady_levels(v: np.ndarray) -> list[float]:
@@ -261,24 +275,3 @@ def _both_ways(
     if len(halves) < 4:
         return None
     return level, float(np.mean(halves)), float(np.std(halves, ddof=1) / np.sqrt(len(halves)))
-
-
-def _choose_law(joint: str, s: np.ndarray, f: np.ndarray, e: np.ndarray) -> SweepFit:
-    """The simplest of nested laws: Coulomb and viscous, then with a Stribeck rise."""
-    n = len(s)
-
-    def cost(columns: np.ndarray, count: int) -> tuple[float, np.ndarray]:
-        x, left = nnls(columns / e[:, None], f / e)
-        spare = n - count - 1
-        penalty = 2 * count + 2 * count * (count + 1) / spare if spare > 0 else np.inf
-        return n * np.log(max(left**2 / n, 1e-12)) + penalty, x
-
-    plain = np.column_stack([np.ones(n), s])
-    best, x = cost(plain, 2)
-    law, chosen = coulomb(float(x[0]), float(x[1])), "Coulomb and viscous"
-    for speed in np.geomspace(s[0] * 0.7, s[-1] * 0.3, 16):
-        found, y = cost(np.column_stack([plain, 1.0 / (1.0 + (s / speed) ** 2)]), 4)
-        if found < best - 4.0 and y[2] > 0.0:
-            best, chosen = found, "with a Stribeck rise"
-            law = stribeck(float(y[0] + y[2]), float(y[0]), float(speed), float(y[1]))
-    return SweepFit(joint, s, f, e, law, chosen)

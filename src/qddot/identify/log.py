@@ -187,16 +187,10 @@ def _longest_increase(t: np.ndarray) -> np.ndarray:
     clear[1:] &= t[1:] > np.maximum.accumulate(t[:-1])
     clear[:-1] &= t[:-1] < np.minimum.accumulate(t[:0:-1])[::-1]
     doubtful = np.flatnonzero(~clear)
-    if doubtful.size:
-        clear[doubtful[_patience_sort(t[doubtful])]] = True
-    return np.flatnonzero(clear)
-
-
-def _patience_sort(t: np.ndarray) -> np.ndarray:
-    """Indices of the longest strictly increasing subsequence of a sequence without order."""
+    # patience sorting of the others: the least end of a chain of each length, and where it stands
     tails, ends = array("d"), array("q")
-    before = np.full(len(t), -1, dtype=np.int64)
-    for k, x in enumerate(t):
+    before = np.full(len(doubtful), -1, dtype=np.int64)
+    for k, x in enumerate(t[doubtful]):
         place = len(tails) if not tails or x > tails[-1] else bisect_left(tails, x)
         if place == len(tails):
             tails.append(x)
@@ -204,10 +198,12 @@ def _patience_sort(t: np.ndarray) -> np.ndarray:
         else:
             tails[place], ends[place] = x, k
         before[k] = ends[place - 1] if place else -1
-    chain, k = np.empty(len(tails), dtype=np.int64), ends[-1]
-    for place in range(len(tails) - 1, -1, -1):
-        chain[place], k = k, before[k]
-    return chain
+    # the longest chain, from its end
+    k = ends[-1] if ends else -1
+    while k >= 0:
+        clear[doubtful[k]] = True
+        k = before[k]
+    return np.flatnonzero(clear)
 
 
 def _even_log(
@@ -232,7 +228,26 @@ def _even_log(
         jitter = float(np.std(inner) / dt)
         dt = float(np.mean(inner))
         notes.append(f"uneven samples (period {dt:.4g} s ± {100 * jitter:.2g} %) interpolated")
-        time, arrays, starts = _interpolate(time, arrays, starts, dt)
+        # the even grid of each segment in parts, with the samples on both sides of a part
+        parts: list[tuple[slice, np.ndarray]] = []
+        grid_starts: list[int] = []
+        total = 0
+        for a, b in zip(starts, (*starts[1:], len(time)), strict=True):
+            grid_starts.append(total)
+            count = int((time[b - 1] - time[a]) / dt + 1e-9) + 1
+            total += count
+            for k in range(0, count, _PART):
+                grid = time[a] + dt * np.arange(k, min(k + _PART, count))
+                first, last = np.searchsorted(time[a:b], grid[[0, -1]])
+                parts.append((slice(a + max(first - 1, 0), min(a + last + 1, b)), grid))
+
+        def interpolate(x: np.ndarray, time: np.ndarray = time) -> Iterator[np.ndarray]:
+            for here, grid in parts:
+                yield np.stack([np.interp(grid, time[here], c) for c in x[here].T], axis=1)
+                release_pages(x)
+
+        arrays = {name: stack_rows(interpolate(x)) for name, x in arrays.items()}
+        time, starts = np.concatenate([grid for _, grid in parts]), grid_starts
     lengths = np.diff([*starts, len(time)])
     if lengths.max() < _LEAST_ROWS:
         raise UnusableLog(source, "gaps leave no stretch of 16 samples")
@@ -246,29 +261,3 @@ def _even_log(
         notes=tuple(notes),
         source=source,
     )
-
-
-def _interpolate(
-    time: np.ndarray, arrays: dict[str, np.ndarray], starts: list[int], dt: float
-) -> tuple[np.ndarray, dict[str, np.ndarray], list[int]]:
-    """Linear interpolation on an even grid, segment by segment."""
-    parts: list[tuple[slice, np.ndarray]] = []
-    begun: list[int] = []
-    total = 0
-    for a, b in zip(starts, (*starts[1:], len(time)), strict=True):
-        begun.append(total)
-        count = int((time[b - 1] - time[a]) / dt + 1e-9) + 1
-        total += count
-        for k in range(0, count, _PART):
-            grid = time[a] + dt * np.arange(k, min(k + _PART, count))
-            # the samples on both sides of this part of the grid
-            first, last = np.searchsorted(time[a:b], grid[[0, -1]])
-            parts.append((slice(a + max(first - 1, 0), min(a + last + 1, b)), grid))
-
-    def columns(x: np.ndarray) -> Iterator[np.ndarray]:
-        for here, grid in parts:
-            yield np.stack([np.interp(grid, time[here], c) for c in x[here].T], axis=1)
-            release_pages(x)
-
-    made = {name: stack_rows(columns(x)) for name, x in arrays.items()}
-    return np.concatenate([grid for _, grid in parts]), made, begun

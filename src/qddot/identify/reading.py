@@ -210,14 +210,6 @@ def _vector(what: str, given: ArrayLike, robot: Robot) -> np.ndarray:
         raise InvalidArgument(what, given, f"one number, or {robot.nv}") from error
 
 
-def _gear_matrix(gear: ArrayLike, robot: Robot) -> np.ndarray:
-    G = np.asarray(gear, dtype=float)
-    G = G if G.ndim == 2 else np.diag(_vector("gear", G, robot))
-    if G.shape != (robot.nv, robot.nv) or not abs(np.linalg.det(G)) > 0.0:
-        raise InvalidArgument("gear", gear, f"{robot.nv} ratios, or an invertible matrix of them")
-    return G
-
-
 def _to_joint_side(
     signals: Mapping[str, np.ndarray],
     units: Mapping[str, str],
@@ -242,7 +234,11 @@ def _to_joint_side(
         if of_motor and (gear is not None or not current):
             if gear is None:
                 raise InvalidArgument(f"units: {name}", units[name], "motor units need gear=")
-            G = _gear_matrix(gear, robot)
+            G = np.asarray(gear, dtype=float)
+            G = G if G.ndim == 2 else np.diag(_vector("gear", G, robot))
+            if G.shape != (robot.nv, robot.nv) or not abs(np.linalg.det(G)) > 0.0:
+                accepted = f"{robot.nv} ratios, or an invertible matrix of them"
+                raise InvalidArgument("gear", gear, accepted)
             matrix = G.T @ matrix if name == "tau" else np.linalg.solve(G, matrix)
         if not np.array_equal(matrix, np.eye(robot.nv)):
             for part in row_slices(x):

@@ -64,7 +64,11 @@ def open_table(file: str | Path, topic: str | None = None) -> Table:
     }
     try:
         if path.is_dir():
-            return _bag_folder(path, topic)
+            databases, caps = sorted(path.glob("*.db3")), sorted(path.glob("*.mcap"))
+            if not databases and not caps:
+                raise UnusableLog(path.name, "the folder has no .db3 or .mcap file")
+            messages = _sqlite_messages(databases) if databases else _mcap_messages(caps)
+            return _messages(path, messages, topic)
         return readers.get(path.suffix.lower(), _text)(path)
     except QddotError:
         raise
@@ -311,15 +315,6 @@ def _rows_of_array(array: np.ndarray, length: int) -> _TakeRows:
     """Rows of a vector or matrix in memory whose axis of this length is time."""
     x = array.reshape(length, -1) if array.shape[0] == length else array.T.reshape(length, -1)
     return lambda first, last: np.asarray(x[first:last], dtype=float)
-
-
-def _bag_folder(folder: Path, topic: str | None) -> Table:
-    databases, caps = sorted(folder.glob("*.db3")), sorted(folder.glob("*.mcap"))
-    if databases:
-        return _messages(folder, _sqlite_messages(databases), topic)
-    if caps:
-        return _messages(folder, _mcap_messages(caps), topic)
-    raise UnusableLog(folder.name, "the folder has no .db3 or .mcap file")
 
 
 _Message = tuple[str, float, Any]

@@ -63,7 +63,7 @@ DRIVE_TERMS: dict[str, tuple[str, _Column]] = {
 }
 """Terms of a drive: what they are, and their column from q, q̇, q̈, the rigid torque, a speed."""
 STANDARD_TERMS = ("armature", "viscous", "coulomb", "offset")
-_BENT = {"coulomb", "stribeck", "load"}
+_NONLINEAR_IN_SPEED = {"coulomb", "stribeck", "load"}
 
 
 @dataclass(frozen=True)
@@ -96,11 +96,13 @@ class TorqueModel:
         robot = self.robot
         rigid = [f"{b}.{p}" for b in robot.body_names for p in INERTIAL_NAMES]
         joints = robot.model.velocity_names
-        own = [
-            f"{j}.{t.kind}" + (f"@{t.speed:.3g}" if _repeats(t, ts) else "")
-            for j, ts in zip(joints, self.drives, strict=True)
-            for t in ts
-        ]
+        # a kind of term that a joint has several times is told apart by its speed
+        own = []
+        for joint, terms in zip(joints, self.drives, strict=True):
+            kinds = [t.kind for t in terms]
+            for t in terms:
+                speed = f"@{t.speed:.3g}" if kinds.count(t.kind) > 1 else ""
+                own.append(f"{joint}.{t.kind}{speed}")
         shared = [f"{s.name}.{t.kind}" for s in self.shafts for t in s.terms]
         object.__setattr__(self, "names", (*rigid, *own, *shared))
 
@@ -168,11 +170,6 @@ class TorqueModel:
         return replace(self, drives=tuple(map(tuple, drives)))
 
 
-def _repeats(term: DriveTerm, terms: Sequence[DriveTerm]) -> bool:
-    """Whether a joint has a kind of term at several speeds."""
-    return sum(t.kind == term.kind for t in terms) > 1
-
-
 def torque_model(
     robot: Robot,
     terms: Sequence[str] = STANDARD_TERMS,
@@ -194,5 +191,8 @@ def torque_model(
         for name in shaft.ratios:
             if name not in model.velocity_names:
                 raise UnknownName("joint", name, model.velocity_names, robot.name)
-    drives = [tuple(DriveTerm(k, float(s) if k in _BENT else 0.0) for k in terms) for s in speeds]
+    drives = [
+        tuple(DriveTerm(k, float(s) if k in _NONLINEAR_IN_SPEED else 0.0) for k in terms)
+        for s in speeds
+    ]
     return TorqueModel(robot, tuple(drives), tuple(shafts))

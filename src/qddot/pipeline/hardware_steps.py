@@ -172,7 +172,9 @@ def calibrate_friction(context: Context) -> None:
     log, robot = context.log, context.identified_robot
     rows = np.arange(0, len(log), max(1, len(log) // 2000))
     q, v = log.q[rows], (log.v if log.v is not None else np.gradient(log.q, log.time, axis=0))[rows]
-    a = np.gradient(_smooth(log.v if log.v is not None else v), log.time, axis=0)[rows]
+    speeds, mean = log.v if log.v is not None else v, np.ones(21) / 21
+    smooth = np.apply_along_axis(np.convolve, 0, speeds, mean, mode="same")
+    a = np.gradient(smooth, log.time, axis=0)[rows]
     bare = robot.inverse_dynamics(q, v, a)
     full = robot.inverse_dynamics(q, v, a, friction=True)
     measured = log.tau[rows]
@@ -219,12 +221,6 @@ def calibrate_friction(context: Context) -> None:
         label="model",
         cause="friction not modelled",
     )
-
-
-def _smooth(x: np.ndarray, width: int = 21) -> np.ndarray:
-    """A running mean over rows."""
-    kernel = np.ones(width) / width
-    return np.apply_along_axis(lambda y: np.convolve(y, kernel, mode="same"), 0, x)
 
 
 def _laws(robot: Robot, compensated: bool) -> dict[str, Law]:

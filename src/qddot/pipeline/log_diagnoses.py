@@ -184,7 +184,12 @@ def diagnose_log(case: Case) -> list[Diagnosis]:
         sure = min(0.97, h.explained_share(plain))
         diagnoses.append(_replace_confidence(h.diagnosis, sure if k == 0 else 0.7 * sure))
     if plain > 2.0 * _HOPELESS and best > _HOPELESS:
-        return [_no_hypothesis(plain, best), *diagnoses]
+        evidence = (
+            f"{100 * plain:.0f} % of the torque remains, {100 * best:.0f} % after the best of all "
+            "hypotheses, other bodies on the same joints among them"
+        )
+        other = _other_robot(evidence, float(np.clip(0.5 + best, 0.0, 0.95)))
+        return [other, *diagnoses]
     # what a mistake leaves may look like friction too
     doubt = 0.6 if diagnoses else 1.0
     friction = [_replace_confidence(d, doubt * d.confidence) for d in _friction(at)]
@@ -403,14 +408,6 @@ def _other_robot(evidence: str, confidence: float = 0.0) -> Diagnosis:
         confidence=confidence,
         fix="the file of the robot that was recorded, with the tool it carried",
     )
-
-
-def _no_hypothesis(plain: float, best: float) -> Diagnosis:
-    evidence = (
-        f"{100 * plain:.0f} % of the torque remains, {100 * best:.0f} % after the best of all "
-        "hypotheses, other bodies on the same joints among them"
-    )
-    return _other_robot(evidence, float(np.clip(0.5 + best, 0.0, 0.95)))
 
 
 _HYPOTHESES = (

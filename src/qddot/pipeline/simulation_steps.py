@@ -313,12 +313,13 @@ def _drop(context: Context) -> None:
     poses = world_poses(robot.model, joint_kinematics(robot.model, start.tolist())[0])
     ground = dataclasses.replace(scene, pairs=[(x.name, scene.planes[0].name) for x in moving])
     gaps: dict[str, float] = {}
-    sites = Counter(_pairs(ground, robot))
-    for site, pair in zip(find_sites(ground, robot.model), sites.elements(), strict=False):
-        gap = float(site.find(poses).gap)
-        gaps[pair] = min(gap, gaps.get(pair, math.inf))
+    counts: Counter[str] = Counter()
+    for site in find_sites(ground, robot.model):
+        shape, gap = site.pair.first, float(site.find(poses).gap)
+        gaps[shape] = min(gap, gaps.get(shape, math.inf))
+        counts[shape] += 1
     ordered = sorted(gaps, key=lambda name: gaps[name])
-    total = np.cumsum([sites[name] for name in ordered])
+    total = np.cumsum([counts[name] for name in ordered])
     lowest = ordered[: max(1, int(np.searchsorted(total, _MOST_SITES, side="right")))]
     scene = dataclasses.replace(scene, pairs=[(x, scene.planes[0].name) for x in lowest])
     base = next(b for b in robot.model.bodies if b.joint.kind.floats)
@@ -329,18 +330,6 @@ def _drop(context: Context) -> None:
     )  # fmt: skip
     _contact_claims(context, motion, float(robot.model.mass) * 9.81)
     context.skip("sliding honesty", "contact while it slides", "tested where a tip can be pressed")
-
-
-def _pairs(scene: Scene, robot: Robot) -> list[str]:
-    """The shape of each site of a scene, in the order of the sites."""
-    names = []
-    for pair in scene.resolve_pairs(robot.model):
-        shape = scene.find(pair.first)
-        corners = (
-            8 if type(shape).__name__ == "Box" else 2 if type(shape).__name__ == "Capsule" else 1
-        )
-        names += [pair.first] * corners
-    return names
 
 
 def _judge_springs(context: Context) -> None:

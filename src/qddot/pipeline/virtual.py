@@ -109,8 +109,11 @@ def build_hardware(robot: Robot, seed: int) -> VirtualHardware:
     for k, row in enumerate(parameters):
         if row[0] > 0.0:
             parameters[k] = row * (1.0 + rng.uniform(*_HEAVIER))
-    # Coulomb and viscous friction as shares of the largest torque that gravity asks for
-    holds = _holding_torques(robot)
+    # Coulomb and viscous friction as shares of the largest torque that gravity or an acceleration
+    # of 1 rad/s² asks for
+    q = robot.random(np.random.default_rng(0), 200)
+    inertia = np.diagonal(robot.mass_matrix(q), axis1=1, axis2=2)
+    holds = np.maximum(np.abs(robot.gravity(q)).max(axis=0), 1.0 * inertia.max(axis=0))
     coulomb, viscous = _FRICTION * holds * rng.uniform(0.5, 1.5, (2, robot.nv))
     heavier = robot.with_parameters(parameters).model
     bodies = []
@@ -133,13 +136,6 @@ def build_hardware(robot: Robot, seed: int) -> VirtualHardware:
         noise=(_VELOCITY_NOISE, _TORQUE_NOISE * holds),
         seed=seed,
     )
-
-
-def _holding_torques(robot: Robot) -> np.ndarray:
-    """Largest torque by joint that gravity or an acceleration of 1 rad/s² asks for."""
-    q = robot.random(np.random.default_rng(0), 200)
-    inertia = np.diagonal(robot.mass_matrix(q), axis1=1, axis2=2)
-    return np.maximum(np.abs(robot.gravity(q)).max(axis=0), 1.0 * inertia.max(axis=0))
 
 
 def rest_pose(robot: Robot) -> np.ndarray:

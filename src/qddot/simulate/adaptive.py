@@ -138,29 +138,6 @@ def _attempt(
     return [*advance(model, q, u), *w1, *rates[-1], *errors[0], *errors[1]]
 
 
-def _attempt_on_arrays(robot: Robot, *arrays: np.ndarray) -> Sequence[np.ndarray]:
-    """An attempt at a step of a batch, by native code where the robot has it."""
-    model = robot.model
-    nq, nv = model.nq, model.nv
-    if robot.native:
-
-        def source(key: str) -> KernelSource:
-            condensed = condense(model)
-            return KernelSource(
-                name="adaptive_step",
-                doc="A step of the embedded pair, with its error.",
-                function=lambda *values: _attempt(condensed, *values),
-                inputs=((nq,), (nv,), (nv,), (nv,), ()),
-                outputs=((nq,), (nv,), (nv,), (nv,), (nv,)),
-                key=key,
-            )
-
-        return find_kernel(KeyedSource(f"adaptive {model.digest}", source)).gufunc(*arrays)
-    lists: list[Any] = [columns(x) if x.ndim > 1 else x for x in arrays]
-    rows = _attempt(model, *lists)
-    return np.split(stack_scalars(rows), np.cumsum([nq, nv, nv, nv]), axis=-1)
-
-
 @dataclass
 class _Batch:
     """The integration of a batch: time, state, rate, torque and next step length of each."""
@@ -251,9 +228,32 @@ class _Batch:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """States after a step, their rates, and the error in units of the tolerances."""
         rtol, atol = self.tolerances
-        now = (x[at] for x in (self.q, self.w, self.rate, self.torque))
+        model, native = self.robot.model, self.robot.native
+        nq, nv = model.nq, model.nv
+        now = [*(x[at] for x in (self.q, self.w, self.rate, self.torque)), h]
+
+        def source(key: str) -> KernelSource:
+            condensed = condense(model)
+            return KernelSource(
+                name="adaptive_step",
+                doc="A step of the embedded pair, with its error.",
+                function=lambda *values: _attempt(condensed, *values),
+                inputs=((nq,), (nv,), (nv,), (nv,), ()),
+                outputs=((nq,), (nv,), (nv,), (nv,), (nv,)),
+                key=key,
+            )
+
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            q1, w1, rate, *errors = _attempt_on_arrays(self.robot, *now, h)
+            # the attempt at a step, by native code where the robot has it
+            found: Sequence[np.ndarray]
+            if native:
+                kernel = find_kernel(KeyedSource(f"adaptive {model.digest}", source))
+                found = kernel.gufunc(*now)
+            else:
+                lists: list[Any] = [columns(x) if x.ndim > 1 else x for x in now]
+                together = stack_scalars(_attempt(model, *lists))
+                found = np.split(together, np.cumsum([nq, nv, nv, nv]), axis=-1)
+            q1, w1, rate, *errors = found
             # scales of errors: coordinates, 1 for rotations, and velocities
             scale = np.ones((len(at), self.robot.nv))
             for body in self.robot.model.independent:

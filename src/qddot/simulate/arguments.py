@@ -139,7 +139,16 @@ def loop_arguments(
     sampled += [
         _sample_rows(name, law_inputs[name], shape, samples) for name, shape in references.items()
     ]
-    sampled += _wrench_rows(step, wrenches or {}, samples)
+    # external wrenches, zero at frames without one
+    wrenches, frames = wrenches or {}, [frame for frame, _ in step.wrenches]
+    if not isinstance(wrenches, Mapping):
+        raise InvalidArgument("wrenches", wrenches, "it is {frame: array of [force; moment]}")
+    for frame in wrenches:
+        if frame not in frames:
+            raise UnknownName("frame of a wrench", frame, frames, "simulator")
+    for frame in frames:
+        wrench = wrenches.get(frame, np.zeros(6))
+        sampled.append(_sample_rows(f"wrench at {frame!r}", wrench, 6, samples))
     # constants: parameters of the robot, gains, parameters of effects
     constants = [
         real_array("rollout", name, x, shape)
@@ -152,20 +161,6 @@ def loop_arguments(
     carry = (q, v, clock, *residuals, *states)
     inputs = (*carry, *sampled, length, count, *constants, count)
     return [x.astype(dtype, copy=False) for x in inputs]
-
-
-def _wrench_rows(step: Step, given: Mapping[str, ArrayLike], samples: int) -> list[np.ndarray]:
-    """A wrench a sample at each frame of a step."""
-    frames = [frame for frame, _ in step.wrenches]
-    if not isinstance(given, Mapping):
-        raise InvalidArgument("wrenches", given, "it is {frame: array of [force; moment]}")
-    for frame in given:
-        if frame not in frames:
-            raise UnknownName("frame of a wrench", frame, frames, "simulator")
-    none = np.zeros(6)
-    return [
-        _sample_rows(f"wrench at {frame!r}", given.get(frame, none), 6, samples) for frame in frames
-    ]
 
 
 def _sample_rows(name: str, x: ArrayLike, core: int | tuple[int, ...], rows: int) -> np.ndarray:

@@ -384,7 +384,13 @@ def _loads(step: Any, start: StepStart, v1: Vector, stepwise: bool, span: float)
             reaction = dot(row, _difference(v1, v))
             motor[k], tau[k] = motor[k] - reaction, tau[k] - reaction
         given = _sum(_sum(tau, contact), wrench_torques(plant, q))
-        remaining = _remaining_force(plant, q, v, v1, given, span)
+        # the force that takes v to v1 with the given ones: v1 is in the axes of the start, which
+        # rotate, and that part of its change is no acceleration
+        nothing = per_body(model, Force.zero())
+        h, M = newton_euler(model, q, v, zeros(model.nv), nothing), mass_matrix(model, q)
+        turn = unalign(model, q, chart_rate(model, q, v, zeros(model.nv)))
+        a = [(y - x) / span - t for x, y, t in zip(v, v1, turn, strict=True)]
+        remaining = [dot(row, a) + b - t for row, b, t in zip(M, h, given, strict=True)]
         if plant.loops:
             # forces of the loops do no work
             mass = factorise(mass_matrix(model, q))
@@ -453,19 +459,6 @@ def _implicit_torques_in_contact(
     if step.implicit_damping:
         torques = _difference(torques, _damping_at_end(plant, q, v, v_end))
     return torques, v_end
-
-
-def _remaining_force(
-    plant: RobotPlant, q: Vector, v: Vector, v1: Vector, given: Vector, span: float
-) -> list[Any]:
-    """The generalised force that, with the given ones, takes v to v1 within a span of time."""
-    model = plant.model
-    nothing = per_body(model, Force.zero())
-    h, M = newton_euler(model, q, v, zeros(model.nv), nothing), mass_matrix(model, q)
-    # v1 is in the axes of the start, which rotate: that part of its change is no acceleration
-    turn = unalign(model, q, chart_rate(model, q, v, zeros(model.nv)))
-    a = [(y - x) / span - t for x, y, t in zip(v, v1, turn, strict=True)]
-    return [dot(row, a) + b - t for row, b, t in zip(M, h, given, strict=True)]
 
 
 def _sum(x: Vector, y: Vector) -> list[Any]:

@@ -17,7 +17,7 @@ from qddot.algorithms.mass_matrix import mass_matrix
 from qddot.errors import InvalidArgument, UnknownName, count_text
 from qddot.model.model import Model
 from qddot.robot.robot import Robot
-from qddot.simulate.contact.penalty import stopped_bodies
+from qddot.simulate.contact.penalty import bodies_with_limits
 from qddot.simulate.contact.stops import RigidStops
 from qddot.simulate.drivetrain.backlash import Backlash
 from qddot.simulate.drivetrain.friction import ModelLosses
@@ -104,7 +104,16 @@ def find_physics(
     """
     replaced = {word for effect in effects for word in getattr(effect, "in_place_of", ())}
     without = tuple(word for word in without if word not in replaced)
-    _refuse_contradictions(without, parameters)
+    # parameters of a batch are not switched off
+    words = {
+        "armature": ("armature",),
+        "friction": PASSIVE[:3],
+        "directional_friction": PASSIVE[:3],
+    }
+    for name in parameters:
+        if words.get(name) and set(words[name]) <= set(without):
+            accepted = f"{name!r} is one of the parameters: leave it in, or give no array for it"
+            raise InvalidArgument("without", tuple(without), accepted)
     # backlash takes the place of the springs of its joints alone
     teeth = tuple(
         name for effect in effects if isinstance(effect, Backlash) for name in effect.joints(model)
@@ -117,39 +126,32 @@ def find_physics(
         friction="friction" in active,
         teeth=teeth,
     )
+    # physics of the description that no rollout has
+    ignored = [f for f in model.health if f.kind == "ignored" and f.severity == "warning"]
+    notes = [f"{f.subject}: {f.message}" for f in ignored[:_MOST_NOTES]]
+    if len(ignored) > _MOST_NOTES:
+        notes.append(f"{len(ignored) - _MOST_NOTES} more of its features are ignored: see health")
+    if model.polynomial_couplings:
+        count = count_text(len(model.polynomial_couplings), "nonlinear coupling")
+        notes.append(f"{count} of joints left open")
+    # losses at the stages of the integrator or at the end of its step
     found: list[Effect] = []
-    notes, damped = _omissions(model), False
+    damped = False
     given = bool({"friction", "directional_friction"} & set(parameters))
     drives = [body.joint.drivetrain for body in model.bodies]
-    if any(x in active for x in PASSIVE[:3]) and (given or any(map(_has_losses, drives))):
+    lossy = any(x.damping or any(x.friction_levels) or x.stiffness for x in drives)
+    if any(x in active for x in PASSIVE[:3]) and (given or lossy):
         losses, fast = _time_losses(model, losses, dt, integrator, parameters)
         notes += fast
         # semi-implicit steps have the damping of joints as implicit_damping does
         damped = losses.damping and integrator in ("semi_implicit", "implicit_damping")
         damped = damped and not teeth
         found.append(replace(losses, damping=losses.damping and not damped))
-    if "limits" in active and contact is None and stopped_bodies(model):
+    if "limits" in active and contact is None and bodies_with_limits(model):
         found.append(RigidStops())
     if without:
         notes.append(f"switched off: {', '.join(without)}")
     return FilePhysics(model, tuple(found), damped, tuple(notes))
-
-
-def _refuse_contradictions(without: Sequence[str], parameters: Sequence[str]) -> None:
-    """Refuse parameters of a batch that are switched off."""
-    words = {
-        "armature": ("armature",),
-        "friction": PASSIVE[:3],
-        "directional_friction": PASSIVE[:3],
-    }
-    for name in parameters:
-        if words.get(name) and set(words[name]) <= set(without):
-            accepted = f"{name!r} is one of the parameters: leave it in, or give no array for it"
-            raise InvalidArgument("without", tuple(without), accepted)
-
-
-def _has_losses(drive: Any) -> bool:
-    return bool(drive.damping or any(drive.friction_levels) or drive.stiffness)
 
 
 def _switch_off(model: Model, without: Sequence[str], teeth: Sequence[str]) -> Model:
@@ -173,18 +175,6 @@ def _switch_off(model: Model, without: Sequence[str], teeth: Sequence[str]) -> M
         bodies.append(body)
     changed = any(a is not b for a, b in zip(bodies, model.bodies, strict=True))
     return replace(model, bodies=tuple(bodies)) if changed else model
-
-
-def _omissions(model: Model) -> list[str]:
-    """Physics of the description that no rollout has."""
-    ignored = [f for f in model.health if f.kind == "ignored" and f.severity == "warning"]
-    found = [f"{f.subject}: {f.message}" for f in ignored[:_MOST_NOTES]]
-    if len(ignored) > _MOST_NOTES:
-        found.append(f"{len(ignored) - _MOST_NOTES} more of its features are ignored: see health")
-    if model.polynomial_couplings:
-        count = count_text(len(model.polynomial_couplings), "nonlinear coupling")
-        found.append(f"{count} of joints left open")
-    return found
 
 
 def _time_losses(

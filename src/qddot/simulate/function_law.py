@@ -56,7 +56,11 @@ def run_function_law(
     motion = run(q0, v0, None, steps=0, every=every)
     (*batch, _, nv), parts = motion.v.shape, [motion]
     given = _rows("tau", np.zeros(nv) if tau is None else tau, nv, samples)
-    pushes = {name: _rows(f"wrench at {name!r}", x, 6, samples) for name, x in _items(wrenches)}
+    if wrenches is not None and not isinstance(wrenches, Mapping):
+        raise InvalidArgument("wrenches", wrenches, "it is {frame: array of [force; moment]}")
+    pushes = {
+        name: _rows(f"wrench at {name!r}", x, 6, samples) for name, x in (wrenches or {}).items()
+    }
     torques = np.zeros((*batch, samples, nv), motion.v.dtype)
     for k in range(samples):
         q, v = (np.array(x[..., -1, :]) for x in (motion.q, motion.v))
@@ -74,12 +78,6 @@ def run_function_law(
         if on_step and (k % 100 == 0 or k == samples - 1):
             on_step("steps", (k + 1) * every, steps)
     return _join(parts, torques, pushes)
-
-
-def _items(wrenches: Any) -> list[tuple[str, Any]]:
-    if wrenches is not None and not isinstance(wrenches, Mapping):
-        raise InvalidArgument("wrenches", wrenches, "it is {frame: array of [force; moment]}")
-    return list((wrenches or {}).items())
 
 
 def _rows(name: str, x: ArrayLike, n: int, samples: int) -> np.ndarray:

@@ -188,9 +188,18 @@ def solve_joint_impulses(
     are it: joints that slide, or that leave their stops. Elsewhere rounds of sweeps and of exact
     minima find it (Silcowitz, Niebe & Erleben 2010), until velocities stop changing.
     """
-    if held:
-        return _solve_held_impulses(held, v, bounds)
     box, (L, D) = list(bounds.values()), factor
+    if held:
+        # constraints leave a dense mobility
+        A, b = _mobility(held.mass, list(bounds), held), [v[k] for k in bounds]
+        x, residual = _minimise_in_box(A, b, box)
+        impulse = _by_velocity(bounds, x, len(v))
+        return JointImpulses(
+            impulse=impulse,
+            change=solve(held.mass, held.remove_force(impulse)),
+            inside=dict(zip(bounds, _inside(x, box), strict=True)),
+            residual=residual,
+        )
 
     def minimise(_: list[Scalar]) -> list[Scalar]:
         return _TreeImpulses.of(M, factor, v, bounds).minimise()
@@ -244,8 +253,8 @@ class _TreeImpulses:
         W = [dot(a, b) for a, b in zip(Y, Z, strict=True)]
         return _TreeImpulses(M, factor, v, bounds, Y, Z, W)
 
-    def reduced(self, x: Vector) -> list[Scalar]:
-        """y of impulses."""
+    def reduced_impulse(self, x: Vector) -> list[Scalar]:
+        """y = D⁻¹ L⁻ᵀ x of impulses x."""
         impulse, (L, D) = _by_velocity(self.bounds, x, len(self.v)), self.factor
         return [a / d for a, d in zip(solve_upper(L, impulse), D, strict=True)]
 
@@ -266,17 +275,35 @@ class _TreeImpulses:
         ]
 
     def _run_round(self, state: list[Scalar]) -> list[Scalar]:
-        """Sweeps, then the exact minimum over the impulses between bounds."""
-        going, count, L = state[0], len(self.bounds), self.factor[0]
+        """Sweeps, then a step towards the exact minimum over the impulses between bounds.
+
+        With F the joints between bounds and N all others, M_NN w = M_NF u_F is the velocity that
+        the others take on when F comes to rest, and M (u_F − w) the impulse that it takes.
+        """
+        going, count, L, M = state[0], len(self.bounds), self.factor[0], self.M
         runs = less(0.5, going)
         # which impulses are at a bound
         _, *swept = run_while(self.sweep, state[:-1], _SWEEPS)
         x, y = swept[:count], swept[count:]
-        # exact minimum over the others
-        after = [a + b for a, b in zip(self.v, solve_lower(L, y), strict=True)]
-        better = _subspace_step_in_tree(self.M, after, x, self.bounds)
+        u = [a + b for a, b in zip(self.v, solve_lower(L, y), strict=True)]
+        n, box = range(len(u)), list(self.bounds.values())
+        rests = dict(zip(self.bounds, _inside(x, box), strict=True))
+        free: list[Scalar] = [1.0 - rests[k] if k in rests else 1.0 for k in n]
+        others = [
+            [where(less(0.5, free[i]), M[i][i], 1.0) if i == j else M[i][j] * free[i] * free[j]
+             for j in n]
+            for i in n
+        ]  # fmt: skip
+        # velocities of the others, and impulses, when joints between bounds come to rest
+        resting = [u[k] * rests[k] if k in rests else 0.0 for k in n]
+        w = solve(factorise(others), [dot(M[k], resting) * free[k] for k in n])
+        after = [a - b for a, b in zip(resting, w, strict=True)]
+        move = [-dot(M[k], after) * rests[k] for k in self.bounds]
+        # the step towards that, cut short at the bounds
+        share = _step_length(x, move, box)
+        better = [clip(a + share * b, *c) for a, b, c in zip(x, move, box, strict=True)]
         x = [where(runs, a, b) for a, b in zip(better, x, strict=True)]
-        y = [where(runs, a, b) for a, b in zip(self.reduced(x), y, strict=True)]
+        y = [where(runs, a, b) for a, b in zip(self.reduced_impulse(x), y, strict=True)]
         # residual of the optimality conditions
         residual: Scalar = 0.0
         for i, (k, (low, high)) in enumerate(self.bounds.items()):
@@ -298,22 +325,6 @@ class _TreeImpulses:
         return [where(less(_TOLERANCE, changed), going, 0.0), *x, *y]
 
 
-def _solve_held_impulses(
-    held: ConstraintMobility, v: Vector, bounds: Mapping[int, tuple[Scalar, Scalar]]
-) -> JointImpulses:
-    """The same where constraints hold, with the dense mobility that they leave."""
-    A, b = _mobility(held.mass, list(bounds), held), [v[k] for k in bounds]
-    box = list(bounds.values())
-    found, residual = _minimise_in_box(A, b, box)
-    impulse = _by_velocity(bounds, found, len(v))
-    return JointImpulses(
-        impulse=impulse,
-        change=solve(held.mass, held.remove_force(impulse)),
-        inside=dict(zip(bounds, _inside(found, box), strict=True)),
-        residual=residual,
-    )
-
-
 def _mobility(factor: Factor, dofs: Sequence[int], held: ConstraintMobility | None) -> Matrix:
     """Velocities by unit impulses at these velocities, where constraints hold if there are any."""
     n = range(len(factor[1]))
@@ -325,34 +336,6 @@ def _mobility(factor: Factor, dofs: Sequence[int], held: ConstraintMobility | No
     for k in range(len(A)):
         A[k][k] = A[k][k] * (1.0 + _DEPENDENT)
     return A
-
-
-def _subspace_step_in_tree(
-    M: Matrix, u: Vector, x: Vector, bounds: Mapping[int, tuple[Scalar, Scalar]]
-) -> list[Scalar]:
-    """Impulses after a step towards rest of all joints between bounds, cut short at the bounds.
-
-    With F the joints between bounds and N all others, M_NN w = M_NF u_F is the velocity that the
-    others take on when F comes to rest, and M (u_F − w) the impulse that it takes.
-    """
-    n = range(len(u))
-    # joints between bounds
-    box = list(bounds.values())
-    flags = _inside(x, box)
-    rests = dict(zip(bounds, flags, strict=True))
-    free: list[Scalar] = [1.0 - rests[k] if k in rests else 1.0 for k in n]
-    others = [
-        [where(less(0.5, free[i]), M[i][i], 1.0) if i == j else M[i][j] * free[i] * free[j]
-         for j in n]
-        for i in n
-    ]  # fmt: skip
-    # velocities of the others, and impulses, when those come to rest
-    resting = [u[k] * rests[k] if k in rests else 0.0 for k in n]
-    w = solve(factorise(others), [dot(M[k], resting) * free[k] for k in n])
-    after = [a - b for a, b in zip(resting, w, strict=True)]
-    move = [-dot(M[k], after) * rests[k] for k in bounds]
-    share = _step_length(x, move, box)
-    return [clip(a + share * b, *c) for a, b, c in zip(x, move, box, strict=True)]
 
 
 def largest(a: Scalar, b: Scalar) -> Scalar:

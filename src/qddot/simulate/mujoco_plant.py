@@ -159,13 +159,23 @@ class MujocoPlant:
         `tau` is one row for all times, a row a sample (steps // every, nv), or a law of time and
         measured q and v. `pushes` are wrenches for all times, or a function of time.
         """
-        samples, law = sample_count(steps, every), _law(tau, self.robot.nv, steps, every, self.dt)
+        samples, nq, nv = sample_count(steps, every), self.robot.nq, self.robot.nv
+        rows = np.zeros(nv)
+        if not callable(tau) and tau is not None:
+            rows = np.asarray(tau, float)
+        if rows.shape not in ((nv,), (steps // every, nv)):
+            expected = f"({nv}) or ({steps // every}, {nv})"
+            raise ShapeMismatch("rollout", "tau", expected, rows.shape)
         self.reset(q0, v0)
-        nq, nv = self.robot.nq, self.robot.nv
         q, v, torques = (np.empty((samples + 1, n)) for n in (nq, nv, nv))
         q[0], v[0] = self._read_state()
         for k in range(steps):
-            torque = np.asarray(law(self.time, *self.measure()), float)
+            measured = self.measure()
+            if callable(tau):
+                torque = np.asarray(tau(self.time, *measured), float)
+            else:
+                sample = min(round(self.time / self.dt) // every, len(rows) - 1)
+                torque = rows if rows.ndim == 1 else rows[sample]
             now = pushes(self.time) if callable(pushes) else pushes
             self.step(torque, now)
             if k % every == 0:
@@ -176,18 +186,6 @@ class MujocoPlant:
                 on_step("MuJoCo", k, steps)
         time = np.arange(samples + 1) * (every * self.dt)
         return Rollout(time=time, q=q, v=v, tau=torques[:samples], dt=self.dt, integrator="mujoco")
-
-
-def _law(tau: Any, nv: int, steps: int, every: int, dt: float) -> Law:
-    """Torques as a function of time and state."""
-    if callable(tau):
-        return tau
-    rows = np.zeros(nv) if tau is None else np.asarray(tau, float)
-    if rows.shape == (nv,):
-        return lambda t, q, v: rows
-    if rows.shape != (steps // every, nv):
-        raise ShapeMismatch("rollout", "tau", f"({nv}) or ({steps // every}, {nv})", rows.shape)
-    return lambda t, q, v: rows[min(round(t / dt) // every, len(rows) - 1)]
 
 
 def _validate_vector(name: str, x: ArrayLike, n: int) -> np.ndarray:

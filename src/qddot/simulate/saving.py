@@ -85,12 +85,10 @@ def write_archive(model: Model | None, rollout: Any, draft: Path) -> None:
     # readers without qddot find the facts as arrays; axes along which all is one row are cut to it
     entries: dict[str, Any] = {name: np.array(text) for name, text in facts.items()}
     entries["joints"] = np.array(model.joint_names if model else (), str)
-    entries |= {name: _cut_repeats(x) for name, x in arrays.items()}
+    entries |= {
+        name: x[tuple(slice(1) if stride == 0 else slice(None) for stride in x.strides)]
+        for name, x in arrays.items()
+    }
     entries |= {"label": rollout.status.label, "first_bad_step": rollout.status.step}
     entries["header"] = np.array(json.dumps(header).encode())
     np.savez(draft, **entries)
-
-
-def _cut_repeats(x: np.ndarray) -> np.ndarray:
-    """A view with one entry along the axes that a broadcast repeats."""
-    return x[tuple(slice(1) if step == 0 else slice(None) for step in x.strides)]

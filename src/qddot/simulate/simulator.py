@@ -35,7 +35,7 @@ from qddot.simulate.file_physics import (
     parse_without,
 )
 from qddot.simulate.function_law import FunctionLaw, require_plain_steps, run_function_law
-from qddot.simulate.integrators import INTEGRATORS, Integrator, find_integrator
+from qddot.simulate.integrators import INTEGRATORS, find_integrator
 from qddot.simulate.loops import close_start, find_loops
 from qddot.simulate.plant import (
     ContactLaw,
@@ -288,8 +288,7 @@ def make_simulator(
     _check_components(effects, sensors, feedback, contact)
     # components together
     integrator = choose_integrator(integrator, effects, contact)
-    _check_combination(integrator, effects, contact)
-    _check_loops(robot, find_integrator(integrator))
+    _check_combination(robot, integrator, effects, contact)
     physics = _require_physics(robot, without, dt, integrator, effects, contact, names)
     effects = (*effects, *physics.effects)
     # the law is recorded; what it senses comes from contact, where there is any
@@ -427,9 +426,10 @@ def _require_methods(what: str, part: Any, methods: Sequence[str], accepted: str
 
 
 def _check_combination(
-    integrator: str, effects: Sequence[Effect], contact: ContactLaw | None
+    robot: Robot, integrator: str, effects: Sequence[Effect], contact: ContactLaw | None
 ) -> None:
-    """Refuse two kinds of stops, damping twice, and contact with an integrator of its own."""
+    """Refuse components that do not go together, with each other or with the integrator."""
+    # contact has steps of its own, and joints one kind of stops
     if contact is not None and integrator not in _WITH_CONTACT:
         accepted = f"contact by complementarity steps with {' or '.join(_WITH_CONTACT)}"
         raise InvalidArgument("integrator", integrator, accepted)
@@ -437,22 +437,21 @@ def _check_combination(
     if len(stops) > 1 or (contact is not None and stops):
         accepted = "joints have one kind of stops; contact by complementarity has its own"
         raise InvalidArgument("effect", stops[-1], accepted)
+    # damping twice
     implicit = [effect for effect in effects if isinstance(effect, ImplicitEffect)]
     for effect in implicit if integrator == "implicit_damping" else ():
         if getattr(effect, "model_damping", False):
             accepted = "implicit_damping has the damping of the model already: damping=False"
             raise InvalidArgument("effect", effect, accepted)
-
-
-def _check_loops(robot: Robot, integrator: Integrator) -> None:
-    """Refuse integrators that cannot keep the loops of a robot closed."""
-    if robot.model.loops and integrator.iterates:
-        able = ", ".join(row.name for row in INTEGRATORS.values() if not row.iterates)
+    # integrators that iterate cannot keep loops closed
+    row = find_integrator(integrator)
+    if robot.model.loops and row.iterates:
+        able = ", ".join(other.name for other in INTEGRATORS.values() if not other.iterates)
         accepted = (
             f"the loops of {robot.name!r} are kept closed by {able}; or step the open tree, "
             "constraints.with_loops(robot, [])"
         )
-        raise Unsupported("integrator", integrator.name, accepted)
+        raise Unsupported("integrator", row.name, accepted)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from qddot.model.model import Model
 from qddot.robot.robot import Robot
 from qddot.simulate.contact.complementarity import ComplementarityContact
 from qddot.simulate.contact.gaps import find_sites
-from qddot.simulate.contact.penalty import PRESETS, PenaltyContact, stopped_bodies
+from qddot.simulate.contact.penalty import PRESETS, PenaltyContact, bodies_with_limits
 from qddot.simulate.contact.stops import RigidStops
 from qddot.simulate.layout import columns, nested_over_time, stack_scalars
 from qddot.simulate.plant import ElasticEffect
@@ -251,7 +251,7 @@ def _start_notes(rollout: RolloutRecord) -> list[str]:
     if not rigid and law:
         what = f"{law.correction:.0%} of the way back to its stop is taken a step, without speed"
     q = columns(rollout.q[..., 0, :])
-    for body in stopped_bodies(step.model):
+    for body in bodies_with_limits(step.model):
         (x,), limits = body.joint.displacement(q[body.iq]), body.joint.limits
         beyond = np.maximum(np.asarray(x) - limits.upper, limits.lower - np.asarray(x))
         if (far := float(np.max(beyond, initial=0.0))) > ROUNDED:
@@ -330,33 +330,27 @@ def _contact_faults(rollout: RolloutRecord) -> Iterator[Fault]:
     for law in (contact, *effects):
         if not isinstance(law, ComplementarityContact | PenaltyContact):
             continue
+        # the overlap that it may have: twice its tolerance, more in an impact
+        depth: np.ndarray | float = DEPTH
+        if isinstance(law, PenaltyContact):
+            far = [np.abs(np.log(preset.stiffness / law.stiffness)) for preset in PRESETS.values()]
+            tolerances = np.array([preset.tolerance for preset in PRESETS.values()])
+            meant = tolerances[np.argmin(far, axis=0)]
+            # a spring of stiffness k that stops a kinetic energy T gives √(2 T / k) on the way; T
+            # is the largest within half a swing of the robot's mass on the spring
+            swing = np.pi * np.sqrt(float(step.model.mass) / np.min(law.stiffness))
+            samples = int(np.searchsorted(rollout.time - rollout.time[0], swing, side="right"))
+            # running maximum over that window, doubling its length
+            T, seen = np.array(energies(rollout)[0]), 1
+            while seen < samples:
+                back = min(seen, samples - seen)
+                T[..., back:] = np.maximum(T[..., back:], T[..., :-back])
+                seen += back
+            depth = np.maximum(np.maximum(2.0 * meant, DEPTH), np.sqrt(2.0 * T / law.stiffness))
         poses = world_poses(step.model, joint_kinematics(step.model, q)[0])
         for site in find_sites(law.scene, step.model):
             gap = np.broadcast_to(site.find(poses).gap, rollout.q.shape[:-1])
-            yield "penetration", " and ".join(site.names), gap < -_allowed_depth(law, rollout)
-
-
-def _allowed_depth(
-    law: ComplementarityContact | PenaltyContact, rollout: RolloutRecord
-) -> np.ndarray | float:
-    """The overlap that a contact may have: twice its tolerance, more in an impact.
-
-    A spring of stiffness k that stops a kinetic energy T gives √(2 T / k) on the way; T is the
-    largest within half a swing of the robot's mass on the spring.
-    """
-    if isinstance(law, ComplementarityContact):
-        return DEPTH
-    far = [np.abs(np.log(preset.stiffness / law.stiffness)) for preset in PRESETS.values()]
-    meant = np.array([preset.tolerance for preset in PRESETS.values()])[np.argmin(far, axis=0)]
-    swing = np.pi * np.sqrt(float(rollout.step.model.mass) / np.min(law.stiffness))
-    samples = int(np.searchsorted(rollout.time - rollout.time[0], swing, side="right"))
-    # running maximum over that window, doubling its length
-    T, seen = np.array(energies(rollout)[0]), 1
-    while seen < samples:
-        back = min(seen, samples - seen)
-        T[..., back:] = np.maximum(T[..., back:], T[..., :-back])
-        seen += back
-    return np.maximum(np.maximum(2.0 * meant, DEPTH), np.sqrt(2.0 * T / law.stiffness))
+            yield "penetration", " and ".join(site.names), gap < -depth
 
 
 def _energy_faults(rollout: RolloutRecord) -> Iterator[Fault]:

@@ -147,8 +147,10 @@ def _read_npz(file: str | Path) -> tuple[dict[str, Any] | None, dict[str, np.nda
         with np.load(file, allow_pickle=False) as archive:
             found = dict(archive)
         header = json.loads(found.pop("header").item()) if "header" in found else None
+        # repeat rows again along the axes that were cut
         for name, shape in header["shapes"].items() if header else ():
-            found[name] = _restore_repeats(found[name], tuple(shape))
+            if found[name].shape != tuple(shape):
+                found[name] = np.broadcast_to(found[name], tuple(shape))
     except MemoryError:
         raise
     except Exception as error:  # what a damaged archive makes its reader raise is its own affair
@@ -156,11 +158,6 @@ def _read_npz(file: str | Path) -> tuple[dict[str, Any] | None, dict[str, np.nda
     if not set(FIELDS) <= set(found):
         raise DescriptionError(file, f"no trajectory: it has {', '.join(found) or 'nothing'}")
     return header, found
-
-
-def _restore_repeats(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """The array with the axes repeated again along which it was cut; a view."""
-    return x if x.shape == shape else np.broadcast_to(x, shape)
 
 
 def load_trajectory(file: str | Path) -> dict[str, np.ndarray]:

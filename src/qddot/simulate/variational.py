@@ -73,8 +73,24 @@ def _ends(
     u, P becomes P ± ½ u × P + c u × (u × P) and F becomes F ± k u × F, k = tan(θ/4)/θ at an angle
     θ: the transposed derivatives of u and of the midpoint by the two ends.
     """
+    # momentum P of the charts at the midpoint, and F = ∂L/∂q with the loads added
+    q_mid, w = _halfway(model, q, u), [d / dt for d in u]
+    v = unalign(model, q_mid, w)
+    momenta = momentum(model, q_mid, v)
+    weight = newton_euler(model, q_mid, zeros(model.nv), zeros(model.nv), forces)
+    inner = coriolis_transpose_product(model, q_mid, v)
+    rate = [c - g + t for c, g, t in zip(inner, weight, tau, strict=True)]
+    P, F = align(model, q_mid, momenta), list(rate)
+    # charts only turn, so momenta change with them as velocities do
+    for body in model.independent:
+        kind = body.joint.kind
+        parts = zip(kind.angular, v[body.iv], momenta[body.iv], strict=True)
+        turned = [a if angular else b for angular, a, b in parts]
+        F[body.iv] = kind.chart.rate(q_mid[body.iq], turned, rate[body.iv])
+    # the derivative is the rate of P without the gyroscopic torque P × ω
+    for part in turning_parts(model):
+        F[part] = list(Vec3(*F[part]) + Vec3(*w[part]).cross(Vec3(*P[part])))
     # P ∓ ½ Δt F, and the turn of the charts
-    P, F = _midpoint(model, q, u, dt, tau, forces)
     left, right = ([p + f * h for p, f in zip(P, F, strict=True)] for h in (-0.5 * dt, 0.5 * dt))
     for part in turning_parts(model):
         turn, p, f = Vec3(*u[part]), Vec3(*P[part]), Vec3(*F[part]) * dt
@@ -85,29 +101,6 @@ def _ends(
         left[part] = list(Vec3(*left[part]) + once * 0.5 + even)
         right[part] = list(Vec3(*right[part]) - once * 0.5 + even)
     return left, right
-
-
-def _midpoint(
-    model: Model, q: Vector, u: Vector, dt: Scalar, tau: Vector, forces: list[Force]
-) -> tuple[list[Scalar], list[Scalar]]:
-    """Momentum P of the charts at the midpoint, and F = ∂L/∂q with the loads added."""
-    q_mid, w = _halfway(model, q, u), [d / dt for d in u]
-    v = unalign(model, q_mid, w)
-    p = momentum(model, q_mid, v)
-    weight = newton_euler(model, q_mid, zeros(model.nv), zeros(model.nv), forces)
-    inner = coriolis_transpose_product(model, q_mid, v)
-    rate = [c - g + t for c, g, t in zip(inner, weight, tau, strict=True)]
-    P, F = align(model, q_mid, p), list(rate)
-    # charts only turn, so momenta change with them as velocities do
-    for body in model.independent:
-        kind = body.joint.kind
-        parts = zip(kind.angular, v[body.iv], p[body.iv], strict=True)
-        turned = [a if angular else b for angular, a, b in parts]
-        F[body.iv] = kind.chart.rate(q_mid[body.iq], turned, rate[body.iv])
-    # the derivative is the rate of P without the gyroscopic torque P × ω
-    for part in turning_parts(model):
-        F[part] = list(Vec3(*F[part]) + Vec3(*w[part]).cross(Vec3(*P[part])))
-    return P, F
 
 
 def _quarter_tangent_ratio(x2: Scalar) -> Scalar:

@@ -100,17 +100,15 @@ def _limb_names(model: Model) -> dict[str, str]:
         return {body.name: "joints" for body in model.bodies}
     names: dict[int, str] = {}
     for start, joints in limbs.items():
-        shared = _common_prefix(joints).rstrip("_-. 0123456789") if len(joints) > 1 else joints[0]
+        # the letters with which the names of all its joints begin
+        letters = takewhile(lambda same: len(set(same)) == 1, zip(*joints, strict=False))
+        prefix = "".join(same[0] for same in letters).rstrip("_-. 0123456789")
+        shared = prefix if len(joints) > 1 else joints[0]
         names[start] = shared if len(shared) > 1 else joints[0]
     # limbs that share a name are told apart by their first joints
     every = list(names.values())
     names = {k: n if every.count(n) == 1 else f"{limbs[k][0]} …" for k, n in names.items()}
     return {model.bodies[i].name: names[start] for i, start in enumerate(first)}
-
-
-def _common_prefix(names: Sequence[str]) -> str:
-    letters = zip(*names, strict=False)
-    return "".join(same[0] for same in takewhile(lambda x: len(set(x)) == 1, letters))
 
 
 def sliders_from_coordinates(sliders: Sequence[Slider], q: np.ndarray) -> Iterator[float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -66,28 +66,54 @@ def robot_geometry(robot: Robot) -> RobotGeometry:
     Bodies without shapes, or whose mesh files are not there, are bones with inertia boxes.
     """
     model = robot.model
-    found, missing = _file_shapes(model.source) if model.source else ((), [])
+    shapes = Shapes()
+    if model.source:
+        try:
+            shapes = shapes_of_file(model.source, read_root(model.source, False))
+        except QddotError as error:
+            shapes = Shapes(unread=(str(error),))
+    # the floor of a scene is no part of the robot
+    missing = [line for line in shapes.unread if "plane is not" not in line]
+    found = shapes.found
     seen = {shape.link for shape in found if shape.role == "visual"}
     parts: list[Part] = []
     for shape in found:
         if (shape.role == "collision") == (shape.link in seen):
             continue
+        # triangles on the body that the link belongs to
+        body, placement = WORLD, shape.placement
         try:
-            parts.append(_part_of_shape(model, shape))
+            if shape.link is not None:
+                frame = model.frame(shape.link)
+                body, placement = frame.body, frame.placement @ placement
+            vertices, faces = _mesh_of_shape(shape)
+            rgba = shape.rgba if shape.rgba and shape.rgba[3] > 0 else (*_GREYS[body % 2], 1.0)
+            parts.append(Part(body, place_points(placement, vertices), faces, tuple(rgba)))
         except (ValueError, QddotError) as error:
             missing.append(f"{shape.link or 'world'}: {error}")
     # bodies without a shape, unless they are joints in one place: bones and inertia boxes;
     # a shape much smaller than its body, such as that of a sensor, does not show it
-    bones = [*skeleton_parts(model), *_inertia_boxes(model)]
-    extents, needed = _body_extents(parts), _body_extents(skeleton_parts(model))
+    bones, orange = skeleton_parts(model), (0.85, 0.50, 0.20, 0.35)
+    extents, needed = _body_extents(parts), _body_extents(bones)
+    boxes = (inertia_part(i, body, "box", orange) for i, body in enumerate(model.bodies))
+    bones += [box for box in boxes if box is not None]
     shaped = {
         body
         for body, extent in extents.items()
         if body == WORLD or extent > _SMALL_SHAPE * needed.get(body, 0.0)
     }
     parts += [part for part in bones if part.body not in shaped]
-    has_shapes = bool(shaped - {WORLD})
-    return RobotGeometry(tuple(parts), has_shapes, tuple(missing), _robot_size(robot, parts))
+    # size: the diagonal of the box around the robot in its neutral configuration
+    poses = robot.call("body_poses", robot.neutral()) if robot.nv else np.empty((0, 4, 4))
+    points = [np.zeros((1, 3))]
+    for part in parts:
+        X = np.eye(4) if part.body == WORLD else poses[part.body]
+        if part.body != WORLD or not robot.nv:
+            points.append(part.vertices @ X[:3, :3].T + X[:3, 3])
+    every = np.concatenate(points)
+    diagonal = float(np.linalg.norm(every.max(axis=0) - every.min(axis=0)))
+    size = diagonal if diagonal > 1e-6 else 1.0
+    return RobotGeometry(tuple(parts), bool(shaped - {WORLD}), tuple(missing), size)
 
 
 def _body_extents(parts: Iterable[Part]) -> dict[int, float]:
@@ -99,27 +125,6 @@ def _body_extents(parts: Iterable[Part]) -> dict[int, float]:
         body: float(np.linalg.norm(np.ptp(np.concatenate(found), axis=0)))
         for body, found in points.items()
     }
-
-
-def _file_shapes(file: Path) -> tuple[tuple[Shape, ...], list[str]]:
-    try:
-        shapes = shapes_of_file(file, read_root(file, False))
-    except QddotError as error:
-        shapes = Shapes(unread=(str(error),))
-    # the floor of a scene is no part of the robot
-    return shapes.found, [line for line in shapes.unread if "plane is not" not in line]
-
-
-def _part_of_shape(model: Model, shape: Shape) -> Part:
-    """Triangles of a shape, on the body that its link belongs to."""
-    body, placement = WORLD, shape.placement
-    if shape.link is not None:
-        frame = model.frame(shape.link)
-        body, placement = frame.body, frame.placement @ placement
-    vertices, faces = _mesh_of_shape(shape)
-    grey = _GREYS[body % 2]
-    rgba = shape.rgba if shape.rgba and shape.rgba[3] > 0 else (*grey, 1.0)
-    return Part(body, place_points(placement, vertices), faces, tuple(rgba))
 
 
 def _mesh_of_shape(shape: Shape) -> Triangles:
@@ -225,26 +230,17 @@ def skeleton_parts(model: Model) -> list[Part]:
         parts.append(Part(i, *sphere_mesh([1.6 * radius] * 3), (0.23, 0.44, 0.71, 1.0)))
     for i, points in ends.items():
         for p in points:
-            if np.linalg.norm(p) > 1e-6:
-                parts.append(Part(i, *_rod(p, radius), (0.55, 0.58, 0.62, 1.0)))
+            length = float(np.linalg.norm(p))
+            if length > 1e-6:
+                # a cylinder along z, turned towards the point
+                profile = [(0.0, 0.0), (radius, 0.0), (radius, length), (0.0, length)]
+                vertices, faces = _revolve(profile)
+                z = p / length
+                x = np.cross(np.eye(3)[np.argmin(np.abs(z))], z)
+                x /= np.linalg.norm(x)
+                vertices = vertices @ np.stack([x, np.cross(z, x), z])
+                parts.append(Part(i, vertices, faces, (0.55, 0.58, 0.62, 1.0)))
     return parts
-
-
-def _rod(end: np.ndarray, radius: float) -> Triangles:
-    """A cylinder from the origin to a point."""
-    length = float(np.linalg.norm(end))
-    vertices, faces = _revolve([(0.0, 0.0), (radius, 0.0), (radius, length), (0.0, length)])
-    z = end / length
-    x = np.cross(np.eye(3)[np.argmin(np.abs(z))], z)
-    x /= np.linalg.norm(x)
-    return vertices @ np.stack([x, np.cross(z, x), z]), faces
-
-
-def _inertia_boxes(model: Model) -> Iterator[Part]:
-    for i, body in enumerate(model.bodies):
-        part = inertia_part(i, body, "box", (0.85, 0.50, 0.20, 0.35))
-        if part is not None:
-            yield part
 
 
 def inertia_part(
@@ -270,16 +266,3 @@ def inertia_part(
     lengths = np.sqrt(squares * (12.0 if form == "box" else 5.0))
     vertices, faces = box_mesh(lengths) if form == "box" else sphere_mesh(lengths)
     return Part(index, vertices @ axes.T + com, faces, rgba)
-
-
-def _robot_size(robot: Robot, parts: Sequence[Part]) -> float:
-    """Diagonal of the box around the robot in its neutral configuration."""
-    poses = robot.call("body_poses", robot.neutral()) if robot.nv else np.empty((0, 4, 4))
-    points = [np.zeros((1, 3))]
-    for part in parts:
-        X = np.eye(4) if part.body == WORLD else poses[part.body]
-        if part.body != WORLD or not robot.nv:
-            points.append(part.vertices @ X[:3, :3].T + X[:3, 3])
-    every = np.concatenate(points)
-    diagonal = float(np.linalg.norm(every.max(axis=0) - every.min(axis=0)))
-    return diagonal if diagonal > 1e-6 else 1.0

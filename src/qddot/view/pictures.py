@@ -98,18 +98,7 @@ def plot_robot(
 
     `elevation` and `azimuth` are those of the camera in degrees, `size` is in inches.
     """
-    states = _check_states(robot, robot.neutral() if q is None else q)
-    figure, axes = _new_axes(size, elevation, azimuth)
-    shown = [
-        RobotPicture(robot, axes, opacity).draw(state)
-        for state, opacity in zip(states, np.linspace(1.0, 0.25, len(states))[::-1], strict=True)
-    ]
-    frame_axes(axes, np.concatenate(shown).reshape(-1, 3))
-    axes.set_title(robot.name)
-    return figure
-
-
-def _check_states(robot: Robot, q: ArrayLike) -> np.ndarray:
+    q = robot.neutral() if q is None else q
     try:
         states = np.atleast_2d(np.asarray(q, dtype=float))
     except (TypeError, ValueError) as error:
@@ -118,7 +107,14 @@ def _check_states(robot: Robot, q: ArrayLike) -> np.ndarray:
         raise ShapeMismatch("plot", "q", f"({robot.nq},) or (n, {robot.nq})", np.shape(q))
     if not np.isfinite(states).all():
         raise InvalidArgument("plot: q", "NaN or inf", "it must be finite")
-    return states
+    figure, axes = _new_axes(size, elevation, azimuth)
+    shown = [
+        RobotPicture(robot, axes, opacity).draw(state)
+        for state, opacity in zip(states, np.linspace(1.0, 0.25, len(states))[::-1], strict=True)
+    ]
+    frame_axes(axes, np.concatenate(shown).reshape(-1, 3))
+    axes.set_title(robot.name)
+    return figure
 
 
 def _new_axes(size: float, elevation: float, azimuth: float) -> tuple[Any, Any]:
@@ -166,7 +162,12 @@ def plot_motion(
     moved = as_motion(motion, robot)
     robot = moved.robot
     names = robot.model.velocity_names
-    rows = [k for k, name in enumerate(names) if _is_wanted(name, joints)]
+    # a joint of several velocities is wanted by its own name too
+    rows = [
+        k
+        for k, name in enumerate(names)
+        if joints is None or name in joints or name.rsplit(".", 1)[0] in joints
+    ]
     if joints is not None and not rows:
         raise InvalidArgument("plot: joints", list(joints), f"the joints are {', '.join(names)}")
     # units: those of angles where all joints turn
@@ -184,7 +185,14 @@ def plot_motion(
         for n, k in enumerate(rows):
             style = {"color": PALETTE[n % len(PALETTE)], "ls": styles[n // len(PALETTE) % 4]}
             axes.plot(time, values[:, k], label=names[k], lw=1.4, **style)
-        _limit_height(axes, values[:, rows])
+        # cut where few samples are far above or below the rest
+        sound = values[:, rows][np.isfinite(values[:, rows])]
+        low, high = np.percentile(sound, [0.5, 99.5]) if sound.size else (0.0, 0.0)
+        room = 0.25 * (high - low) or 1.0
+        if sound.size and (sound.max() > high + 3 * room or sound.min() < low - 3 * room):
+            axes.set_ylim(low - room, high + room)
+            text = f"cut: from {sound.min():.3g} to {sound.max():.3g}"
+            axes.text(0.99, 0.96, text, transform=axes.transAxes, ha="right", va="top", fontsize=7)
         axes.set_ylabel(label)
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
@@ -198,23 +206,6 @@ def plot_motion(
     all_axes[-1].set_xlabel("time, s")
     figure.suptitle(robot.name)
     return figure
-
-
-def _is_wanted(name: str, joints: Sequence[str] | None) -> bool:
-    return joints is None or name in joints or name.rsplit(".", 1)[0] in joints
-
-
-def _limit_height(axes: Any, values: np.ndarray) -> None:
-    """Cut the axes where few samples are far above or below the rest."""
-    sound = values[np.isfinite(values)]
-    if not sound.size:
-        return
-    low, high = np.percentile(sound, [0.5, 99.5])
-    room = 0.25 * (high - low) or 1.0
-    if sound.max() > high + 3 * room or sound.min() < low - 3 * room:
-        axes.set_ylim(low - room, high + room)
-        text = f"cut: from {sound.min():.3g} to {sound.max():.3g}"
-        axes.text(0.99, 0.96, text, transform=axes.transAxes, ha="right", va="top", fontsize=7)
 
 
 def animate_motion(

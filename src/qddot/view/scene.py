@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ from qddot.analysis import ellipsoids
 from qddot.analysis.balance import Ground, support_polygon
 from qddot.model.model import WORLD
 from qddot.robot.robot import Robot
-from qddot.spatial.algebra import Transform
 from qddot.view.geometry import Part, RobotGeometry, inertia_part, robot_geometry, sphere_mesh
 
 __all__ = ["OVERLAYS", "TOOL_ELLIPSOIDS", "RobotScene", "quaternions"]
@@ -67,7 +66,10 @@ class RobotScene:
         self._placed = np.full((robot.model.nb, 7), np.nan)
         self._meshes = list(self._add_meshes(opacity, tint))
         self._overlays: dict[str, list[Any]] = {}
-        self._corners = _sampled_corners(self.geometry.parts)
+        # corners of what moves, thinned out where there are many
+        moving = [part for part in self.geometry.parts if part.body != WORLD]
+        every = max(1, sum(len(part.vertices) for part in moving) // _MOST_CORNERS)
+        self._corners = [(part.body, part.vertices[::every]) for part in moving]
 
     def _node(self, body: int, name: str) -> str:
         """Path of a node fixed to a body."""
@@ -145,7 +147,7 @@ class RobotScene:
 
     def _frames(self) -> Iterator[Any]:
         for frame in self.robot.model.frames:
-            X = _matrix(frame.placement)
+            X = np.array([[float(x) for x in row] for row in frame.placement])
             yield self._scene.add_frame(
                 self._node(frame.body, f"frame {frame.name.replace('/', ' ')}"),
                 axes_length=0.08 * self.size,
@@ -295,16 +297,3 @@ class RobotScene:
         )
         self._overlays["tool"] = [handle]
         return f"{kind}: {', '.join(f'{x:.3g}' for x in found.radii)} {found.unit}"
-
-
-def _matrix(X: Transform) -> np.ndarray:
-    """A placement as a 4×4 array."""
-    return np.array([[float(x) for x in row] for row in X])
-
-
-def _sampled_corners(parts: Sequence[Part]) -> list[tuple[int, np.ndarray]]:
-    """Corners of what moves, thinned out where there are many."""
-    moving = [part for part in parts if part.body != WORLD]
-    count = sum(len(part.vertices) for part in moving)
-    every = max(1, count // _MOST_CORNERS)
-    return [(part.body, part.vertices[::every]) for part in moving]

@@ -67,7 +67,10 @@ class View:
     ) -> None:
         if not isinstance(robot, Robot):
             raise InvalidArgument("view", robot, "it needs a Robot")
-        viser = _import_viser()
+        if importlib.util.find_spec("viser") is None:
+            raise MissingPackage("viser", "the view in the browser", "'qddot[view]'")
+        import viser
+
         self.robot, self.ghost = robot, ghost
         # it prints a banner whatever it is told
         with contextlib.redirect_stdout(io.StringIO()):
@@ -310,11 +313,3 @@ class View:
             self._thread.join(timeout=2.0)
         with contextlib.redirect_stdout(io.StringIO()):
             self.server.stop()
-
-
-def _import_viser() -> Any:
-    if importlib.util.find_spec("viser") is None:
-        raise MissingPackage("viser", "the view in the browser", "'qddot[view]'")
-    import viser
-
-    return viser

@@ -17,19 +17,13 @@ from qddot.control.laboratory.scene import (
 from qddot.control.run import run
 from qddot.control.task_space import CartesianImpedance, impedance_damping
 from qddot.control.trace import Trace
-from qddot.robot.robot import Robot, Wrench
+from qddot.robot.robot import Wrench
 
 __all__ = ["compliance"]
 
 OnStep = Callable[[str, int, int], None] | None
 _PUBLISHED = {500.0: "43", 2000.0: "17"}
 _ROTATION = 100.0
-
-
-def _spring(robot: Robot, q: np.ndarray, stiffness: float, ki: float | None) -> CartesianImpedance:
-    """A law with this stiffness along the axes, damped for the inertia at a pose."""
-    K = np.repeat([stiffness, _ROTATION], 3)
-    return CartesianImpedance(FRAME, K, impedance_damping(robot, q, FRAME, K), ki=ki)
 
 
 def _deflection(
@@ -43,7 +37,9 @@ def _deflection(
     X = robot.frame_pose(q0, FRAME)
     push = Wrench(FRAME, "local_world_aligned", [0.0, force, 0.0, 0.0, 0.0, 0.0])
     still = {"X_ref": X, "V_ref": np.zeros(6), "A_ref": np.zeros(6)}
-    law = _spring(robot, q0, stiffness, ki)
+    # damped for the inertia at this pose
+    K = np.repeat([stiffness, _ROTATION], 3)
+    law = CartesianImpedance(FRAME, K, impedance_damping(robot, q0, FRAME, K), ki=ki)
     duration = 4.0 if ki is None else 6.0
     trace = run(plant, law, still, duration=duration, pushes=[push], compiled=True, on_step=on_step)
     return float(robot.frame_pose(plant.q, FRAME)[1, 3] - X[1, 3]), trace

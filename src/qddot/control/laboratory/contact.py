@@ -86,8 +86,15 @@ class Honesty:
         return self.lost == 0.0 and self.within >= 0.99
 
 
-def _slider(mass: float) -> Robot:
-    """A ball on three slides."""
+def honesty(
+    kind: str, around: Surroundings | None = None, speed: float = 0.02, mass: float = _BALL
+) -> Honesty:
+    """Press a ball with 5 N, slide it at a speed, and look at the normal force.
+
+    Its `mass` is about what the arm is felt as along the normal, unless it is given (kg).
+    """
+    around = around or Surroundings(friction=0.6)
+    # a ball on three slides, its frame as the tool of the arm: z down
     links: list[Any] = [{"name": "ground", "parent": None, "joint": "fixed"}]
     for name, axis, own in (("x", (1, 0, 0), 0.0), ("y", (0, 1, 0), 0.0), ("z", (0, 0, 1), mass)):
         links.append(
@@ -100,20 +107,8 @@ def _slider(mass: float) -> Robot:
                 "inertia": [1e-2] * 3 if own else None,
             }
         )
-    # as the tool of the arm: z down
     frame = {"name": FRAME, "link": "slide_z", "rotation": np.diag([1.0, -1.0, -1.0])}
-    return Robot.from_links("slider", links, frames=[frame])
-
-
-def honesty(
-    kind: str, around: Surroundings | None = None, speed: float = 0.02, mass: float = _BALL
-) -> Honesty:
-    """Press a ball with 5 N, slide it at a speed, and look at the normal force.
-
-    Its `mass` is about what the arm is felt as along the normal, unless it is given (kg).
-    """
-    around = around or Surroundings(friction=0.6)
-    robot = _slider(mass)
+    robot = Robot.from_links("slider", links, frames=[frame])
     plant = make_plant(kind, robot, around)
     plant.reset(np.zeros(3))
     force, weight = [], 9.81 * mass

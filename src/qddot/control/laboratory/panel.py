@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -145,15 +145,9 @@ def panel(kind: str = "own", n: int = 100, seed: int = 0, on_step: OnStep = None
         figures.append({name: np.atleast_1d(x) for name, x in values.items()})
         if on_step:
             on_step(f"panel on {kind}", min(k + size, n), n)
+    # counts of the labels, and the worst members in words
     found_labels = np.concatenate(labels)
-    return _summary(kind, found_labels, figures, members)
-
-
-def _summary(
-    kind: str, labels: np.ndarray, figures: Sequence[Mapping[str, np.ndarray]], members: Draws
-) -> Result:
-    """Counts of the labels, and the worst members in words."""
-    n, good = len(labels), labels == "ok"
+    good = found_labels == "ok"
     share = np.concatenate([x["share"] for x in figures])
     planar = np.concatenate([x["planar"] for x in figures])
     measures = [
@@ -161,14 +155,16 @@ def _summary(
         Measure("median share of time within ± 1 N", 100.0 * float(np.median(share)), "%"),
         Measure("95 % of members within", 1e3 * float(np.quantile(planar, 0.95)), "mm"),
     ]  # fmt: skip
-    counts = {name: int((labels == name).sum()) for name in LABELS if (labels == name).any()}
-    notes = ["labels: " + ", ".join(f"{name} {count}" for name, count in counts.items())]
+    counts = {name: int((found_labels == name).sum()) for name in LABELS}
+    listed = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
+    notes = [f"labels: {listed}"]
     for k in np.flatnonzero(~good)[:5]:
         notes.append(
-            f"member {k}: {labels[k]}, {100 * share[k]:.1f} % within, {1e3 * planar[k]:.2f} mm; "
+            f"member {k}: {found_labels[k]}, {100 * share[k]:.1f} % within, "
+            f"{1e3 * planar[k]:.2f} mm; "
             f"k {members.stiffness[k]:.3g} N/m, mu {members.friction[k]:.2f}, "
             f"joint friction {members.joint_friction[k]:.2f} N m, "
             f"latency {1e3 * members.latency[k]:.0f} ms, {members.rate[k]:.0f} Hz"
         )
-    label = "ok" if all(m.holds for m in measures) else str(labels[~good][0])
-    return Result("panel", kind, tuple(measures), label, tuple(notes))
+    verdict = "ok" if all(m.holds for m in measures) else str(found_labels[~good][0])
+    return Result("panel", kind, tuple(measures), verdict, tuple(notes))

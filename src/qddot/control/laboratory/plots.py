@@ -25,9 +25,31 @@ def plot_result(result: Result, file: str | Path) -> None:
     if result.experiment in ("hold", "trace"):
         _draw_contact(figure, result)
     elif result.experiment == "compliance":
-        _draw_compliance(figure, result)
+        # deflection over time for each spring
+        robot, ax = laboratory_robot(), figure.subplots()
+        for k, (name, found) in enumerate(result.traces.items()):
+            y = 1e3 * robot.frame_pose(found.q, FRAME)[:, 1, 3]
+            ax.plot(found.time, y - y[0], color=PALETTE[k % len(PALETTE)], lw=1.3, label=name)
+        ax.set_xlabel("time (s)")
+        ax.set_ylabel("deflection under 40 N (mm)")
+        ax.grid(alpha=0.3)
+        ax.legend(fontsize=8)
+        ax.set_title(f"Cartesian springs on the plant {result.plant!r}")
     else:
-        _draw_errors(figure, result)
+        # distance from the start and largest torque of each joint, by run
+        top, bottom = figure.subplots(2, sharex=False)
+        for k, (name, found) in enumerate(result.traces.items()):
+            style = {"color": PALETTE[k % len(PALETTE)], "lw": 1.2, "label": name}
+            moved = np.abs(found.q - found.q[0]).max(axis=-1)
+            top.semilogy(found.time, np.maximum(moved, 1e-16), **style)
+            bottom.plot(found.time, np.abs(found.tau).max(axis=-1), **style)
+        top.set_ylabel("largest way of a joint (rad)")
+        bottom.set_ylabel("largest torque (N m)")
+        bottom.set_xlabel("time (s)")
+        for ax in (top, bottom):
+            ax.grid(alpha=0.3)
+        top.legend(fontsize=8, loc="lower right")
+        top.set_title(f"{result.experiment} on the plant {result.plant!r}")
     save_figure(figure, Path(file))
 
 
@@ -60,33 +82,3 @@ def _draw_contact(figure: Any, result: Result) -> None:
             middle_time = float(t[phase == k].mean())
             top.text(middle_time, 2.1 * FORCE, name, ha="center", fontsize=8, color="0.3")
     top.set_title(f"{result.experiment} on the plant {result.plant!r}: {FORCE:g} N on the table")
-
-
-def _draw_compliance(figure: Any, result: Result) -> None:
-    """Deflection over time for each spring."""
-    robot, ax = laboratory_robot(), figure.subplots()
-    for k, (name, found) in enumerate(result.traces.items()):
-        y = 1e3 * robot.frame_pose(found.q, FRAME)[:, 1, 3]
-        ax.plot(found.time, y - y[0], color=PALETTE[k % len(PALETTE)], lw=1.3, label=name)
-    ax.set_xlabel("time (s)")
-    ax.set_ylabel("deflection under 40 N (mm)")
-    ax.grid(alpha=0.3)
-    ax.legend(fontsize=8)
-    ax.set_title(f"Cartesian springs on the plant {result.plant!r}")
-
-
-def _draw_errors(figure: Any, result: Result) -> None:
-    """Largest torque of each joint and distance from the start, by run."""
-    top, bottom = figure.subplots(2, sharex=False)
-    for k, (name, found) in enumerate(result.traces.items()):
-        colour = PALETTE[k % len(PALETTE)]
-        moved = np.abs(found.q - found.q[0]).max(axis=-1)
-        top.semilogy(found.time, np.maximum(moved, 1e-16), color=colour, lw=1.2, label=name)
-        bottom.plot(found.time, np.abs(found.tau).max(axis=-1), color=colour, lw=1.2, label=name)
-    top.set_ylabel("largest way of a joint (rad)")
-    bottom.set_ylabel("largest torque (N m)")
-    bottom.set_xlabel("time (s)")
-    for ax in (top, bottom):
-        ax.grid(alpha=0.3)
-    top.legend(fontsize=8, loc="lower right")
-    top.set_title(f"{result.experiment} on the plant {result.plant!r}")

@@ -245,42 +245,34 @@ def _mujoco_plant(robot: Robot, around: Surroundings, **choices: Any) -> MujocoA
             joint.solref_friction = [2.0 * around.dt, 1.0]
             joint.solimp_friction = [0.9999, 0.9999, 1e-3, 0.5, 2.0]
     if around.table:
-        _add_contact(spec, world, around)
+        # the ball of the tool and the plate, which touch by their pair alone
+        kinds, frame = mujoco.mjtGeom, world.model.frame(FRAME)
+        carrier = spec.body(world.model.bodies[frame.body].name)
+        ball = carrier.add_geom(name="tip", type=kinds.mjGEOM_SPHERE, size=[TIP.radius, 0, 0])
+        ball.pos = [*frame.placement.point(Vec3(*TIP.offset))]
+        x, y, z = PLATE_SIZE
+        top = spec.body(PLATE).add_geom(
+            name="table", type=kinds.mjGEOM_BOX, size=[0.5 * x, 0.5 * y, 0.5 * z]
+        )
+        top.pos = [0.0, 0.0, -0.5 * z]
+        for geom in (ball, top):
+            geom.contype = geom.conaffinity = 0
+            geom.mass = 0.0
+        # the spring carries the plate, which is as high as it is asked for
+        joint, stiffness = spec.joint(PLATE), float(np.max(around.stiffness))
+        joint.stiffness = np.resize(stiffness, np.shape(joint.stiffness))
+        joint.damping = np.resize(float(np.max(_table_damping(around))), np.shape(joint.damping))
+        joint.springref = PLATE_MASS * 9.81 / stiffness
+        spec.body(PLATE).pos = [0.0, 0.0, float(np.max(around.height))]
+        mu = float(np.max(around.friction))
+        pair = spec.add_pair(name="touch", geomname1="tip", geomname2="table")
+        pair.friction = [mu, mu, 0.0, 0.0, 0.0]
+        pair.condim = 3 if mu else 1
+        if around.honest:
+            # a shorter one loses touch for some milliseconds where stuck joints let go
+            pair.solreffriction = [0.5, 1.0]
+            spec.option.impratio = 1000.0
+            spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
+            spec.option.tolerance, spec.option.iterations = 1e-14, 200
     model = spec.compile()
     return MujocoAdapter(robot, model, tip=TIP if around.table else None, **choices)
-
-
-def _add_contact(spec: Any, world: Robot, around: Surroundings) -> None:
-    """The ball of the tool, the plate, and their pair."""
-    import mujoco
-
-    kinds, body = mujoco.mjtGeom, world.model.frame(FRAME)
-    X = body.placement
-    centre = X.point(Vec3(*TIP.offset))
-    carrier = spec.body(world.model.bodies[body.body].name)
-    ball = carrier.add_geom(name="tip", type=kinds.mjGEOM_SPHERE, size=[TIP.radius, 0, 0])
-    ball.pos = [*centre]
-    x, y, z = PLATE_SIZE
-    top = spec.body(PLATE).add_geom(
-        name="table", type=kinds.mjGEOM_BOX, size=[0.5 * x, 0.5 * y, 0.5 * z]
-    )
-    top.pos = [0.0, 0.0, -0.5 * z]
-    for geom in (ball, top):
-        geom.contype = geom.conaffinity = 0
-        geom.mass = 0.0
-    joint = spec.joint(PLATE)
-    joint.stiffness = np.resize(float(np.max(around.stiffness)), np.shape(joint.stiffness))
-    joint.damping = np.resize(float(np.max(_table_damping(around))), np.shape(joint.damping))
-    # the spring carries the plate, which is as high as it is asked for
-    joint.springref = PLATE_MASS * 9.81 / float(np.max(around.stiffness))
-    spec.body(PLATE).pos = [0.0, 0.0, float(np.max(around.height))]
-    mu = float(np.max(around.friction))
-    pair = spec.add_pair(name="touch", geomname1="tip", geomname2="table")
-    pair.friction = [mu, mu, 0.0, 0.0, 0.0]
-    pair.condim = 3 if mu else 1
-    if around.honest:
-        # a shorter one loses touch for some milliseconds where stuck joints let go
-        pair.solreffriction = [0.5, 1.0]
-        spec.option.impratio = 1000.0
-        spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
-        spec.option.tolerance, spec.option.iterations = 1e-14, 200

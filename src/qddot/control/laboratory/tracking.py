@@ -40,19 +40,6 @@ def tracking_laws(robot: Robot, omega: float = 30.0) -> dict[str, Any]:
     }
 
 
-def _moves(robot: Robot, count: int, seed: int) -> Callable[[float], dict[str, np.ndarray]]:
-    """Quintics of 0.8 s between poses about the middle, with pauses, as a reference."""
-    rng = np.random.default_rng(seed)
-    poses = [_MIDDLE, *(_MIDDLE + rng.uniform(-0.5, 0.5, (count, robot.nv)))]
-
-    def reference(t: float) -> dict[str, np.ndarray]:
-        k = min(int(t / (_MOVE + _PAUSE)), count - 1)
-        q, v, a = quintic(poses[k], poses[k + 1], _MOVE, t - k * (_MOVE + _PAUSE))
-        return {"q_ref": q, "v_ref": v, "a_ref": a}
-
-    return reference
-
-
 def tracking(
     kind: str = "own",
     moves: int = 4,
@@ -65,7 +52,15 @@ def tracking(
     With `stretch` also operational space through a singular stretch, on the plant of our own.
     """
     robot = laboratory_robot("panda")
-    follow = _moves(robot, moves, seed)
+    # quintics between poses about the middle, with pauses
+    rng = np.random.default_rng(seed)
+    poses = [_MIDDLE, *(_MIDDLE + rng.uniform(-0.5, 0.5, (moves, robot.nv)))]
+
+    def follow(t: float) -> dict[str, np.ndarray]:
+        k = min(int(t / (_MOVE + _PAUSE)), moves - 1)
+        q, v, a = quintic(poses[k], poses[k + 1], _MOVE, t - k * (_MOVE + _PAUSE))
+        return {"q_ref": q, "v_ref": v, "a_ref": a}
+
     errors: dict[tuple[str, float], float] = {}
     traces: dict[str, Trace] = {}
     for share in (0.0, 0.05):

@@ -172,7 +172,7 @@ class _Face:
         # corners of this face over the other one: where they are along its edges
         (ux, uy, uz), (vx, vy, vz) = self.along, self.across
         square = ux * vy - uy * vx
-        wide, deep = (_length(x) for x in (self.along, self.across))
+        wide, deep = (sqrt(x * x + y * y + z * z) + _TINY for x, y, z in (self.along, self.across))
         upright = less(_PARALLEL * wide * deep, _size(square))
         scale = 1.0 / where(upright, square, 1.0)
         for s, r in ((1.0, 1.0), (-1.0, 1.0), (-1.0, -1.0), (1.0, -1.0)):
@@ -210,10 +210,6 @@ def _cycle(turned: Sequence[Scalar], x: Sequence[Scalar]) -> list[Scalar]:
     first, second, _ = turned
     y = _choose(less(0.5, second), [x[0], x[1], x[2]], [x[2], x[0], x[1]])
     return _choose(less(0.5, first), y, [x[1], x[2], x[0]])
-
-
-def _length(x: Sequence[Scalar]) -> Scalar:
-    return sqrt(x[0] * x[0] + x[1] * x[1] + x[2] * x[2]) + _TINY
 
 
 def _find_edges(

@@ -38,9 +38,9 @@ from qddot.simulate.contact.gaps import (
     slide_velocity,
 )
 from qddot.simulate.contact.impacts import Impact, least_velocities
-from qddot.simulate.contact.penalty import stopped_bodies
+from qddot.simulate.contact.penalty import bodies_with_limits
 from qddot.simulate.contact.scene import Scene
-from qddot.simulate.contact.sweeps import start_of, sweep
+from qddot.simulate.contact.sweeps import initial_sweep_state, sweep
 from qddot.simulate.implicit_torques import DampingTorque, VelocityConstraint, largest
 from qddot.simulate.motion import advance, align, chart_rate, unalign
 from qddot.simulate.plant import RobotPlant, StepContext
@@ -121,7 +121,7 @@ class ComplementarityContact:
 
     def bodies_with_stops(self, model: Model) -> list[Body]:
         """Bodies whose joint stops at its limits."""
-        return stopped_bodies(model) if self.limits else []
+        return bodies_with_limits(model) if self.limits else []
 
     def state_size(self, model: Model) -> int:
         """Three numbers a contact, one a joint with stops, and two residuals."""
@@ -167,28 +167,30 @@ class ComplementarityContact:
         reach = step.reach(touches)
         # contacts, stops and joint friction as parts of one problem, from the impulses before
         y = zeros(step.model.nv)
-        begun: list[_Begun] = []
+        part_starts: list[_PartStart] = []
         near = [where(less(touch.gap, reach), 1.0, 0.0) for touch in touches]
         rooms = [step.room(body, reach) for body in bodies]
         for k, (site, touch) in enumerate(zip(sites, touches, strict=True)):
             before = Vec3(*state[3 * k : 3 * k + 3])
-            begun.append(self._begin_contact(step, site, touch, near[k], before, y))
-            y = begun[-1].y
-        begun = self._rebound(step, sites, touches, begun)
+            part_starts.append(self._begin_contact(step, site, touch, near[k], before, y))
+            y = part_starts[-1].y
+        part_starts = self._rebound(step, sites, touches, part_starts)
         for body, room, x in zip(bodies, rooms, state[3 * len(sites) : -2], strict=True):
-            begun.append(step.begin_stop(body, room, x, y))
-            y = begun[-1].y
+            part_starts.append(step.begin_stop(body, room, x, y))
+            y = part_starts[-1].y
         for law in plant.implicit_torques(q, v):
             if isinstance(law, VelocityConstraint):
                 row = step.row(step.unit(law.dof))
-                begun.append(_Begun(make_joint_constraint(row, law, step.dt), [0.0] * 3, y))
-        parts = [x.part for x in begun]
-        y, found = sweep(parts, [x.impulse for x in begun], y, self.sweeps, _TOLERANCE)
+                part_starts.append(
+                    _PartStart(make_joint_constraint(row, law, step.dt), [0.0] * 3, y)
+                )
+        parts = [x.part for x in part_starts]
+        y, found = sweep(parts, [x.impulse for x in part_starts], y, self.sweeps, _TOLERANCE)
         # residual of the law, impulses in axes of the world, displacement of overlapping shapes
         residual: Scalar = 0.0
         world: list[list[Scalar]] = []
         overlaps = _Overlaps(step, y)
-        for k, (one, x) in enumerate(zip(begun, found, strict=True)):
+        for k, (one, x) in enumerate(zip(part_starts, found, strict=True)):
             axes = touches[k].world_axes[: len(x)] if k < len(touches) else ()
             residual, *along = overlaps.end_part(one, x, residual, axes)
             world += [along] if axes else []
@@ -214,8 +216,8 @@ class ComplementarityContact:
         near: Scalar,
         before: Vec3,
         y: list[Scalar],
-    ) -> _Begun:
-        """A contact that is begun where it is within reach."""
+    ) -> _PartStart:
+        """The start of a contact, computed where it is within reach."""
         directions = touch.axes if may_be_nonzero(site.pair.friction) else touch.axes[:1]
         count, nv = len(directions), step.model.nv
 
@@ -228,39 +230,44 @@ class ComplementarityContact:
             y = y[:nv]
             for row, x in zip(rows, impulse, strict=True):
                 y = row.add_impulse(y, x)
-            return [*y, *start_of(impulse, near), dot(J[0], step.before), *contact.numbers]
+            return [
+                *y,
+                *initial_sweep_state(impulse, near),
+                dot(J[0], step.before),
+                *contact.numbers,
+            ]
 
         unknown = [None] * (2 * count + 2 + Contact.count_numbers(count, nv))
         found = run_where(near, begin, [*y, *unknown])
         y, (*start, at_start) = found[:nv], found[nv : nv + 2 * count + 2]
         numbers = iter(found[nv + 2 * count + 2 :])
         contact = Contact.from_numbers(numbers, near, site.pair.friction, count, nv)
-        return _Begun(contact, start, y, (touch.gap, None), at_start)
+        return _PartStart(contact, start, y, (touch.gap, None), at_start)
 
     def _rebound(
         self,
         step: _FreeStep,
         sites: Sequence[Site],
         touches: Sequence[Touch],
-        begun: list[_Begun],
-    ) -> list[_Begun]:
+        part_starts: list[_PartStart],
+    ) -> list[_PartStart]:
         """Contacts with the velocities that impacts leave, where there is restitution."""
         if not any(may_be_nonzero(site.pair.restitution) for site in sites):
-            return begun
+            return part_starts
         impacts = [
             Impact(x.part, x.before, touch.gap, site.pair.restitution)
-            for x, site, touch in zip(begun, sites, touches, strict=True)
+            for x, site, touch in zip(part_starts, sites, touches, strict=True)
             if isinstance(x.part, Contact)
         ]
         bounds = least_velocities(impacts, self.threshold, step.dt, step.model.nv)
         return [
             replace(x, part=replace(impact.contact, bound=bound))
-            for x, impact, bound in zip(begun, impacts, bounds, strict=True)
+            for x, impact, bound in zip(part_starts, impacts, bounds, strict=True)
         ]
 
 
 @dataclass(frozen=True)
-class _Begun:
+class _PartStart:
     """A part of a step: its impulse at the start, and y with those of all parts so far.
 
     `room` are the distances to its lower and upper bound at the start of the step, if it has any,
@@ -292,17 +299,17 @@ class _Overlaps:
         self.rows: list[tuple[Contact | JointStop, list[Scalar | None]]] = []
 
     def end_part(
-        self, begun: _Begun, impulse: list[Scalar], residual: Scalar, axes: Sequence[Vec3]
+        self, start: _PartStart, impulse: list[Scalar], residual: Scalar, axes: Sequence[Vec3]
     ) -> list[Scalar]:
         """The largest residual so far, and the impulse in the world; notes the overlap."""
-        part, sides = begun.part, [x for x in begun.room if x is not None]
+        part, sides = start.part, [x for x in start.room if x is not None]
 
         def end(state: list[Scalar]) -> list[Scalar]:
             worst, overlap = state[:2]
             moved = part.rows[0].velocity(self.y) * self.step.dt
             deep = [
                 -(x + sign * moved)
-                for x, sign in zip(begun.room, (1.0, -1.0), strict=True)
+                for x, sign in zip(start.room, (1.0, -1.0), strict=True)
                 if x is not None
             ]
             for x in deep:
@@ -319,7 +326,7 @@ class _Overlaps:
         )
         if not isinstance(part, JointConstraint):
             deep = iter(rest[len(rest) - len(sides) :])
-            both = [None if x is None else next(deep) for x in begun.room]
+            both = [None if x is None else next(deep) for x in start.room]
             self.rows.append((part, both))
         return [residual, *rest[: len(rest) - len(sides)]]
 
@@ -437,15 +444,15 @@ class _FreeStep:
         left = below if above is None else above if below is None else -largest(-below, -above)
         return _Room(where(less(left, most), 1.0, 0.0), below, above)
 
-    def begin_stop(self, body: Body, room: _Room, before: Scalar, y: list[Scalar]) -> _Begun:
-        """A joint with stops that is begun where they are within reach."""
+    def begin_stop(self, body: Body, room: _Room, before: Scalar, y: list[Scalar]) -> _PartStart:
+        """The start of a joint's stops, computed where they are within reach."""
         dof, nv = body.iv.start, len(y)
 
         def begin(y: list[Scalar]) -> list[Scalar]:
             row = self.row(self.unit(dof, body.joint.ratio))
             W = row.mobility(row) + _TINY
             y = row.add_impulse(y[:nv], before)
-            return [*y, *start_of([before], room.near), *row.Y, row.free, W, 1.0 / W]
+            return [*y, *initial_sweep_state([before], room.near), *row.Y, row.free, W, 1.0 / W]
 
         found = run_where(room.near, begin, [*y, *[None] * (nv + 6)])
         *Y, free, W, mass = found[nv + 3 :]
@@ -457,7 +464,7 @@ class _FreeStep:
             W=W,
             mass=mass,
         )
-        return _Begun(stop, found[nv : nv + 3], found[:nv], (room.below, room.above))
+        return _PartStart(stop, found[nv : nv + 3], found[:nv], (room.below, room.above))
 
 
 def _zero_far_impulses(

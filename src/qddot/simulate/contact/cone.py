@@ -318,7 +318,7 @@ class JointStop:
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """Its one row."""
+        """The row of the joint, as a tuple of one."""
         return (self.row,)
 
     @property
@@ -328,7 +328,7 @@ class JointStop:
 
     @property
     def masses(self) -> list[Scalar]:
-        """The reciprocal of that."""
+        """Effective mass along the row, 1 / W."""
         return [self.mass]
 
     def _admissible_velocity(self, u: Scalar) -> Scalar:
@@ -384,7 +384,7 @@ class JointConstraint:
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """Its one row."""
+        """The row of the joint, as a tuple of one."""
         return (self.row,)
 
     @property

@@ -138,8 +138,17 @@ def _on_solid(one: Any, other: Any, poses: Sequence[Transform]) -> Touch:
         gap, point, n = _round_box(c, body, b.radius, X1 @ a.placement, a)
         n = -n
     else:
+        # spheres about the nearest points; the normal of concentric ones is along z
         ends = [X1.point(c) for c in a.spine], [(X @ X2).point(c) for c in b.spine]
-        gap, point, n = _round_round(*_nearest(*ends), a.radius, b.radius)
+        c1, c2 = _nearest(*ends)
+        apart = c1 - c2
+        square = apart.dot(apart)
+        length = sqrt(square + _TINY)
+        concentric = less(square, _TINY)
+        n = apart * (1.0 / length)
+        n = Vec3(*(where(concentric, up, x) for x, up in zip(n, (0.0, 0.0, 1.0), strict=True)))
+        gap = length - (a.radius + b.radius)
+        point = c2 + n * (0.5 * gap + b.radius)
     axes = (n, *_tangents(n))
     return Touch(first, second, X, gap, point, n, axes, tuple(R.apply(e) for e in axes))
 
@@ -153,18 +162,6 @@ def _on_box(place: int, one: Any, other: Any, poses: Sequence[Transform]) -> Tou
     gap, point, n = points[place]
     axes = (n, *_tangents(n))
     return Touch(first, second, X, gap, point, n, axes, tuple(R.apply(e) for e in axes))
-
-
-def _round_round(c1: Vec3, c2: Vec3, r1: float, r2: float) -> Near:
-    """Two spheres; the normal of concentric ones is along z."""
-    apart = c1 - c2
-    square = apart.dot(apart)
-    length = sqrt(square + _TINY)
-    met = less(square, _TINY)
-    n = apart * (1.0 / length)
-    n = Vec3(*(where(met, up, x) for x, up in zip(n, (0.0, 0.0, 1.0), strict=True)))
-    gap = length - (r1 + r2)
-    return gap, c2 + n * (0.5 * gap + r2), n
 
 
 def _nearest(one: Sequence[Vec3], other: Sequence[Vec3]) -> tuple[Vec3, Vec3]:

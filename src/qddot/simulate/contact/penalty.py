@@ -32,7 +32,7 @@ __all__ = [
     "PenaltyForce",
     "PenaltyStops",
     "Preset",
-    "stopped_bodies",
+    "bodies_with_limits",
 ]
 
 
@@ -212,7 +212,7 @@ def _stretch(touch: Touch, state: Vector, k: int) -> list[Scalar]:
     return [axis.dot(s) for axis in touch.world_axes[1:]]
 
 
-def stopped_bodies(model: Model) -> list[Body]:
+def bodies_with_limits(model: Model) -> list[Body]:
     """Bodies whose joint has one coordinate and a stop at one end at least."""
     return [
         body
@@ -255,7 +255,7 @@ class PenaltyStops(StatelessEffect):
     def torques(self, context: StepContext) -> list[tuple[Body, Scalar]]:
         """Bodies with stops, and the torque of the stops on their joints."""
         found = []
-        for body in stopped_bodies(context.model):
+        for body in bodies_with_limits(context.model):
             speed = context.v[body.iv.start] * body.joint.ratio
             total: Scalar = 0.0
             for side, share in self._shares(body, context.q):
@@ -267,7 +267,7 @@ class PenaltyStops(StatelessEffect):
     def elastic_energy(self, model: Model, q: Vector, state: Vector) -> Scalar:
         """Energy (J) in the springs: ¼ T s⁴ of the margin."""
         total: Scalar = 0.0
-        for body in stopped_bodies(model):
+        for body in bodies_with_limits(model):
             for _, share in self._shares(body, q):
                 square = share * share
                 total = total + square * square * (0.25 * self._torque(body) * self._margin(body))

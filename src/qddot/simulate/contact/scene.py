@@ -15,7 +15,6 @@ from typing import Any, Literal
 import numpy as np
 
 from qddot.errors import InvalidArgument, InvalidModel, UnknownName
-from qddot.loaders.shapes import Shape as FileShape
 from qddot.model.links import check_numbers, check_unique
 from qddot.model.model import WORLD, Model
 from qddot.spatial.algebra import Transform, Vec3
@@ -328,39 +327,27 @@ class Scene:
         begin = open_source(source, shapes="collision")
         solids: list[Solid] = []
         omitted = list(begin.unread)
-        for name, shape in _names(begin.shapes):
+        # names: the link, the kind where a link has several shapes, a number where kinds do
+        links = [shape.link or "world" for shape in begin.shapes]
+        kinds = [f"{link}/{x.kind}" for link, x in zip(links, begin.shapes, strict=True)]
+        for k, (link, kind, shape) in enumerate(zip(links, kinds, begin.shapes, strict=True)):
+            number = f" {kinds[: k + 1].count(kind)}" if kinds.count(kind) > 1 else ""
+            name = link if links.count(link) == 1 else kind + number
             if not any(fnmatchcase(name, pattern) for pattern in patterns):
                 continue
-            solid = _solid(name, shape)
-            if solid is None:
-                omitted.append(f"{name}: a {shape.kind} cannot touch; put primitives in its place")
+            X = shape.placement
+            if shape.kind == "sphere":
+                solids.append(Sphere(shape.link, shape.size[0], X.p, name))
+            elif shape.kind == "capsule":
+                radius, length = shape.size
+                start, end = (X.point(Vec3(0.0, 0.0, z)) for z in (-0.5 * length, 0.5 * length))
+                solids.append(Capsule(shape.link, radius, start, end, name))
+            elif shape.kind == "box":
+                solids.append(Box(shape.link, shape.size, X, name))
             else:
-                solids.append(solid)
+                omitted.append(f"{name}: a {shape.kind} cannot touch; put primitives in its place")
         found: dict[str, Any] = {
-            name: [x for x in solids if isinstance(x, kind)]
-            for name, kind in (("spheres", Sphere), ("capsules", Capsule), ("boxes", Box))
+            field: [x for x in solids if isinstance(x, solid)]
+            for field, solid in (("spheres", Sphere), ("capsules", Capsule), ("boxes", Box))
         }
         return Scene(planes=planes, **found, omitted=tuple(omitted), **choices)
-
-
-def _names(shapes: Sequence[FileShape]) -> Iterator[tuple[str, FileShape]]:
-    """Shapes with names: the link, the kind where a link has several, a number where kinds do."""
-    links = [shape.link or "world" for shape in shapes]
-    kinds = [f"{link}/{shape.kind}" for link, shape in zip(links, shapes, strict=True)]
-    for k, (link, kind, shape) in enumerate(zip(links, kinds, shapes, strict=True)):
-        number = f" {kinds[: k + 1].count(kind)}" if kinds.count(kind) > 1 else ""
-        yield (link if links.count(link) == 1 else kind + number), shape
-
-
-def _solid(name: str, shape: FileShape) -> Solid | None:
-    """A primitive shape of a file; None where it is of another kind."""
-    X = shape.placement
-    if shape.kind == "sphere":
-        return Sphere(shape.link, shape.size[0], X.p, name)
-    if shape.kind == "capsule":
-        radius, length = shape.size
-        start, end = (X.point(Vec3(0.0, 0.0, z)) for z in (-0.5 * length, 0.5 * length))
-        return Capsule(shape.link, radius, start, end, name)
-    if shape.kind == "box":
-        return Box(shape.link, shape.size, X, name)
-    return None

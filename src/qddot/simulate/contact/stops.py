@@ -14,7 +14,7 @@ from qddot.algorithms.linear import dot, factorise, solve
 from qddot.algorithms.mass_matrix import mass_matrix
 from qddot.algorithms.recursion import Vector, zeros
 from qddot.model.model import Body, Model
-from qddot.simulate.contact.penalty import stopped_bodies
+from qddot.simulate.contact.penalty import bodies_with_limits
 from qddot.simulate.implicit_torques import (
     VelocityConstraint,
     clip,
@@ -125,7 +125,16 @@ class RigidStops:
             overshoot[place] = largest(overshoot.get(place, 0.0), far)
         for (k, dof, direction), far in overshoot.items():
             backward, forward = at_start[dof]
-            q1 = _move_joint(plant, q_end, q1, dof, k, far * direction)
+            if plant.loops:
+                # with all that its loops carry: as by a force on this joint, and only while near
+                mass = factorise(mass_matrix(model, q_end))
+                mobility = ConstraintMobility.of(plant.loops.rows(model, q_end), mass)
+                push = mobility.remove_force([1.0 if i == dof else 0.0 for i in range(model.nv)])
+                motion = solve(mobility.mass, push)
+                share = clip(far * direction, -_STRAIGHT, _STRAIGHT) / (motion[dof] + _TINY)
+                q1 = integrate(model, q1, [x * share for x in motion])
+            else:
+                q1[k] = q1[k] + far * direction
             q1[k] = where(less(0.0, plant.implicit[dof] * (forward - backward)), q[k], q1[k])
         # impulses: the torque of a stop during the step may be taken back, and no more than that
         bounds: dict[int, tuple[Scalar, Scalar]] = {}
@@ -142,7 +151,7 @@ class RigidStops:
         # energy: the work of the other torques on the way back to the stop is not dissipated
         tau, _ = plant.loads(q_end, v_end, 1.0)
         shift = zeros(model.nv)
-        for body in stopped_bodies(model):
+        for body in bodies_with_limits(model):
             shift[body.iv.start] = q1[body.iq.start] - q_end[body.iq.start]
         after = kinetic_energy(model, q1, v1) + potential_energy(model, q1)
         before = kinetic_energy(model, q_end, v_end) + potential_energy(model, q_end)
@@ -150,28 +159,9 @@ class RigidStops:
         return AfterImpulses(q1, v1, [dissipated], found.residual)
 
 
-def _move_joint(
-    plant: RobotPlant, q: Vector, moved: Vector, dof: int, coordinate: int, way: Scalar
-) -> list[Scalar]:
-    """The configuration with a joint moved by a way: alone, or with all that its loops carry.
-
-    Joints of a loop move in proportion as they would by a force on this one at q, and no farther in
-    a step than they are near to do so.
-    """
-    q1, model = list(moved), plant.model
-    if not plant.loops:
-        q1[coordinate] = q1[coordinate] + way
-        return q1
-    held = ConstraintMobility.of(plant.loops.rows(model, q), factorise(mass_matrix(model, q)))
-    push = held.remove_force([1.0 if i == dof else 0.0 for i in range(model.nv)])
-    motion = solve(held.mass, push)
-    share = clip(way, -_STRAIGHT, _STRAIGHT) / (motion[dof] + _TINY)
-    return integrate(model, q1, [x * share for x in motion])
-
-
 def _stops(model: Model, q: Vector) -> Iterator[tuple[Body, float, Scalar]]:
     """Each stop: body, direction (±1) in which it pushes the velocity, distance beyond it."""
-    for body in stopped_bodies(model):
+    for body in bodies_with_limits(model):
         (x,), limits = body.joint.displacement(q[body.iq]), body.joint.limits
         direction = math.copysign(1.0, body.joint.ratio)
         if math.isfinite(limits.lower):

@@ -19,10 +19,10 @@ from qddot.simulate.implicit_torques import largest
 from qddot.spatial.regions import run_where, run_while
 from qddot.spatial.scalar import Scalar, less, where
 
-__all__ = ["start_of", "sweep"]
+__all__ = ["initial_sweep_state", "sweep"]
 
 
-def start_of(impulse: Sequence[Scalar], near: Scalar) -> list[Scalar]:
+def initial_sweep_state(impulse: Sequence[Scalar], near: Scalar) -> list[Scalar]:
     """An impulse before any sweep, no Newton step yet, and no slip in it.
 
     These are numbers of their own where a part is near, so that sweeps can write into each.
@@ -39,7 +39,7 @@ def sweep(
     tolerance: float,
     newton: bool = True,
 ) -> tuple[list[Scalar], list[list[Scalar]]]:
-    """y and the impulses after sweeps over all parts, from `start_of` impulses and their y.
+    """y and the impulses after sweeps over all parts, from initial sweep states and their y.
 
     Between sweeps the impulses take a Newton step; nothing follows the last sweep, so that all
     impulses are in their cones. It ends when no velocity is changed by more than the tolerance.
@@ -131,7 +131,11 @@ def _newton_step(
     H: list[list[Scalar]] = [[float(i == j) for j in range(n)] for i in range(n)]
     b: list[Scalar] = zeros(n)
     for part, flag, slides, impulse in zip(parts, active, sliding, impulses, strict=True):
-        used = [j for j in range(n) if not all(_is_zero(row.Y[j]) for row in part.rows)]
+        # entries of y that the part acts on: those that are not the constant zero
+        columns = [[row.Y[j] for row in part.rows] for j in range(n)]
+        used = [
+            j for j, Y in enumerate(columns) if any(not isinstance(x, float) or x != 0.0 for x in Y)
+        ]
         before = [*(H[i][j] for i in used for j in used), *(b[j] for j in used)]
         entries = iter(run_where(flag, _TermSum(part, impulse, slides, y, used).add, before))
         for i in used:
@@ -183,8 +187,3 @@ class _TermSum:
             entries = [h + f * z for h, (f, z) in zip(entries, product(push, row), strict=True)]
             right = [x - f * term.off for x, f in zip(right, push, strict=True)]
         return [*entries, *right]
-
-
-def _is_zero(x: Scalar) -> bool:
-    """Whether a scalar is the constant zero."""
-    return isinstance(x, float) and x == 0.0

@@ -63,7 +63,12 @@ class Noise:
         """The state with noise added."""
         q, v, after = list(q), list(v), []
         for k, (dof, iq) in enumerate(self._joints(model).items()):
-            x, y, generator = _normal_pair(state[3 * k : 3 * k + 3])
+            # two independent normal numbers (Box & Muller 1958)
+            u, generator = _uniform(state[3 * k : 3 * k + 3])
+            turn, generator = _uniform(generator)
+            radius = sqrt(_logarithm(where(less(u, _LEAST), _LEAST, u)) * -2.0)
+            angle = turn * (2.0 * math.pi)
+            x, y = radius * cos(angle), radius * sin(angle)
             q[iq] = q[iq] + x * values_by_dof(model, self.position).get(dof, 0.0)
             v[dof] = v[dof] + y * values_by_dof(model, self.velocity).get(dof, 0.0)
             after += generator
@@ -195,15 +200,6 @@ def _uniform(state: Vector) -> tuple[Scalar, list[Scalar]]:
         new.append(product - floor(product / modulus) * modulus)
     total = sum((s / m for s, (_, m) in zip(new, _GENERATORS, strict=True)), 0.0)
     return total - floor(total), new
-
-
-def _normal_pair(state: Vector) -> tuple[Scalar, Scalar, list[Scalar]]:
-    """Two independent normal numbers (Box & Muller 1958), and the state after them."""
-    u, state = _uniform(state)
-    turn, state = _uniform(state)
-    radius = sqrt(_logarithm(where(less(u, _LEAST), _LEAST, u)) * -2.0)
-    angle = turn * (2.0 * math.pi)
-    return radius * cos(angle), radius * sin(angle), list(state)
 
 
 def _logarithm(u: Scalar) -> Scalar:

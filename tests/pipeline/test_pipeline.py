@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import qddot
+from qddot import identify
 from qddot.cli import app
 from qddot.errors import InvalidArgument
 from qddot.evidence import Recorder, Run, Verdict, read_record, verify_record
@@ -267,3 +269,15 @@ def test_the_page_of_the_docs_lists_the_steps():
     page = (Path(__file__).resolve().parents[2] / "docs" / "pipeline.md").read_text("utf-8")
     rows = re.findall(r"^\| (\d+) \| ([^|]+?) \|", page, flags=re.MULTILINE)
     assert [(int(n), title) for n, title in rows] == [(s.number, s.title) for s in STEPS]
+
+
+def test_friction_is_judged_on_a_long_log_without_speeds(tmp_path):
+    robot = qddot.load("planar_2r")
+    motion = identify.plan(robot, duration=4.0, iterations=2).motion
+    log = identify.virtual_log(robot, motion, duration=16.5, rate=250.0, seed=1)
+    file = tmp_path / "log.npz"
+    np.savez(file, time=log.time, q=log.q, tau=log.tau)
+    assert len(log) > 4000
+    result = run("planar_2r", "--log", str(file), "--steps", "8", "--json")
+    claims = json.loads(result.stdout)["steps"][-1]["claims"]
+    assert "NOT EVALUATED" not in {c["verdict"] for c in claims}

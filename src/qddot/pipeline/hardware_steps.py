@@ -171,10 +171,9 @@ def calibrate_friction(context: Context) -> None:
     # torques of the whole log by the identified bodies, with and without friction
     log, robot = context.log, context.identified_robot
     rows = np.arange(0, len(log), max(1, len(log) // 2000))
-    q, v = log.q[rows], (log.v if log.v is not None else np.gradient(log.q, log.time, axis=0))[rows]
-    speeds, mean = log.v if log.v is not None else v, np.ones(21) / 21
-    smooth = np.apply_along_axis(np.convolve, 0, speeds, mean, mode="same")
-    a = np.gradient(smooth, log.time, axis=0)[rows]
+    speeds = log.v if log.v is not None else np.gradient(log.q, log.time, axis=0)
+    smooth = np.apply_along_axis(np.convolve, 0, speeds, np.ones(21) / 21, mode="same")
+    q, v, a = log.q[rows], speeds[rows], np.gradient(smooth, log.time, axis=0)[rows]
     bare = robot.inverse_dynamics(q, v, a)
     full = robot.inverse_dynamics(q, v, a, friction=True)
     measured = log.tau[rows]

@@ -46,7 +46,7 @@ DEVICES: dict[str, Device] = {
     "prefetch": Device(
         "ur5", "inverse_dynamics", 1_000_000, (block_groups, "_NEAR_BYTES", 1 << 62)
     ),
-    "stores of half a line": Device("ur5", "mass_matrix", 512, (stores, "_MOST_BYTES_ACROSS", 64)),
+    "stores of half a line": Device("ur5", "mass_matrix", 512, (stores, "_LONGEST_ACROSS", 0)),
     "streaming": Device("anymal", "torque_regressor", 8192, (stream, "_FAR_BYTES", 1 << 62)),
     "recycled memory": Device("anymal", "torque_regressor", 2048, "recycle"),
     "zeros kept": Device("anymal", "torque_regressor", 64, "zeros"),

@@ -29,8 +29,10 @@ __all__ = [
 Shape = tuple[int, ...]
 _LINE = 64
 _MOST_BYTES_ACROSS = 32
-"""Bytes of a store to rows of which not all begin with a line of the cache: a whole line would be
-two of them for most rows, and takes one step more to turn."""
+"""Bytes of a store to rows that are whole halves of lines of the cache, but not whole lines: stores
+of a line would touch two of them in every other row, those of half a line never do."""
+_LONGEST_ACROSS = 1 << 12
+"""Bytes of a row up to which that pays for twice as many stores."""
 
 
 @dataclass(frozen=True)
@@ -70,13 +72,15 @@ def writes_of(parts: Sequence[Sequence[int | float]], v: VectorType) -> list[Wri
     """Writes that cover all arrays, some numbers at a time, the last overlapping the one before.
 
     A write has as many numbers as a vector has lanes, half as many where there are no more or where
-    rows do not begin with a line of the cache, or all. Constants are not turned: they fill vectors.
+    short rows begin in the middle of a line of the cache, or all. Constants are not turned: they
+    fill vectors.
     """
     found = []
     for array, part in enumerate(parts):
         count = len(part)
-        across = v.bytes > _MOST_BYTES_ACROSS and count * v.number_bytes % _LINE
-        most = v.lanes // 2 if across else v.lanes
+        row = count * v.number_bytes
+        halves = row % _LINE == _MOST_BYTES_ACROSS and row <= _LONGEST_ACROSS
+        most = v.lanes // 2 if halves and v.bytes > _MOST_BYTES_ACROSS else v.lanes
         width = next((n for n in (most, v.lanes // 2) if 1 < n <= count), count)
         first = 0
         while first < count:

@@ -287,3 +287,17 @@ def test_gravity_that_points_up_is_wrong(tmp_path):
     found = CliRunner().invoke(app, ["doctor", str(file)])
     assert found.exit_code == 1
     assert "(0, 0, 9.81) m/s²" in found.output
+
+
+def test_joints_that_move_one_way_are_not_said_to_have_friction():
+    """An offset and Coulomb friction look alike there, and noise would tell one from the other."""
+    robot, rng = qddot.load("panda"), np.random.default_rng(0)
+    time = np.arange(0.0, 6.0, 1e-2)
+    turn, mean = 2.0 * np.pi * 0.3, -1.0 - 1.2 * (np.arange(7) == 3)
+    angle = turn * time[:, None] + rng.uniform(0.0, 6.0, 7)
+    q = mean + 0.25 * time[:, None] + 0.12 / turn * np.sin(angle)
+    v, a = 0.25 + 0.12 * np.cos(angle), -0.12 * turn * np.sin(angle)
+    torque = robot.inverse_dynamics(q, v, a)
+    noise = 0.02 * np.sqrt(np.mean(torque**2, axis=0)) * rng.normal(size=torque.shape)
+    case = Case(robot, time, q, v, torque + noise, measured=True)
+    assert "friction not modelled" not in [d.cause for d in diagnose(case)]

@@ -252,3 +252,23 @@ def test_a_point_on_the_edge_of_a_box_is_held_by_the_face_under_its_body(edge):
     )
     np.testing.assert_allclose(found.q[-1], q, atol=1e-9)
     np.testing.assert_allclose(contact_ledger(found).total[-1], [0, 0, GRAVITY], atol=1e-6)
+
+
+@pytest.mark.parametrize(("light", "restitution"), [(0.01, 0.8), (1e-4, 1.0)])
+def test_a_light_ball_under_a_heavy_one_gives_no_energy(light, restitution):
+    """Its impacts are too many for a step: none rebounds then, and no speed comes from nowhere."""
+    ball = '<joint type="slide" axis="0 0 1"/><geom type="sphere" size="{}" mass="{}"/>'
+    masses = np.array([light, 10.0])
+    bodies = (f'<body name="b{k}">{ball.format(RADIUS, m)}</body>' for k, m in enumerate(masses))
+    robot = make_robot("".join(bodies))
+    scene = Scene(
+        planes=[Plane()],
+        spheres=[Sphere("b0", RADIUS), Sphere("b1", RADIUS)],
+        pairs=[("b0", "ground"), ("b1", "b0")],
+        friction=0.0,
+        restitution=restitution,
+    )
+    contact = ComplementarityContact(scene)
+    motion = rollout(robot, [0.06, 0.17], [0.0, 0.0], dt=1e-3, steps=200, contact=contact)
+    energy = (0.5 * masses * motion.v**2 + masses * 9.81 * motion.q).sum(axis=-1)
+    assert np.diff(energy).max() < 1e-6

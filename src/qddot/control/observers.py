@@ -43,6 +43,7 @@ class MomentumObserver(Wrapper):
     r = K (p − ∫ (τ + Cᵀ v − g + r) dt), p = M v: it follows the external torque as a low-pass
     filter of bandwidth K (1/s), needs no acceleration, and is kept as "residual" (nv). `coulomb`
     and `viscous` are the friction that is known, taken from the commanded torque.
+    It goes around a `Saturation`, not inside one: it takes its own torque for the one that is sent.
     """
 
     law: Law

@@ -41,7 +41,7 @@ class Wrapper:
     def memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
         """Memory of the inner law and of this one, under names that differ."""
         inside, own = self.law.memory(robot), self.own_memory(robot)
-        for name in inside.keys() & own.keys():
+        for name in sorted(inside.keys() & own.keys()):
             remedy = f"a law inside {type(self).__name__} remembers a value of that name too"
             raise InvalidArgument("memory", name, remedy)
         return {**inside, **own}

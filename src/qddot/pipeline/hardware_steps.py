@@ -172,7 +172,9 @@ def calibrate_friction(context: Context) -> None:
     log, robot = context.log, context.identified_robot
     rows = np.arange(0, len(log), max(1, len(log) // 2000))
     speeds = log.v if log.v is not None else np.gradient(log.q, log.time, axis=0)
-    smooth = np.apply_along_axis(np.convolve, 0, speeds, np.ones(21) / 21, mode="same")
+    # ends are continued by their first and last speed
+    padded = np.pad(speeds, ((10, 10), (0, 0)), mode="edge")
+    smooth = np.apply_along_axis(np.convolve, 0, padded, np.ones(21) / 21, mode="valid")
     q, v, a = log.q[rows], speeds[rows], np.gradient(smooth, log.time, axis=0)[rows]
     bare = robot.inverse_dynamics(q, v, a)
     full = robot.inverse_dynamics(q, v, a, friction=True)

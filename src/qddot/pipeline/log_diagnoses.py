@@ -8,6 +8,7 @@ within what a file that is right may be off.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,6 +35,8 @@ _BODIES = 0.1
 """Share by which the bodies of a file that is right are off, a standard deviation."""
 _BETTER = 0.6
 """A hypothesis counts where it leaves less than this share of what the model leaves above noise."""
+_LEAST_WINDOWS = 5
+"""Windows of a log in each direction from which the friction of a joint is judged."""
 _DELAYS = range(2, 41)
 _PENALTY = 0.03
 """What a parameter of a hypothesis has to improve, so that simple ones win."""
@@ -420,16 +423,20 @@ def _friction(at: _Torques) -> Iterator[Diagnosis]:
     # bodies that are a bit off are no friction, though their torques may go with the speeds
     rest = at.tau - at.rigid - at.bodies @ at.leave(at.tau, at.rigid)[1]
     size = np.sqrt(np.mean(at.tau**2, axis=0)) + 1e-9
-    moving = np.abs(at.v).max(axis=(0, 1)) > 5.0 * _SMOOTH
-    jumps = np.zeros(at.robot.nv)
-    left = np.zeros(at.robot.nv)
-    for j in range(at.robot.nv):
+    # a joint that moves one way does not tell Coulomb friction from an offset
+    mean = at.v.mean(axis=1)
+    ways = [np.count_nonzero(s * mean > 5.0 * _SMOOTH, axis=0) for s in (1.0, -1.0)]
+    moving = np.min(ways, axis=0) >= _LEAST_WINDOWS
+    jumps, left, errors = np.zeros((3, at.robot.nv))
+    for j in map(int, np.flatnonzero(moving)):
         v = at.v[..., j]
         A = np.stack([np.ones_like(v), v, np.tanh(v / _SMOOTH)], axis=-1).mean(axis=1)
         x, *_ = np.linalg.lstsq(A, rest[:, j], rcond=None)
         jumps[j] = x[2] - float(at.robot.model.independent[j].joint.drivetrain.friction)
         left[j] = float(np.sqrt(np.mean((rest[:, j] - A @ x) ** 2)))
-    share = np.where(moving & (jumps > 0.5 * left), jumps / size, 0.0)
+        errors[j] = left[j] * math.sqrt(np.linalg.inv(A.T @ A)[2, 2])
+    certain = (jumps > 0.5 * left) & (jumps > 3.0 * errors)
+    share = np.where(moving & certain, jumps / size, 0.0)
     heavy = np.flatnonzero(share > 0.03)
     if len(heavy):
         j = int(heavy[np.argmax(share[heavy])])

@@ -4,7 +4,9 @@ In a phase Newton's law holds for all contacts that close at its start, and for 
 do to others is a matter of the next phase (generalized reflections, Smith, Kaufman, Vouga, Tamstorf
 & Grinspun 2012). So bodies that strike at once rebound together, and an impact runs through a row
 of balls within a step. Friction and all other forces are left to the solution of the step, for
-which the velocities after the last phase are bounds.
+which the velocities after the last phase are bounds. Where the sweeps do not come to the end of
+the phases, as for a light body between heavy ones, nothing rebounds in that step: velocities in
+the middle of impacts are no bounds, they may have more energy than the bodies had.
 """
 
 from __future__ import annotations
@@ -103,7 +105,7 @@ def least_velocities(
     for impact in impacts:
         going = largest(going, impact.contact.near)
     start = [going, *zeros(nv), *[0.0] * (4 * len(impacts))]
-    _, *found = run_while(sweep_once, start, _SWEEPS)
+    unfinished, *found = run_while(sweep_once, start, _SWEEPS)
     y, numbers = found[:nv], iter(found[nv:])
     bounds = []
     for impact in impacts:
@@ -111,5 +113,6 @@ def least_velocities(
         closing = -largest(impact.gap, 0.0) / dt
         # without restitution the gap closes
         left = where(less(0.0, impact.restitution), impact.row.velocity(y), closing)
-        bounds.append(where(less(0.5, struck), largest(left, closing), closing))
+        rebounds = where(less(0.5, unfinished), 0.0, struck)
+        bounds.append(where(less(0.5, rebounds), largest(left, closing), closing))
     return bounds

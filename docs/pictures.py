@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import qddot
-from qddot.plotting import new_figure
+from qddot.display.plots import new_figure
 from qddot.view.coordinates import start_configuration
 from qddot.view.pictures import RobotPicture, animate_motion, frame_axes, plot_motion
 

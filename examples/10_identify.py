@@ -38,7 +38,7 @@ def main() -> None:
         print(
             f"  {row.name}: {row.value:.4g} ({row.low:.4g} … {row.high:.4g}), model {row.prior:.4g}"
         )
-    print(f"  and {len(fit.refused)} parameters without a number, such as {fit.refused[-1]}")
+    print(f"  and {len(fit.refusals)} parameters without a number, such as {fit.refusals[-1]}")
     print(identify.validate(fit, test))
     print(identify.budget(fit))
 

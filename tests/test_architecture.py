@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from pathlib import Path
 
@@ -13,7 +14,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "qddot"
 # folders of one layer do not see each other; docs/architecture.md has the same table
 LAYERS = [
     {"errors"},
-    {"display", "files", "memory", "plotting", "spatial"},
+    {"display", "files", "spatial"},
     {"model"},
     {"loaders", "algorithms", "compile"},
     {"robot"},
@@ -105,7 +106,11 @@ def test_the_page_has_the_same_layers():
 
 def test_files_that_the_page_names_exist():
     root = SOURCE.parents[1]
-    pages = [root / "docs" / "architecture.md", root / "CONTRIBUTING.md"]
+    pages = [
+        root / "docs" / "architecture.md",
+        root / "docs" / "glossary.md",
+        root / "CONTRIBUTING.md",
+    ]
     text = "".join(page.read_text(encoding="utf-8") for page in pages)
     there = {
         f: f.read_text("utf-8")
@@ -119,6 +124,15 @@ def test_files_that_the_page_names_exist():
     for name in re.findall(r"`(?!np\.)(?:\w+\.)+([A-Za-z_]\w+)`", text):
         if name not in ("py", "md", "txt", "toml"):
             assert any(re.search(rf"(def|class) {name}\b", code) for code in there.values()), name
+    # classes by their name alone, as `StepContext`, and folders, as `simulate/drivetrain`
+    classes = {
+        x for code in there.values() for x in re.findall(r"^class (\w+)", code, re.MULTILINE)
+    }
+    alone = set(re.findall(r"`([A-Z][a-z]\w*)`", text))
+    assert len(alone) > 10
+    assert not {name for name in alone - classes if not hasattr(builtins, name)}
+    for folder in re.findall(r"`(\w+(?:/\w+)+)/?`", text):
+        assert (root / folder).is_dir() or (SOURCE / folder).is_dir(), folder
 
 
 def test_a_word_has_one_row_in_the_glossary():

@@ -317,9 +317,12 @@ class BatchMismatch(QddotError, ValueError):
 class InvalidArgument(QddotError, ValueError):
     """An argument whose value cannot be used: its name, the value, and what is accepted."""
 
+    _reason = "is not understood"
+
     def __init__(self, what: str, found: object, accepted: str) -> None:
         self.what, self.found, self.accepted = what, found, accepted
-        super().__init__(f"{what}: {_describe_value(found)} is not understood; {accepted}")
+        given = "nothing is given" if found is None else f"{_describe_value(found)} {self._reason}"
+        super().__init__(f"{what}: {given}; {accepted}")
 
 
 class WrongType(InvalidArgument, TypeError):
@@ -328,6 +331,8 @@ class WrongType(InvalidArgument, TypeError):
 
 class Unsupported(InvalidArgument):
     """A choice that is sound by itself, but not for this robot, format or other choice."""
+
+    _reason = "cannot be used here"
 
 
 class OpenLoops(InvalidArgument):

@@ -69,26 +69,20 @@ def publish(draft: Path, target: Path, force: bool) -> None:
         if _is_stream(target):
             with open(target, "wb") as stream:
                 stream.write(draft.read_bytes())
-        elif force or not _link_draft(draft, target):
-            with contextlib.suppress(OSError):
-                shutil.copymode(target, draft)
-            os.replace(draft, target)
+            return
+        if not force:
+            # unlike a rename, a link never overwrites; some disks have no links
+            try:
+                os.link(draft, target)
+                return
+            except OSError as error:
+                if target.exists():
+                    raise CannotWrite(target, _EXISTS) from error
+        with contextlib.suppress(OSError):
+            shutil.copymode(target, draft)
+        os.replace(draft, target)
     except OSError as error:
         raise CannotWrite(target, error.strerror or str(error)) from error
-
-
-def _link_draft(draft: Path, target: Path) -> bool:
-    """Link a draft to its name; unlike a rename, a link never overwrites.
-
-    False where the disk has no links.
-    """
-    try:
-        os.link(draft, target)
-    except OSError as error:
-        if target.exists():
-            raise CannotWrite(target, _EXISTS) from error
-        return False
-    return True
 
 
 def write_whole(path: str | Path, text: str, force: bool = False) -> Path:

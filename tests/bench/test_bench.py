@@ -26,7 +26,7 @@ ENGINES = {"Pinocchio", "MuJoCo", "Drake", "CasADi"}
 
 def measured(*robots: str, functions=bench.FUNCTIONS, settings=TINY):
     heard = []
-    plan = bench.Plan(robots, functions, settings)
+    plan = bench.BenchmarkPlan(robots, functions, settings)
     data = bench.benchmark(plan, lambda name, done, of: heard.append((done, of)))
     assert heard == [(k, len(heard)) for k in range(len(heard))]
     return data

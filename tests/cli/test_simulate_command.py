@@ -124,6 +124,13 @@ def test_torques_of_the_joints_leave_the_base_alone():
     assert np.abs(end).max() > 0
 
 
+def test_a_robot_that_falls_is_offered_ground():
+    words = "nothing is below it: --ground"
+    assert words in run("quadruped", "--time", "0.01").stdout
+    assert words not in run("quadruped", "--time", "0.01", "--ground").stdout
+    assert words not in run("planar_2r", "--time", "0.01").stdout
+
+
 def test_ground_carries_and_stops_stop():
     fall = ["quadruped", "--state", "home", "--time", "0.02", "--dt", "0.001", "--json"]
     free, standing = (json.loads(run(*fall, *more).stdout) for more in ([], ["--ground"]))
@@ -256,7 +263,7 @@ def small(monkeypatch):
 
 
 def test_a_rollout_is_measured_beside_mujoco(small):
-    plan = bench.Plan((), (), TINY, ("UR5e",))
+    plan = bench.BenchmarkPlan((), (), TINY, ("UR5e",))
     data = bench.benchmark(plan, lambda *_: None)
     (row,) = data["rollouts"]
     assert row["status"] == "ok", row

@@ -15,10 +15,9 @@ from bare_rollouts import rollout
 from native_cases import cold_cache  # noqa: F401
 
 import qddot
-from qddot import memory
 from qddot.analysis.sizing import size
 from qddot.compile.runtime import calls as guard
-from qddot.compile.runtime import chunks
+from qddot.compile.runtime import chunks, memory
 from qddot.control import PD
 from qddot.errors import NotEnoughMemory
 from qddot.robot.robot import Robot

@@ -339,11 +339,13 @@ def check(function, expected, arrays, end, style):
     kept.clear()
 
 host = native.host()
-ways = ("", "far", "streamed")
+bounds = {"copied": (0, 0, 2**62), "streamed": (0, 0, 0)}
+ways = ("", "far", *bounds)
 for width, detours, way in itertools.product((16, 32, 64), (0, DETOURS), ways):
     native.host = lambda: dataclasses.replace(host, register_bytes=width)
     block_groups._NEAR_BYTES = 0 if way == "far" else 2**21
-    stream._FEWEST_NUMBERS, stream._FAR_BYTES = (0, 0) if way == "streamed" else (100, 2**25)
+    found = bounds.get(way, (100, 2**23, 2**25))
+    stream._FEWEST_NUMBERS, stream._AWAY_BYTES, stream._FAR_BYTES = found
     move = compile_kernel(mover(way, detours)).gufunc
     for dtype in (np.float64, np.float32):
         for n in (*range(1, 10), 33):

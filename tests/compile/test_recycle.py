@@ -1,5 +1,6 @@
-"""Large results: streamed past the caches, and in memory that earlier results are done with."""
+"""Large results: moved in the order of memory, which earlier results are done with."""
 
+import ctypes
 import gc
 import os
 import subprocess
@@ -11,7 +12,8 @@ import pytest
 from native_cases import cold_cache, robots  # noqa: F401
 
 from qddot.compile.ir import stream
-from qddot.compile.runtime import calls, recycle
+from qddot.compile.ir.types import vector_type
+from qddot.compile.runtime import calls, native, recycle
 from qddot.compile.runtime.recycle import drop_recycled, new_array, recycled_bytes
 from qddot.errors import InvalidArgument
 from qddot.robot.robot import Robot
@@ -147,12 +149,81 @@ def test_a_release_while_the_pool_is_locked_waits_for_nobody():
     assert recycled_bytes() == 0
 
 
+_COUNTING_LOOP = """
+declare ptr @malloc(i64)
+declare void @free(ptr)
+declare i64 @llvm.umin.i64(i64, i64)
+define internal void @loop(ptr %args, ptr %dims, ptr %steps, ptr %data) {
+  %n = load i64, ptr %dims
+  %calls = load i64, ptr %data
+  %more = add i64 %calls, 1
+  store i64 %more, ptr %data
+  %place = getelementptr i64, ptr %data, i64 %more
+  store i64 %n, ptr %place
+  ret void
+}
+"""
+"""A loop that computes nothing: to its data it writes how often it was called, and each batch."""
+
+
+def test_results_that_fill_the_caches_are_computed_in_blocks():
+    v, row = vector_type("float64", 16), 6 * 60 * 8
+    ir = _COUNTING_LOOP + stream.stream_ir(v, [(6,)], [(6, 60)], "loop", "outer")
+    library, addresses = native.link(native.assemble(ir, native.host()), "counted", ("outer",))
+    outer = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(addresses["outer"])
+
+    def batches(megabytes):
+        n = megabytes * MEGABYTE // row
+        q, Y, found = np.zeros((n, 6)), np.zeros((n, 6, 60)), np.zeros(n + 1, np.intp)
+        args = (ctypes.c_void_p * 2)(q.ctypes.data, Y.ctypes.data)
+        dims = (ctypes.c_ssize_t * 4)(n, 6, 6, 60)
+        steps = (ctypes.c_ssize_t * 5)(48, row, 8, *Y.strides[1:])
+        outer(args, dims, steps, found.ctypes.data)
+        assert found[1 : found[0] + 1].sum() == n
+        return found[1 : found[0] + 1]
+
+    # one after the other, results of 12 MB leave no room for the one before
+    assert len(batches(4)) == 1
+    for megabytes in (12, 24, 40):
+        assert batches(megabytes).max() * row <= MEGABYTE // 4
+    del library
+
+
+def test_a_loop_of_results_takes_no_new_memory(monkeypatch):
+    q, v, a = states(1000)
+    kept = {}
+
+    def step():
+        # results of an earlier step live until these are there; of some there is a list
+        kept["Y"] = ARM.torque_regressor(q, v, a)
+        kept["D"] = ARM.inverse_dynamics_derivatives(*(np.tile(x, (4, 1)) for x in (q, v, a)))
+        kept["all"] = [ARM.torque_regressor(q, v, a)[::2] for _ in range(3)]
+
+    for _ in range(3):
+        step()
+    found, take = [], recycle._take_buffer
+    monkeypatch.setattr(recycle, "_take_buffer", lambda size: found.append(take(size)) or found[-1])
+    for _ in range(5):
+        step()
+        assert len(found) == 4 + len(kept["D"])
+        assert all(x is not None for x in found)
+        found.clear()
+
+
+def test_of_buffers_that_fit_the_smallest_is_used():
+    small, large = (new_array((n * MEGABYTE,), np.uint8) for n in (4, 5))
+    places = [x.ctypes.data for x in (small, large)]
+    del small, large
+    assert [new_array((n * MEGABYTE,), np.uint8).ctypes.data for n in (4, 5)] == places
+
+
+@pytest.mark.parametrize("bound", ["_AWAY_BYTES", "_FAR_BYTES"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_streamed_results_are_those_of_small_batches(dtype):
+def test_large_results_are_those_of_small_batches(dtype, bound):
     row = 6 * 60 * np.dtype(dtype).itemsize
-    n = stream._FAR_BYTES // row + 1001
+    n = getattr(stream, bound) // row + 1001
     arrays = states(n, dtype)
-    parts = [slice(k, k + 5000) for k in range(0, n, 5000)]
+    parts = [slice(k, k + 2000) for k in range(0, n, 2000)]
     expected = np.concatenate([ARM.torque_regressor(*(x[p] for x in arrays)) for p in parts])
     np.testing.assert_array_equal(ARM.torque_regressor(*arrays), expected)
     # rows that begin within a line, rows that do not follow each other, inputs that broadcast
@@ -224,13 +295,13 @@ def guarded(size):
     return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(start))
 recycle._take_buffer = guarded
 arm = Robot(qddot.load("ur5e").model, native=True)
-far = stream._FAR_BYTES // (6 * 60 * 8) + 777
-for n in (400, 401, far, far + 1, far + 16):
+away, far = (x // (6 * 60 * 8) + 777 for x in (stream._AWAY_BYTES, stream._FAR_BYTES))
+for n in (400, away, away + 1, far, far + 1, far + 16):
     q = np.random.default_rng(n).normal(size=(n, 6))
     expected = arm.torque_regressor(q[-50:], q[-50:], q[-50:])
     for _ in range(2):
         assert np.array_equal(arm.torque_regressor(q, q, q)[-50:], expected)
-assert len(kept) == 10
+assert len(kept) == 12
 child = os.fork()
 if not child:
     ctypes.memset(recycle._take_buffer(8192 + 64).ctypes.data + 8192, 1, 1)

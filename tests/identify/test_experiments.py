@@ -290,6 +290,17 @@ def test_fit_writes_what_it_is_asked_for(files, tmp_path):
     assert run("fit", "planar_2r", files / "log.npz", *options).exit_code == 2
 
 
+def test_a_plan_is_drawn_with_the_limits_it_reaches(tmp_path):
+    plot = tmp_path / "plan.png"
+    result = run("plan", "planar_2r", "--duration", 5, "--harmonics", 2, "--plot", plot)
+    assert result.exit_code == 0, result.stderr
+    assert plot.stat().st_size > 10_000
+    assert f"wrote {plot}" in " ".join(result.stdout.split("\n"))
+    sweep = run("plan", "planar_2r", "--sweep", "joint1", "--plot", tmp_path / "sweep.png")
+    assert sweep.exit_code == 2
+    assert not (tmp_path / "sweep.png").exists()
+
+
 def test_mistakes_have_exit_codes(files):
     assert run("inspect", "planar_2r", files / "spoiled.npz").exit_code == 1
     wrong = run("fit", "ur5e", files / "log.npz")

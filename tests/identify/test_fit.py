@@ -189,7 +189,7 @@ def test_a_joint_that_does_not_move_gets_no_numbers():
     q = np.array(log.q)
     q[:, 0] = 0.3
     fit = identify.fit(robot, identify.make_log(robot, log.time, q, log.tau), STANDARD)
-    refused = {r.name for r in fit.refused}
+    refused = {r.name for r in fit.refusals}
     own = {f"{robot.joint_names[0]}.{k}" for k in ("viscous", "coulomb")}
     assert own <= refused
     assert not {row.name for row in fit.base} & refused

@@ -9,7 +9,7 @@ import pytest
 from qddot.evidence import Recorder, Run, Verdict
 from qddot.evidence.inputs import gather_inputs
 from qddot.pipeline import Context, run_pipeline, select_steps
-from qddot.pipeline.context import Settings
+from qddot.pipeline.context import PipelineSettings
 from qddot.pipeline.doctor import diagnose_record
 from qddot.pipeline.faults import KINDS, clean_case, seed_fault
 
@@ -57,7 +57,7 @@ def test_a_step_is_chosen_that_the_motions_of_a_robot_allow(tmp_path, monkeypatc
     monkeypatch.setenv("QDDOT_NATIVE", "1")
     # of these states some part so fast that no integrator keeps 1e-4 rad at 1 ms
     for dt, verdict in ((None, Verdict.PASS), (1e-3, Verdict.FAIL)):
-        settings = Settings(seed=3002, dt=dt)
+        settings = PipelineSettings(seed=3002, dt=dt)
         with Recorder(tmp_path / f"{dt}.mcap", Run("pipeline")) as recorder:
             run_pipeline(Context("double_pendulum", settings, recorder), select_steps("9"))
         claim = next(c for c in recorder.claims if c.name == "integrator")

@@ -14,7 +14,7 @@ from qddot import identify
 from qddot.cli import app
 from qddot.errors import InvalidArgument
 from qddot.evidence import Recorder, Run, Verdict, read_record, verify_record
-from qddot.pipeline import STEPS, Context, Settings, run_pipeline, select_steps
+from qddot.pipeline import STEPS, Context, PipelineSettings, run_pipeline, select_steps
 from qddot.pipeline.context import parse_expectations
 from qddot.pipeline.model_steps import equivalent_box, static_torques
 from qddot.pipeline.virtual import build_hardware, fourier_motion
@@ -253,7 +253,7 @@ def test_no_error_of_a_step_is_a_traceback():
 
     step = type(STEPS[0])(1, "broken", broken)
     recorder = Recorder(None, Run("test"))
-    run_pipeline(Context("planar_2r", Settings(), recorder), [step])
+    run_pipeline(Context("planar_2r", PipelineSettings(), recorder), [step])
     (claim,) = recorder.claims
     assert claim.verdict is Verdict.NOT_EVALUATED
     assert "Singular matrix" in claim.detail

@@ -13,8 +13,8 @@ import pytest
 from native_cases import cold_cache, robots  # noqa: F401
 
 import qddot
-from qddot import memory
 from qddot.algorithms.catalogue import CATALOGUE, OTHER_NAMES
+from qddot.compile.runtime import memory
 from qddot.errors import BatchMismatch, InvalidArgument, NotEnoughMemory, QddotError
 from qddot.robot.robot import Robot
 

@@ -16,7 +16,14 @@ import numpy as np
 import pytest
 
 import qddot
-from qddot.errors import InvalidArgument, InvalidModel, QddotError, SingularInertia, UnknownName
+from qddot.errors import (
+    InvalidArgument,
+    InvalidModel,
+    QddotError,
+    SingularInertia,
+    UnknownName,
+    Unsupported,
+)
 
 HANG = 120
 VALUES = {
@@ -135,6 +142,13 @@ def test_a_value_that_cannot_travel_goes_as_its_text():
         assert again.accepted == error.accepted
         assert again.found in (found, repr(found))
         assert copy.copy(error).found is found
+
+
+def test_a_sound_choice_and_a_missing_one_are_named_as_such():
+    choice = Unsupported("robot", "spot", "its base is free")
+    assert str(choice) == "robot: 'spot' cannot be used here; its base is free"
+    missing = InvalidArgument("frame", None, "name the frame of the payload")
+    assert str(missing) == "frame: nothing is given; name the frame of the payload"
 
 
 def test_errors_arrive_as_the_cause_of_others():

@@ -9,7 +9,7 @@ import pytest
 from native_cases import cold_cache, robots  # noqa: F401
 
 import qddot
-from qddot import memory
+from qddot.compile.runtime import memory
 from qddot.errors import NotEnoughMemory, QddotError, format_bytes
 
 GIB = 2**30

@@ -67,7 +67,13 @@ def solve_accelerations(
     The forces of the motion whose free joints do not accelerate leave a rest of τ to accelerate
     them, in a robot without velocity or weight: that is linear.
     """
-    if not (model.has_couplings or _is_shallow(model, held)):
+    # articulated bodies, unless factorising M costs less, by operations counted on chains: what
+    # counts is how many velocities stand before the joint of a body, up to the last free one
+    steps = 0
+    for i in range(model.nb):
+        before = [dof for j in model.ancestors(i)[1:] for dof in model.bodies[j].dofs]
+        steps += max((k for k, dof in enumerate(before, start=1) if dof not in held), default=0)
+    if steps >= 7 * model.nb and not model.has_couplings:
         return articulated_body(model, q, v, a, tau, wrenches, held)
     # forces of the motion whose free joints do not accelerate, and what they leave of τ
     h = newton_euler(model, q, v, a, wrenches)
@@ -80,15 +86,3 @@ def solve_accelerations(
     change = dict(zip(free, solve(factor, rest), strict=True))
     reaction = [sum((M[k][j] * x for j, x in change.items()), 0.0) for k in every]
     return [a[k] + change.get(k, 0.0) for k in every], [h[k] + reaction[k] for k in every]
-
-
-def _is_shallow(model: Model, held: Collection[int]) -> bool:
-    """Whether factorising M costs less than articulated bodies, by operations counted on chains.
-
-    What counts is how many velocities stand before the joint of a body, up to the last free one.
-    """
-    steps = 0
-    for i in range(model.nb):
-        before = [dof for j in model.ancestors(i)[1:] for dof in model.bodies[j].dofs]
-        steps += max((k for k, dof in enumerate(before, start=1) if dof not in held), default=0)
-    return steps < 7 * model.nb

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from scipy.spatial import ConvexHull
 
 from qddot.algorithms.kinematics import Reference
-from qddot.display import Readable
+from qddot.display.text import Readable
 from qddot.errors import InvalidArgument, NoSupport, ShapeMismatch, UnknownName
 from qddot.robot.interpret import as_floats
 from qddot.robot.robot import Robot

@@ -16,9 +16,9 @@ from qddot.algorithms.linear import dot
 from qddot.compile.ir.scan import ScanShapes
 from qddot.compile.kernel import Kernel, KernelSource, compile_kernel
 from qddot.compile.runtime.chunks import run_batch
-from qddot.display import Readable
+from qddot.compile.runtime.memory import require_batch
+from qddot.display.text import Readable
 from qddot.errors import InvalidArgument, ShapeMismatch, Unsupported
-from qddot.memory import require_batch
 from qddot.model.model import Model
 from qddot.robot.interpret import batch_shape
 from qddot.robot.robot import Robot

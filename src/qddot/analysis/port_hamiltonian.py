@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from qddot.display import Readable
+from qddot.display.text import Readable
 from qddot.errors import InvalidArgument, InvalidModel, ShapeMismatch, count_text
 from qddot.model.model import Model
 from qddot.robot.health import coordinate_range
@@ -201,7 +201,18 @@ def passivity(
     """
     given = (("q", q), ("v", v), ("tau", tau))
     q, v, tau = (as_floats(f"passivity: {name}", x) for name, x in given)
-    _check_trajectory(robot, q, v, tau, dt)
+    # samples whose shapes fit, and a step that is a time
+    count = v.shape[-2] if v.ndim > 1 else 0
+    if count < 2:
+        raise ShapeMismatch("passivity", "v", f"(..., N ≥ 2, nv={robot.nv})", v.shape)
+    if q.shape != (*v.shape[:-1], robot.nq):
+        raise ShapeMismatch("passivity", "q", f"(..., N={count}, nq={robot.nq})", q.shape)
+    rows = tau.shape[-2] if tau.ndim > 1 else 0
+    if rows not in (count, count - 1) or tau.shape[-1] != robot.nv:
+        expected = f"(..., N={count} or N − 1, nv={robot.nv})"
+        raise ShapeMismatch("passivity", "tau", expected, tau.shape)
+    if not (np.ndim(dt) == 0 and np.isfinite(dt) and dt > 0):
+        raise InvalidArgument("dt", dt, "it is the time between samples, a number above zero")
     # energy at each sample, and the power lost there
     stored = robot.kinetic_energy(q, v) + robot.potential_energy(q)
     lost = np.zeros(v.shape[:-1])
@@ -243,23 +254,6 @@ def passivity(
         allowed=allowed,
         violations=violations,
     )
-
-
-def _check_trajectory(
-    robot: Robot, q: np.ndarray, v: np.ndarray, tau: np.ndarray, dt: float
-) -> None:
-    """Refuse samples whose shapes do not fit, or a step that is no time."""
-    count = v.shape[-2] if v.ndim > 1 else 0
-    if count < 2:
-        raise ShapeMismatch("passivity", "v", f"(..., N ≥ 2, nv={robot.nv})", v.shape)
-    if q.shape != (*v.shape[:-1], robot.nq):
-        raise ShapeMismatch("passivity", "q", f"(..., N={count}, nq={robot.nq})", q.shape)
-    rows = tau.shape[-2] if tau.ndim > 1 else 0
-    if rows not in (count, count - 1) or tau.shape[-1] != robot.nv:
-        expected = f"(..., N={count} or N − 1, nv={robot.nv})"
-        raise ShapeMismatch("passivity", "tau", expected, tau.shape)
-    if not (np.ndim(dt) == 0 and np.isfinite(dt) and dt > 0):
-        raise InvalidArgument("dt", dt, "it is the time between samples, a number above zero")
 
 
 def _integrate_trapezoid(y: np.ndarray, dt: float) -> np.ndarray:

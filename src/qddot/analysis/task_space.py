@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.algorithms.kinematics import TASK_AXES, Reference
-from qddot.display import Readable
+from qddot.display.text import Readable
 from qddot.errors import InvalidArgument, ShapeMismatch, UnknownName
 from qddot.robot.interpret import as_floats
 from qddot.robot.robot import Robot

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.interpolate import make_interp_spline
 from scipy.spatial.transform import Rotation
 
-from qddot.display import Readable
+from qddot.display.text import Readable
 from qddot.errors import InvalidArgument, ShapeMismatch
 from qddot.robot.robot import Robot
 

@@ -8,7 +8,7 @@ from qddot.bench.run import (
     FUNCTIONS,
     QUICK_FUNCTIONS,
     QUICK_ROBOTS,
-    Plan,
+    BenchmarkPlan,
     benchmark,
     disagreements,
 )
@@ -23,8 +23,8 @@ __all__ = [
     "QUICK_ROBOTS",
     "ROLLOUTS",
     "SUITE",
+    "BenchmarkPlan",
     "BenchmarkSettings",
-    "Plan",
     "Sheet",
     "benchmark",
     "disagreements",

@@ -8,7 +8,6 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -46,9 +45,31 @@ def c_contender(
     results = [np.empty((n, nv))]
     if law.shapes:
         results.append(np.empty((n, sizes[-1])))
-    run_cycles = _build_loop(compiler, law, sizes, [x[0].size for x in results])
-    # the arrays live as long as the function that holds their addresses
-    arguments = [(arrays, _pointer_table(arrays)) for arrays in (columns, results)]
+    # the exported law with a loop over states around it, as a function of pointers
+    with tempfile.TemporaryDirectory(prefix="qddot-bench-") as name:
+        folder = Path(name)
+        report = law.export_c(folder)
+        header = next(x for x in report.files if x.endswith(".h") and "_vectors" not in x)
+        pointers = [f"in[{k}] + {size} * i" for k, size in enumerate(sizes)]
+        pointers += [f"out[{k}] + {x[0].size} * i" for k, x in enumerate(results)]
+        text = _LOOP.format(
+            header=header,
+            function=report.accuracy[0].function,
+            arguments=", ".join(pointers),
+        )
+        (folder / "loop.c").write_text(text)
+        sources = ["loop.c", header.removesuffix(".h") + ".c"]
+        command = [compiler, *_FLAGS, *sources, "-lm", "-o", "loop.so"]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+        # the loaded code stays when the folder goes
+        run_cycles = ctypes.CDLL(str(folder / "loop.so")).run_cycles
+    run_cycles.argtypes = (ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
+    run_cycles.restype = None
+    # addresses for C, and the arrays, which live as long as the function that holds them
+    arguments = [
+        (arrays, (ctypes.c_void_p * len(arrays))(*(x.ctypes.data for x in arrays)))
+        for arrays in (columns, results)
+    ]
 
     def run() -> None:
         run_cycles(n, *(table for _, table in arguments))
@@ -58,34 +79,3 @@ def c_contender(
         return (results[0].copy(),)
 
     return Contender("C", "a cycle", n, run, values)
-
-
-def _build_loop(
-    compiler: str, law: CompiledLaw, sizes: Sequence[int], result_sizes: Sequence[int]
-) -> Any:
-    """The exported law with a loop over states around it, as a function of pointers."""
-    with tempfile.TemporaryDirectory(prefix="qddot-bench-") as name:
-        folder = Path(name)
-        report = law.export_c(folder)
-        header = next(x for x in report.files if x.endswith(".h") and "_vectors" not in x)
-        arguments = [f"in[{k}] + {size} * i" for k, size in enumerate(sizes)]
-        arguments += [f"out[{k}] + {size} * i" for k, size in enumerate(result_sizes)]
-        text = _LOOP.format(
-            header=header,
-            function=report.accuracy[0].function,
-            arguments=", ".join(arguments),
-        )
-        (folder / "loop.c").write_text(text)
-        sources = ["loop.c", header.removesuffix(".h") + ".c"]
-        command = [compiler, *_FLAGS, *sources, "-lm", "-o", "loop.so"]
-        subprocess.run(command, cwd=folder, check=True, capture_output=True)
-        # the loaded code stays when the folder goes
-        function = ctypes.CDLL(str(folder / "loop.so")).run_cycles
-    function.argtypes = (ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
-    function.restype = None
-    return function
-
-
-def _pointer_table(arrays: Sequence[np.ndarray]) -> Any:
-    """Addresses of arrays, as C reads them."""
-    return (ctypes.c_void_p * len(arrays))(*(x.ctypes.data for x in arrays))

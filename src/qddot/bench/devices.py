@@ -13,6 +13,7 @@ import numpy as np
 from qddot.algorithms.catalogue import Function, function
 from qddot.bench.contender import Contender, Job, make_job
 from qddot.bench.measure import Clock, environment, fresh_cache, one_core
+from qddot.bench.new_results import keep_last
 from qddot.bench.subjects import find_subject
 from qddot.compile.ir import block_groups, stores, stream
 from qddot.compile.kernel import Kernel
@@ -31,13 +32,15 @@ class Device:
     """A device, the function of a robot at which it shows, and how to do without it.
 
     `off` is a constant of a module with the value that turns the device off, a field of the row of
-    the catalogue, or the name of another way to call the kernel.
+    the catalogue, or the name of another way to call the kernel. Results are `new` at every call,
+    or in arrays that are used again.
     """
 
     robot: str
     function: str
     states: int
     off: tuple[Any, str, Any] | str
+    new: bool = False
 
 
 DEVICES: dict[str, Device] = {
@@ -47,7 +50,10 @@ DEVICES: dict[str, Device] = {
         "ur5", "inverse_dynamics", 1_000_000, (block_groups, "_NEAR_BYTES", 1 << 62)
     ),
     "stores of half a line": Device("ur5", "mass_matrix", 512, (stores, "_LONGEST_ACROSS", 0)),
-    "streaming": Device("anymal", "torque_regressor", 8192, (stream, "_FAR_BYTES", 1 << 62)),
+    "copies in order": Device(
+        "panda", "torque_regressor", 2048, (stream, "_AWAY_BYTES", 1 << 62), new=True
+    ),
+    "streaming": Device("anymal", "torque_regressor", 8192, (stream, "_AWAY_BYTES", 1 << 62)),
     "recycled memory": Device("anymal", "torque_regressor", 2048, "recycle"),
     "zeros kept": Device("anymal", "torque_regressor", 64, "zeros"),
     "batches past NumPy": Device("ur5", "inverse_dynamics", 64, "gufunc"),
@@ -127,7 +133,7 @@ def _run_with(job: Job, device: Device) -> Callable[[], Any]:
         return partial(_kernel(job, function(job.function)).general, *job.inputs.values())
     if device.off == "zeros":
         return _refill(job, _kernel(job, function(job.function), zeros=False))
-    return _refill(job, _kernel(job, function(job.function)))
+    return _call(job, device, _kernel(job, function(job.function)))
 
 
 def _run_without(job: Job, device: Device) -> Callable[[], Any]:
@@ -149,12 +155,19 @@ def _run_without(job: Job, device: Device) -> Callable[[], Any]:
             return _refill(job, _kernel(job, dataclasses.replace(row, joint_space=False)))
     if isinstance(device.off, tuple):
         with fresh_cache(), _constant(*device.off):
-            return _refill(job, _kernel(job, row))
+            return _call(job, device, _kernel(job, row))
     return _refill(job, _kernel(job, row))
 
 
 def _kernel(job: Job, row: Function, zeros: bool = True) -> Kernel:
     return kernel_of(row, job.robot.model, job.options, zeros=zeros)
+
+
+def _call(job: Job, device: Device, kernel: Kernel) -> Callable[[], Any]:
+    """A call of the kernel with the results that show the device."""
+    if device.new:
+        return keep_last(partial(kernel.general, *job.inputs.values()))
+    return _refill(job, kernel)
 
 
 def _refill(job: Job, kernel: Kernel) -> Callable[[], Any]:

@@ -111,6 +111,17 @@ def _contact_figure(kind: str, field: str) -> Callable[[dict[str, Any]], Measure
     return measurements
 
 
+def _shape_compiles(robot: str) -> Callable[[dict[str, Any]], Measurements]:
+    """CPU seconds to compile the step of a robot with all shapes of its file."""
+
+    def measurements(data: dict[str, Any]) -> Measurements:
+        for row in data.get("shapes", ()):
+            if row["robot"] == robot and row["status"] == "ok":
+                yield f"{robot} with all shapes", row["compile_s"]
+
+    return measurements
+
+
 def _new_result_ratios(kinds: Collection[str]) -> Callable[[dict[str, Any]], Measurements]:
     """Pinocchio's loop over new results of regressors and first derivatives."""
     named = ("torque_regressor", *_FIRST_DERIVATIVES)
@@ -233,6 +244,30 @@ GOALS = (
     ),
     Goal("penalty contact, mujoco.rollout", 5.0, _contact_figure("penalty", "ratio")),
     Goal("complementarity, mujoco.rollout", 1.0, _contact_figure("complementarity", "ratio")),
+    Goal(
+        "all shapes of a file, one state, mujoco.rollout",
+        1.0,
+        _figure_of_table("shapes", "single_ratio", "{robot} {motion}, one state"),
+    ),
+    Goal(
+        "all shapes of a file, batches, mujoco.rollout",
+        10.0,
+        _figure_of_table("shapes", "ratio", "{robot} {motion}"),
+    ),
+    Goal(
+        "cold compile, Go2 with all shapes",
+        8.0,
+        _shape_compiles("Go2"),
+        least=False,
+        unit=" s",
+    ),
+    Goal(
+        "cold compile, H1 with all shapes",
+        10.0,
+        _shape_compiles("H1"),
+        least=False,
+        unit=" s",
+    ),
     Goal(
         "closed loops, mujoco.rollout",
         10.0,

@@ -17,7 +17,7 @@ from qddot.loaders import locate_source
 from qddot.robot.robot import Robot, load
 from qddot.simulate.simulator import make_simulator
 
-__all__ = ["LOOPS", "measure_loops"]
+__all__ = ["LOOPS", "load_pair", "measure_loops"]
 
 LOOPS: dict[str, tuple[float, ...] | str] = {
     "four_bar": (2.0, -1.2, 0.0),
@@ -58,8 +58,8 @@ def measure_loops(clock: Clock, name: str, integrator: str) -> dict[str, Any]:
     return {**row, **size, **compare_times(*seconds), "gap": mine, "mujoco_gap": other}
 
 
-def _make_case(name: str, integrator: str) -> RolloutCase:
-    """A robot with loops here and there, and states near its start where loops are closed."""
+def load_pair(name: str, integrator: str) -> tuple[Robot, Any]:
+    """A robot with loops, and MuJoCo's model of it with nothing but its equality constraints."""
     import mujoco
 
     file = MENAGERIE / "agility_cassie__cassie.xml" if name == "cassie" else locate_source(name)
@@ -72,6 +72,12 @@ def _make_case(name: str, integrator: str) -> RolloutCase:
     methods = {"rk4": mujoco.mjtIntegrator.mjINT_RK4}
     model.opt.integrator = methods.get(integrator, mujoco.mjtIntegrator.mjINT_EULER)
     model.opt.timestep = _STEP
+    return robot, model
+
+
+def _make_case(name: str, integrator: str) -> RolloutCase:
+    """A robot with loops here and there, and states near its start where loops are closed."""
+    robot, model = load_pair(name, integrator)
     near = LOOPS[name]
     base = robot.configurations[near] if isinstance(near, str) else np.array(near)
     rng = np.random.default_rng(0)

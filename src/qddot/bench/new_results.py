@@ -17,7 +17,7 @@ from qddot.compile.runtime.recycle import drop_recycled
 from qddot.errors import QddotError
 from qddot.robot.robot import Robot
 
-__all__ = ["BATCHES", "has_many_numbers", "measure_new_results"]
+__all__ = ["BATCHES", "has_many_numbers", "keep_last", "measure_new_results"]
 
 BATCHES = (2048, 30_000)
 """States of a batch: a short log, and a minute at 500 Hz."""
@@ -56,7 +56,7 @@ def measure_new_results(clock: Clock, subject: Subject, name: str) -> dict[str, 
         made = job.robot.empty(name, job.states, **job.options)
         turns = [
             _turn(job, "used again", partial(_method(job), out=made)),
-            _turn(job, "new", _keep_last(_method(job))),
+            _turn(job, "new", keep_last(_method(job))),
             _turn(job, "fill", partial(_fill, made)),
             *([loop] if loop and states == BATCHES[0] else []),
         ]
@@ -78,7 +78,7 @@ def measure_new_results(clock: Clock, subject: Subject, name: str) -> dict[str, 
         made = robot.empty(name, small.states, **small.options)
         in_cache.append(_turn(narrow, f"{width} bytes", partial(_method(narrow), out=made)))
         large = _job_of(narrow.subject, name, BATCHES[-1])
-        new.append(_turn(large, f"{width} bytes", _keep_last(_method(large))))
+        new.append(_turn(large, f"{width} bytes", keep_last(_method(large))))
     near = clock.time_interleaved(f"{title}, widths in the cache", in_cache)
     far = clock.time_interleaved(f"{title}, widths", new)
     drop_recycled()
@@ -105,7 +105,7 @@ def _turn(job: Job, call: str, run: Callable[[], Any]) -> Contender:
     return Contender("qddot", call, job.states, run, lambda: ())
 
 
-def _keep_last(method: Callable[[], Any]) -> Callable[[], None]:
+def keep_last(method: Callable[[], Any]) -> Callable[[], None]:
     """A call whose results live until those of the next are there, as in a user's loop."""
     last: list[Any] = [None]
 

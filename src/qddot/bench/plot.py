@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from qddot.plotting import PALETTE, new_figure, save_figure
+from qddot.display.plots import PALETTE, new_figure, save_figure
 
 __all__ = ["plot"]
 

@@ -54,6 +54,20 @@ def sheets(data: dict[str, Any]) -> list[Sheet]:
                 key = (p["engine"], row["robot"], p["status"], p["reason"].replace("|", "/"))
                 absent.setdefault(key, []).append(row["function"])
     reasons = tuple((*key, ", ".join(functions)) for key, functions in absent.items())
+    # tables of one measurement each; of a row that was not measured the reason
+    peak = {dtype: x / 1e9 for dtype, x in data["peak"].items()}
+    filled = []
+    for table in _TABLES:
+        rows = []
+        for row in data.get(table.measurement, ()):
+            if row.get("status", "ok") == "ok":
+                rows.append(tuple(cell(row) for cell in table.columns.values()))
+            else:
+                label, *others = table.columns.values()
+                blank = ("",) * (len(others) - 2)
+                rows.append((label(row), row["status"], row["reason"], *blank))
+        text = table.text.format(settings=data["settings"], peak=peak)
+        filled.append(Sheet(table.title, text, tuple(table.columns), tuple(rows)))
     batch, zeros = _batch_tables(data)
     made = [
         batch,
@@ -61,7 +75,7 @@ def sheets(data: dict[str, Any]) -> list[Sheet]:
         width_table(data),
         zeros,
         device_table(data),
-        *(_make_sheet(table, data) for table in _TABLES),
+        *filled,
         Sheet(
             "Goals",
             "What the project asks of itself.",
@@ -155,21 +169,6 @@ class _Table:
     text: str
     """With the settings, and the peaks in billions of operations a second, in braces."""
     columns: dict[str, Callable[[dict[str, Any]], str]]
-
-
-def _make_sheet(table: _Table, data: dict[str, Any]) -> Sheet:
-    """A table filled; of a row that was not measured the reason."""
-    rows = []
-    for row in data.get(table.measurement, ()):
-        if row.get("status", "ok") == "ok":
-            rows.append(tuple(cell(row) for cell in table.columns.values()))
-        else:
-            label, *others = table.columns.values()
-            blank = ("",) * (len(others) - 2)
-            rows.append((label(row), row["status"], row["reason"], *blank))
-    peak = {dtype: x / 1e9 for dtype, x in data["peak"].items()}
-    text = table.text.format(settings=data["settings"], peak=peak)
-    return Sheet(table.title, text, tuple(table.columns), tuple(rows))
 
 
 def _cell(*path: str, form: Callable[[Any], str] = str) -> Callable[[dict[str, Any]], str]:
@@ -309,6 +308,28 @@ _TABLES = (
         "core; MuJoCo has its default contact and servos of the same gains, and starts from a few "
         "of the states.",
         {"contact": _cell("contact"), "states × steps": _states_and_steps, **_ROLLOUT_TIMES},
+    ),
+    _Table(
+        "Contact of all shapes",
+        "shapes",
+        "µs a step of robots of Menagerie on the ground with all spheres, capsules and boxes of "
+        "their files, by complementarity, on one core: standing, and falling in all orientations. "
+        "MuJoCo has the same shapes, steps of the same length, servos of the same gains and its "
+        "solver as the file sets it; in batches it starts from a few of the states. `unsolved` "
+        "counts the states of a batch whose status is not ok, `compile` the seconds of CPU.",
+        {
+            "robot": lambda row: f"{row['robot']}, {row['motion']}",
+            "points": _cell("points"),
+            "states × steps": _states_and_steps,
+            "qddot": _number("us"),
+            "MuJoCo": _number("mujoco_us"),
+            "ratio": _cell("ratio", form=format_ratio),
+            "one state": _number("single_us"),
+            "MuJoCo, one": _number("mujoco_single_us"),
+            "ratio, one": _cell("single_ratio", form=format_ratio),
+            "compile, s": _number("compile_s"),
+            "unsolved": _cell("unsolved"),
+        },
     ),
     _Table(
         "Loops",

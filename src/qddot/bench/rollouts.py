@@ -33,6 +33,7 @@ __all__ = [
     "compare_times",
     "measure_contact",
     "measure_rollout",
+    "replace_motors",
     "run_in_one_thread",
 ]
 
@@ -200,6 +201,18 @@ def run_in_one_thread(case: RolloutCase, **inputs: np.ndarray) -> Iterator[Any]:
         yield run
 
 
+def replace_motors(spec: Any, kp: float, kd: float) -> None:
+    """Position servos of these gains at all hinges of a model of MuJoCo, in place of its motors."""
+    import mujoco
+
+    for motor in list(spec.actuators):
+        spec.delete(motor)
+    for joint in (j for j in spec.joints if j.type == mujoco.mjtJoint.mjJNT_HINGE):
+        servo = spec.add_actuator(name=joint.name, target=joint.name)
+        servo.trntype = mujoco.mjtTrn.mjTRN_JOINT
+        servo.set_to_position(kp=kp, kv=kd)
+
+
 def measure_contact(clock: Clock, kind: str) -> dict[str, Any]:
     """The row of a way of contact: the quadruped on its four feet, its posture held.
 
@@ -223,12 +236,7 @@ def measure_contact(clock: Clock, kind: str) -> dict[str, Any]:
     import mujoco
 
     spec = mujoco.MjSpec.from_file(str(locate_source("quadruped")))
-    for motor in list(spec.actuators):
-        spec.delete(motor)
-    for joint in (j for j in spec.joints if j.type == mujoco.mjtJoint.mjJNT_HINGE):
-        servo = spec.add_actuator(name=joint.name, target=joint.name)
-        servo.trntype = mujoco.mjtTrn.mjTRN_JOINT
-        servo.set_to_position(kp=_KP, kv=_KD)
+    replace_motors(spec, _KP, _KD)
     model = spec.compile()
     model.opt.timestep = _STEP
     model.dof_frictionloss[:], model.dof_damping[:] = 0.0, 0.0

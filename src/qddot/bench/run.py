@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
@@ -43,12 +44,20 @@ from qddot.bench.peak import multiply_add_peak
 from qddot.bench.peers import ENGINES
 from qddot.bench.plants import PLANTS, measure_plant
 from qddot.bench.rollouts import CONTACTS, measure_contact, measure_rollout
+from qddot.bench.shape_rollouts import MOTIONS, SHAPES, measure_shapes
 from qddot.bench.subjects import SUITE, Subject, chain, find_subject
 from qddot.compile.runtime import native
 from qddot.compile.runtime.threads import threads
 from qddot.errors import JointsDiffer
 
-__all__ = ["FUNCTIONS", "QUICK_FUNCTIONS", "QUICK_ROBOTS", "Plan", "benchmark", "disagreements"]
+__all__ = [
+    "FUNCTIONS",
+    "QUICK_FUNCTIONS",
+    "QUICK_ROBOTS",
+    "BenchmarkPlan",
+    "benchmark",
+    "disagreements",
+]
 
 FUNCTIONS = (
     "inverse_dynamics",
@@ -81,7 +90,7 @@ Step = tuple[str, Callable[[], None]]
 
 
 @dataclass(frozen=True)
-class Plan:
+class BenchmarkPlan:
     """Robots, functions and settings to measure."""
 
     robots: tuple[str, ...] = tuple(SUITE)
@@ -91,7 +100,7 @@ class Plan:
     devices: bool = False
 
 
-def benchmark(plan: Plan, on_step: Callable[[str, int, int], None]) -> dict[str, Any]:
+def benchmark(plan: BenchmarkPlan, on_step: Callable[[str, int, int], None]) -> dict[str, Any]:
     """All measurements; `on_step(name, done, of)` hears what comes next."""
     for name in plan.functions:
         function(name)
@@ -104,9 +113,14 @@ def benchmark(plan: Plan, on_step: Callable[[str, int, int], None]) -> dict[str,
             versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             versions[package] = None
+    cpu = platform.processor()
+    with suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+        cpu = names[0] if names else cpu
     machine = {
         "date": datetime.now().astimezone().isoformat(timespec="seconds"),
-        "cpu": _cpu_name(),
+        "cpu": cpu,
         "cores": os.cpu_count(),
         "llvm_cpu": target.cpu,
         "vector_bytes": target.register_bytes,
@@ -127,6 +141,7 @@ def benchmark(plan: Plan, on_step: Callable[[str, int, int], None]) -> dict[str,
         "logs": [],
         "rollouts": [],
         "contacts": [],
+        "shapes": [],
         "loops": [],
         "laws": [],
         "plants": [],
@@ -139,7 +154,9 @@ def benchmark(plan: Plan, on_step: Callable[[str, int, int], None]) -> dict[str,
     return data
 
 
-def _list_steps(plan: Plan, subjects: Sequence[Subject], data: dict[str, Any]) -> Iterator[Step]:
+def _list_steps(
+    plan: BenchmarkPlan, subjects: Sequence[Subject], data: dict[str, Any]
+) -> Iterator[Step]:
     """The steps in order; each adds its measurements to the data."""
     clock, scaled = Clock(plan.settings), "inverse_dynamics" in plan.functions
     yield (
@@ -177,6 +194,12 @@ def _list_steps(plan: Plan, subjects: Sequence[Subject], data: dict[str, Any]) -
         ),
         ("rollouts", "{0}: rollout", measure_rollout, [(title,) for title in plan.rollouts]),
         ("contacts", "quadruped: {0}", measure_contact, [(k,) for k in CONTACTS if plan.rollouts]),
+        (
+            "shapes",
+            "{0}: {1} with all shapes",
+            measure_shapes,
+            [(k, motion) for k in SHAPES for motion in MOTIONS if plan.rollouts],
+        ),
         (
             "loops",
             "{0}: loops, {1}",
@@ -342,12 +365,3 @@ def disagreements(data: dict[str, Any]) -> list[str]:
         for peer in row["peers"]
         if peer["status"] == "DISAGREES"
     ]
-
-
-def _cpu_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()

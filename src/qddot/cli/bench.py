@@ -58,7 +58,7 @@ def bench(
             data = benchmarks.read_measurements(measurements)
         else:
             whole = not (robots or function or quick)
-            plan = benchmarks.Plan(
+            plan = benchmarks.BenchmarkPlan(
                 tuple(robots or (benchmarks.QUICK_ROBOTS if quick else benchmarks.SUITE)),
                 tuple(function or (benchmarks.QUICK_FUNCTIONS if quick else benchmarks.FUNCTIONS)),
                 benchmarks.QUICK if quick else benchmarks.FULL,

@@ -30,8 +30,7 @@ from qddot.cli.terminal import (
 )
 from qddot.errors import count_text
 from qddot.evidence.results import record_checks
-from qddot.robot.robot import Robot
-from qddot.verify import Check, invariants, sample
+from qddot.verify import invariants, sample
 
 __all__ = ["check"]
 
@@ -75,33 +74,23 @@ def check(
         health = [dataclasses.asdict(f) for f in loaded.health]
         print_json({**summary, "checks": rows, "health": health, "not_judged": _NOT_JUDGED})
     else:
-        _print_checks(loaded, results, states, seed)
+        title = f"{loaded.name}, {count_text(states, 'state')}, seed {seed}"
+        table = Table("check", "claim", "measured", "bound", "", title=title)
+        verdicts = {
+            True: style_text(("pass", "green")),
+            False: style_text(("FAIL", "red")),
+            None: style_text(("NOT EVALUATED", "yellow")),
+        }
+        for r in results:
+            sense = ">" if r.name == "positive definite" else "<"
+            bound = "" if r.name == "health" else f"{sense} {r.bound:.0e}"
+            shown = ("", "") if r.passed is None else (f"{r.measured:.2g}", bound)
+            table.add_row(r.name, r.claim, *shown, verdicts[r.passed])
+        out.print(table)
+        for r in results:
+            if r.detail and r.passed is not True:
+                out.print(style_text((r.name, "red"), f": {r.detail}"))
+        print_findings([f for f in loaded.health if f.severity == "warning"])
+        out.print(style_text(("not judged:", "dim"), f" {_NOT_JUDGED}"), soft_wrap=True)
     print_written(as_json, record)
     raise typer.Exit(0 if passed else 1)
-
-
-def _print_checks(robot: Robot, results: list[Check], states: int, seed: int) -> None:
-    table = Table(
-        "check",
-        "claim",
-        "measured",
-        "bound",
-        "",
-        title=f"{robot.name}, {count_text(states, 'state')}, seed {seed}",
-    )
-    verdicts = {
-        True: style_text(("pass", "green")),
-        False: style_text(("FAIL", "red")),
-        None: style_text(("NOT EVALUATED", "yellow")),
-    }
-    for r in results:
-        sense = ">" if r.name == "positive definite" else "<"
-        bound = "" if r.name == "health" else f"{sense} {r.bound:.0e}"
-        shown = ("", "") if r.passed is None else (f"{r.measured:.2g}", bound)
-        table.add_row(r.name, r.claim, *shown, verdicts[r.passed])
-    out.print(table)
-    for r in results:
-        if r.detail and r.passed is not True:
-            out.print(style_text((r.name, "red"), f": {r.detail}"))
-    print_findings([f for f in robot.health if f.severity == "warning"])
-    out.print(style_text(("not judged:", "dim"), f" {_NOT_JUDGED}"), soft_wrap=True)

@@ -37,6 +37,7 @@ from qddot.cli.terminal import (
     progress_bar,
     write_output,
 )
+from qddot.errors import Unsupported
 from qddot.identify import Fit, Plan
 from qddot.robot.robot import Robot
 
@@ -49,7 +50,8 @@ def plan(
     objective: Annotated[str, typer.Option(help="d-optimal or condition.")] = "d-optimal",
     harmonics: Annotated[int, typer.Option(min=1, help="Harmonics of the series.")] = 5,
     velocity: Annotated[
-        str | None, typer.Option(help="Largest speeds, one or one a joint; those of the robot.")
+        str | None,
+        typer.Option(help="Largest speeds, one or one a joint; those of the file, else 1 rad/s."),
     ] = None,
     acceleration: Annotated[
         str | None, typer.Option(help="Largest accelerations, one or one a joint; 10 rad/s².")
@@ -66,15 +68,20 @@ def plan(
     rate: Annotated[float, typer.Option(help="Samples a second of the CSV file.")] = 500.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random starts.")] = 0,
     csv: Annotated[Path | None, typer.Option(help="Write the motion for the robot.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw positions and speeds, with limits that are near.")
+    ] = None,
     save: SaveOption = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Design a motion that tells as much as can be of a robot's parameters."""
     with errors_as_messages():
-        check_outputs(force, csv, save)
+        check_outputs(force, csv, plot, save)
         loaded = load_robot_plainly(robot)
         if sweep is not None:
+            if plot is not None:
+                raise Unsupported("--plot", str(plot), "a sweep has constant speeds: see its --csv")
             _plan_sweep(loaded, sweep, rate, csv, force, as_json)
             return
         above = ((-1e9, -1e9, floor or 0.0), (1e9, 1e9, 1e9))
@@ -97,8 +104,10 @@ def plan(
             )
         if csv is not None:
             found.write(csv, rate, force)
+        if plot is not None:
+            write_output(plot, lambda draft: identification.plot_plan(found, draft), force)
 
-    deliver(found, lambda: _print_plan(loaded, found), as_json, save, force, csv)
+    deliver(found, lambda: _print_plan(loaded, found), as_json, save, force, csv, plot)
 
 
 def _print_plan(robot: Robot, found: Plan) -> None:

@@ -189,7 +189,7 @@ def _print_fit(found: Fit) -> None:
         )
     out.print(table)
     reasons: dict[str, list[str]] = {}
-    for r in found.refused:
+    for r in found.refusals:
         kind = "its interval is larger than it is" if "its interval" in r.reason else r.reason
         reasons.setdefault(f"{kind}; {r.remedy}", []).append(r.name)
     for reason, names in reasons.items():

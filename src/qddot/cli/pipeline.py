@@ -33,7 +33,14 @@ from qddot.errors import InvalidArgument, RecordError, count_text
 from qddot.evidence.reader import read_record
 from qddot.evidence.record import Record, Verdict
 from qddot.evidence.recorder import Recorder
-from qddot.pipeline import STEPS, Context, Settings, Step, run_pipeline, select_steps
+from qddot.pipeline import (
+    STEPS,
+    Context,
+    PipelineSettings,
+    PipelineStep,
+    run_pipeline,
+    select_steps,
+)
 from qddot.pipeline.context import EXPECTED, parse_expectations
 from qddot.pipeline.hardware_steps import latency_budget
 
@@ -102,7 +109,7 @@ def pipeline(
     """
     with errors_as_messages():
         chosen = select_steps(steps, only or (), skip or ())
-        settings = Settings(
+        settings = PipelineSettings(
             base=base.value if base else None,
             trust=trust,
             expect=parse_expectations(expect or []),
@@ -193,7 +200,7 @@ def _record_target(record: Path | None, before: Record | None) -> Iterator[Path 
             draft.unlink()
 
 
-def _print_step(recorder: Recorder, step: Step, verdict: Verdict) -> None:
+def _print_step(recorder: Recorder, step: PipelineStep, verdict: Verdict) -> None:
     """A line as soon as a step is judged."""
     mark = (f"{verdict.value:<13}", VERDICT_COLOURS[verdict])
     title = step.title + recorder.record.mark_virtual(step.name)
@@ -206,7 +213,7 @@ def _exit_code(found: Record, strict: bool) -> int:
     return 1 if failed else 0
 
 
-def _print_summary(found: Record, chosen: list[Step]) -> None:
+def _print_summary(found: Record, chosen: list[PipelineStep]) -> None:
     out.print(claim_table(found.claims))
     counts = {v: sum(c.verdict is v for c in found.claims) for v in Verdict}
     listed = ", ".join(f"{n} {v.value}" for v, n in counts.items() if n)
@@ -219,7 +226,7 @@ def _print_summary(found: Record, chosen: list[Step]) -> None:
         out.print(style_text(("first to mend:", "red"), words), soft_wrap=True)
 
 
-def _summary_json(found: Record, chosen: list[Step]) -> dict[str, Any]:
+def _summary_json(found: Record, chosen: list[PipelineStep]) -> dict[str, Any]:
     return {
         "robot": found.run.configuration.get("robot"),
         "digest": found.digest,

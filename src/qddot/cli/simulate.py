@@ -37,10 +37,10 @@ from qddot.cli.terminal import (
     style_text,
     write_output,
 )
+from qddot.display.plots import PALETTE, new_figure, save_figure
 from qddot.errors import InvalidArgument, count_text
 from qddot.evidence.results import record_motion
 from qddot.model.model import WORLD
-from qddot.plotting import PALETTE, new_figure, save_figure
 from qddot.robot.robot import Robot
 from qddot.simulate.contact.gaps import find_sites
 from qddot.simulate.contact.penalty import PRESETS, PenaltyContact
@@ -366,6 +366,8 @@ def _print_motion(robot: Robot, found: Rollout, ledger: EnergyLedger, request: _
         hint = outside if not verdict.step else "" if stops else "--without has limits"
     elif verdict.label == "penetration" and not verdict.step:
         hint = "it starts below the ground: --base free lets it stand on it"
+    elif not request.ground and any(body.joint.kind.floats for body in robot.model.bodies):
+        hint = "its base is free and nothing is below it: --ground puts it on level ground"
     else:
         hint = ""
     if hint:

@@ -31,11 +31,11 @@ from qddot.cli.terminal import (
     style_text,
     write_output,
 )
+from qddot.display.plots import PALETTE, new_figure, save_figure
 from qddot.errors import InvalidArgument
 from qddot.model.tool_frame import tool_frame
-from qddot.plotting import PALETTE, new_figure, save_figure
 from qddot.robot.robot import Robot
-from qddot.view.motion import Motion, as_motion
+from qddot.view.motion import RobotMotion, as_motion
 
 __all__ = ["torques"]
 
@@ -139,7 +139,7 @@ def torques(
 
 def _read_motion(
     robot: Robot, file: Path | None, start: str, to: str | None, time: float
-) -> tuple[Motion, np.ndarray]:
+) -> tuple[RobotMotion, np.ndarray]:
     """The motion of a file or a quintic, and its accelerations."""
     if file is not None and to is not None:
         raise InvalidArgument("--to", to, "the motion is that of --trajectory already")
@@ -157,10 +157,10 @@ def _read_motion(
     # along the tangent from the start: rotations of free and ball joints too
     step = np.asarray(robot.difference(q0, q1))
     along, v, a = quintic(np.zeros(robot.nv), step, time, t)
-    return Motion(robot, t, np.asarray(robot.integrate(q0, along)), v), a
+    return RobotMotion(robot, t, np.asarray(robot.integrate(q0, along)), v), a
 
 
-def _find_peaks(moved: Motion, tau: np.ndarray) -> list[_Peak]:
+def _find_peaks(moved: RobotMotion, tau: np.ndarray) -> list[_Peak]:
     """The peaks of each joint that has a motor."""
     robot, peaks = moved.robot, []
     names, limits = robot.model.velocity_names, robot.limits
@@ -187,7 +187,9 @@ def _find_peaks(moved: Motion, tau: np.ndarray) -> list[_Peak]:
     return peaks
 
 
-def _print_peaks(moved: Motion, peaks: list[_Peak], faults: list[str], losses: np.ndarray) -> None:
+def _print_peaks(
+    moved: RobotMotion, peaks: list[_Peak], faults: list[str], losses: np.ndarray
+) -> None:
     """The peaks beside the limits, and a note on losses that the torques are without."""
     words = f"{moved.robot.name}, {moved.duration:g} s, {len(moved.time)} samples"
     rated = [p for p in peaks if p.share is not None]
@@ -231,7 +233,7 @@ def _round_torque(x: float, decimals: int) -> str:
     return f"{rounded:.{decimals}f}" if rounded else "0"
 
 
-def _plot(moved: Motion, tau: np.ndarray) -> Any:
+def _plot(moved: RobotMotion, tau: np.ndarray) -> Any:
     """A panel a joint: its torque over time, and its limits."""
     robot = moved.robot
     rows = [k for b in robot.model.independent if not b.joint.kind.floats for k in b.dofs]

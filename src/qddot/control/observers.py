@@ -17,7 +17,7 @@ from scipy import signal
 
 from qddot.control.law import Gain, Law, Memory, Reference, State, gain
 from qddot.control.wrappers import Wrapper
-from qddot.display import Readable
+from qddot.display.text import Readable
 from qddot.errors import InvalidArgument, ShapeMismatch
 from qddot.robot.robot import Robot
 
@@ -25,8 +25,8 @@ __all__ = [
     "ButterworthForce",
     "CollisionObserver",
     "DisturbanceCompensation",
+    "HeldPayload",
     "MomentumObserver",
-    "Payload",
     "TareForce",
     "VelocityFromPositions",
     "estimate_payload",
@@ -223,7 +223,7 @@ class TareForce(Wrapper):
 
 
 @dataclass(frozen=True, repr=False)
-class Payload(Readable):
+class HeldPayload(Readable):
     """A load at a frame: mass (kg), centre of mass (m, in the frame), and how well it explains."""
 
     mass: float
@@ -231,7 +231,7 @@ class Payload(Readable):
     residual: float
 
 
-def estimate_payload(robot: Robot, q: ArrayLike, torque: ArrayLike, frame: str) -> Payload:
+def estimate_payload(robot: Robot, q: ArrayLike, torque: ArrayLike, frame: str) -> HeldPayload:
     """Load at a frame from torques (n, nv) that hold the robot still at poses q (n, nq).
 
     What the torques are more than gravity is linear in mass and first moment (least squares).
@@ -255,7 +255,7 @@ def estimate_payload(robot: Robot, q: ArrayLike, torque: ArrayLike, frame: str) 
         raise InvalidArgument("q", q.shape, accepted)
     left = excess.ravel() - A @ found
     com = found[1:] / found[0] if abs(found[0]) > 1e-9 else np.zeros(3)
-    return Payload(float(found[0]), com, float(np.sqrt(np.mean(left**2))))
+    return HeldPayload(float(found[0]), com, float(np.sqrt(np.mean(left**2))))
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from qddot.display import Readable
+from qddot.display.plots import PALETTE, new_figure, save_figure
+from qddot.display.text import Readable
 from qddot.errors import DescriptionError, InvalidArgument
 from qddot.files import fill_whole
-from qddot.plotting import PALETTE, new_figure, save_figure
 
 __all__ = ["Event", "Trace", "load_trace"]
 

@@ -2,7 +2,7 @@
 
 from qddot.evidence.metrics import DEFINITIONS, Definition, define_metric
 from qddot.evidence.reader import read_record
-from qddot.evidence.record import Claim, Metric, Record, Run, Trace, Verdict
+from qddot.evidence.record import Claim, Metric, Record, RecordTrace, Run, Verdict
 from qddot.evidence.recorder import Recorder
 from qddot.evidence.review import compare_records, verify_record
 
@@ -12,9 +12,9 @@ __all__ = [
     "Definition",
     "Metric",
     "Record",
+    "RecordTrace",
     "Recorder",
     "Run",
-    "Trace",
     "Verdict",
     "compare_records",
     "define_metric",

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from qddot.errors import MissingPackage, RecordError, format_bytes
-from qddot.evidence.record import Claim, Input, Metric, Record, Run, StepMark, Trace, Verdict
+from qddot.evidence.record import Claim, Input, Metric, Record, RecordTrace, Run, StepMark, Verdict
 from qddot.evidence.recorder import PROFILE
 
 __all__ = ["MOST_BYTES", "is_record", "read_record"]
@@ -163,7 +163,7 @@ class _Reading:
                     )
                     for column, shape in json.loads(facts["shapes"]).items()
                 }
-                traces[name] = Trace(
+                traces[name] = RecordTrace(
                     name,
                     columns,
                     units=json.loads(facts["units"]),

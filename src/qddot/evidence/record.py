@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from qddot.display import Readable
+from qddot.display.text import Readable
 from qddot.errors import InvalidArgument, UnknownName
 from qddot.evidence.metrics import evaluate_metric
 
@@ -25,9 +25,9 @@ __all__ = [
     "Input",
     "Metric",
     "Record",
+    "RecordTrace",
     "Run",
     "StepMark",
-    "Trace",
     "Verdict",
     "canonical_json",
     "judge_value",
@@ -110,7 +110,7 @@ class Run:
 
 
 @dataclass(frozen=True, repr=False)
-class Trace(Readable):
+class RecordTrace(Readable):
     """Numbers over time, or over rows with labels: columns of equal length with units.
 
     Numbers that are not finite are NaN, since the file has one word for them.
@@ -210,7 +210,7 @@ class Record:
     """
 
     run: Run
-    traces: Mapping[str, Trace] = field(default_factory=dict)
+    traces: Mapping[str, RecordTrace] = field(default_factory=dict)
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     claims: tuple[Claim, ...] = ()
     marks: tuple[StepMark, ...] = ()

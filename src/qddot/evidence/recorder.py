@@ -30,9 +30,9 @@ from qddot.evidence.record import (
     Claim,
     Metric,
     Record,
+    RecordTrace,
     Run,
     StepMark,
-    Trace,
     Verdict,
     canonical_json,
     judge_value,
@@ -94,7 +94,7 @@ class Recorder:
             machine=run.machine or describe_machine(),
             started=run.started or time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         )
-        self.traces: dict[str, Trace] = {}
+        self.traces: dict[str, RecordTrace] = {}
         self.metrics: dict[str, Metric] = {}
         self.claims: list[Claim] = []
         self.marks: list[StepMark] = []
@@ -194,17 +194,17 @@ class Recorder:
         units: Mapping[str, str] | None = None,
         labels: Sequence[str] = (),
         frame: str = "",
-    ) -> Trace:
+    ) -> RecordTrace:
         """Keep numbers over time (a column `time`) or over rows with labels."""
         if name in self.traces:
             raise InvalidArgument("trace", name, "a record has it already; take another name")
-        kept = Trace(name, columns, units or {}, tuple(labels), frame, self.step)
+        kept = RecordTrace(name, columns, units or {}, tuple(labels), frame, self.step)
         self.traces[name] = kept
         if self._stream is not None:
             self._write_trace(kept)
         return kept
 
-    def _write_trace(self, kept: Trace) -> None:
+    def _write_trace(self, kept: RecordTrace) -> None:
         """A message a row on a topic of its own, then its digest."""
         properties = {
             column: {**_schema(x.shape[1:]), "description": kept.units.get(column, "")}

@@ -305,7 +305,7 @@ def record_fit(recorder: Recorder, fit: Fit, test: Log | None, checked: Validati
         {name: [getattr(r, name) for r in rows] for name in ("value", "low", "high", "prior")},
         labels=[r.name for r in rows],
     )
-    for refusal in fit.refused:
+    for refusal in fit.refusals:
         recorder.note(f"no number for {refusal}")
     shown, log = (fit.residuals, fit.design.log) if checked is None else (checked.residuals, test)
     assert log is not None

@@ -18,7 +18,7 @@ from qddot.identify.friction_curves import (
 )
 from qddot.identify.log import Log, make_log
 from qddot.identify.payloads import Payload, TorqueGains, payload, torque_gains
-from qddot.identify.plots import plot_prediction
+from qddot.identify.plots import plot_plan, plot_prediction
 from qddot.identify.reading import read
 from qddot.identify.torque_budget import Budget, budget, plot_budget
 from qddot.identify.torque_model import DRIVE_TERMS, DriveTerm, Shaft, TorqueModel, torque_model
@@ -64,6 +64,7 @@ __all__ = [
     "plan_sweep",
     "plot_budget",
     "plot_friction",
+    "plot_plan",
     "plot_prediction",
     "random_motion",
     "read",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import qr, solve_triangular
 
-from qddot.display import Readable
+from qddot.display.text import Readable
 from qddot.errors import NotIdentifiable
 from qddot.identify.torque_model import TorqueModel
 

@@ -11,7 +11,7 @@ from qddot.identify.log import Log
 from qddot.identify.torque_model import torque_model
 from qddot.robot.robot import Robot
 
-__all__ = ["Delay", "estimate_delay"]
+__all__ = ["DelayEstimate", "estimate_delay"]
 
 _BLOCKS = 8
 _MOST_SHIFT = 0.08
@@ -20,7 +20,7 @@ _MOST_SHIFTS = 81
 
 
 @dataclass(frozen=True)
-class Delay:
+class DelayEstimate:
     """Samples by which torques are behind positions, their deviation, and the drop of log SSE."""
 
     samples: float
@@ -30,7 +30,7 @@ class Delay:
 
 def estimate_delay(
     robot: Robot, log: Log, joints: list[int], bandwidth: float | None = None
-) -> Delay | str:
+) -> DelayEstimate | str:
     """The delay of the torques of some joints in the longest segment of a log, or why not."""
     torque = choose_filters(log, bandwidth)[1]
     segment = max(log.segments, key=lambda s: s.stop - s.start)
@@ -71,7 +71,7 @@ def estimate_delay(
     # leave out an eighth of the log each time
     others = [_profile(np.delete(errors, b, axis=2)) for b in range(_BLOCKS)]
     spread = float(np.sqrt((_BLOCKS - 1) * np.var([_lowest(shifts, p) for p in others])))
-    return Delay(_lowest(shifts, profile), spread, float(profile[zero] - profile[best]))
+    return DelayEstimate(_lowest(shifts, profile), spread, float(profile[zero] - profile[best]))
 
 
 def _profile(errors: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from scipy.linalg import eigh
 from scipy.ndimage import correlate1d
 from scipy.stats import t as student
 
-from qddot.display import Readable
+from qddot.display.text import Readable
 from qddot.errors import NotIdentifiable
 from qddot.identify.design import Block
 from qddot.identify.spill import release_pages, stack_rows

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from qddot.display import Readable
+from qddot.display.text import Readable
 from qddot.errors import InvalidArgument, MissingPackage, NotIdentifiable
 from qddot.identify.base_parameters import BaseParameters
 from qddot.identify.torque_model import TorqueModel

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.optimize import nnls
 
-from qddot.display import Readable
+from qddot.display.text import Readable
 from qddot.errors import InvalidArgument, NotIdentifiable
 from qddot.identify.base_parameters import base_parameters
 from qddot.identify.blas import on_one_blas_thread
@@ -150,7 +150,7 @@ class Fit(Readable):
         return self.design.base.values(self.model.prior())
 
     @cached_property
-    def refused(self) -> tuple[Refusal, ...]:
+    def refusals(self) -> tuple[Refusal, ...]:
         """Parameters without a number: not moved, or lost in the noise of this log."""
         base, found = self.design.base, []
         for name in base.unseen:
@@ -288,7 +288,7 @@ class Fit(Readable):
                 for j, name in enumerate(joints)
             },
             "base_parameters": [vars(row) for row in self.base],
-            "refused": [vars(r) for r in self.refused],
+            "refused": [vars(r) for r in self.refusals],
             "notes": list(self.notes),
         }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from qddot.display import Readable
+from qddot.display.text import Readable
 from qddot.errors import InvalidArgument
 from qddot.files import write_whole
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
-from qddot.display import Readable
+from qddot.display.plots import PALETTE, save_figure
+from qddot.display.text import Readable
 from qddot.errors import InvalidArgument, NotIdentifiable, UnknownName
 from qddot.files import write_whole
 from qddot.identify.design import choose_filters
@@ -21,7 +22,6 @@ from qddot.identify.log import Log
 from qddot.identify.plots import joint_axes
 from qddot.identify.torque_model import DRIVE_TERMS
 from qddot.model.friction_models import FrictionModel, coulomb, stribeck
-from qddot.plotting import PALETTE, save_figure
 from qddot.robot.robot import Robot
 
 __all__ = [

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from qddot.display import Readable
+from qddot.display.text import Readable
 from qddot.errors import InvalidArgument, ShapeMismatch, UnusableLog, count_text
 from qddot.identify.spill import release_pages, row_slices, stack_rows
 from qddot.robot.robot import Robot

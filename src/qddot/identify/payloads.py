@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from qddot.display import Readable
+from qddot.display.text import Readable
 from qddot.errors import InvalidArgument, NotIdentifiable
 from qddot.identify.blas import on_one_blas_thread
 from qddot.identify.design import OnStep
@@ -78,7 +78,7 @@ class TorqueGains(Readable):
     joints: tuple[str, ...]
     gains: np.ndarray
     half_widths: np.ndarray
-    refused: tuple[str, ...]
+    refusals: tuple[str, ...]
 
     def summary(self) -> dict[str, Any]:
         """The gains as plain data; joints that are refused have none."""
@@ -86,12 +86,12 @@ class TorqueGains(Readable):
         known = {
             n: {"gain": float(g), "half_width": float(h)} for n, g, h in rows if np.isfinite(g)
         }
-        return {"gains": known, "refused": list(self.refused)}
+        return {"gains": known, "refused": list(self.refusals)}
 
     def __str__(self) -> str:
         rows = zip(self.joints, self.gains, self.half_widths, strict=True)
         lines = [f"{n}: torques times {g:.3f} ± {h:.2g}" for n, g, h in rows if np.isfinite(g)]
-        return "\n".join((*lines, *(f"no number for {text}" for text in self.refused)))
+        return "\n".join((*lines, *(f"no number for {text}" for text in self.refusals)))
 
 
 @on_one_blas_thread
@@ -175,13 +175,13 @@ def torque_gains(
     ten, _ = _difference(first, second)
     read, widths = _joint_masses(first, second, ten[1:4] / ten[0])
     joints = robot.model.velocity_names
-    refused = tuple(
+    refusals = tuple(
         f"{j}: the payload makes too little of its torque" for j in joints if j not in read
     )
     gains = np.array([mass / read[j] if j in read else np.nan for j in joints])
     spread = np.array([gains[k] * widths[j] / read[j] if j in read else np.nan
                        for k, j in enumerate(joints)])  # fmt: skip
-    return TorqueGains(joints, gains, np.abs(spread), refused)
+    return TorqueGains(joints, gains, np.abs(spread), refusals)
 
 
 def _fit_both(

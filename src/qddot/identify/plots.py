@@ -1,4 +1,4 @@
-"""Plots of identification: measured and predicted torques."""
+"""Plots of identification: planned motions, measured and predicted torques."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from qddot.display.plots import PALETTE, new_figure, save_figure
 from qddot.identify.estimators import Residuals
+from qddot.identify.excitation import Plan
 from qddot.identify.log import Log
-from qddot.plotting import PALETTE, new_figure, save_figure
 
-__all__ = ["joint_axes", "plot_prediction"]
+__all__ = ["joint_axes", "plot_plan", "plot_prediction"]
 
 _MEASURED, _PREDICTED, _ERROR = "black", PALETTE[1], PALETTE[4]
 
@@ -29,6 +30,34 @@ def joint_axes(count: int, title: str) -> tuple[Any, list[Any]]:
         ax.tick_params(labelbottom=True)
     figure.suptitle(title)
     return figure, axes[:count]
+
+
+def plot_plan(plan: Plan, file: str | Path) -> None:
+    """Positions and velocities of a planned motion over one period, each within its limits."""
+    motion, limits = plan.motion, plan.limits
+    time = np.linspace(0.0, motion.period, 1000)
+    q, v, _ = motion.sample(time)
+    title = f"motion for identification, {motion.period:g} s, {motion.harmonics} harmonics"
+    figure, axes = joint_axes(len(motion.joints), f"{title}, condition {plan.condition:.3g}")
+    for j, (ax, name) in enumerate(zip(axes, motion.joints, strict=True)):
+        quantities = (
+            ("q, rad or m", q[:, j], (limits.lower[j], limits.upper[j])),
+            ("v, rad/s or m/s", v[:, j], (-limits.velocity[j], limits.velocity[j])),
+        )
+        for (label, x, bounds), colour in zip(quantities, PALETTE, strict=False):
+            ax.plot(time, x, color=colour, lw=1.3, label=label)
+            for bound in bounds:
+                # a limit far from the motion would flatten it
+                if abs(bound) <= 2.0 * float(np.abs(x).max()):
+                    ax.axhline(bound, color=colour, lw=0.8, ls=":")
+        ax.set_title(name, fontsize=9)
+        ax.tick_params(labelsize=8)
+        ax.grid(alpha=0.25)
+    for ax in axes[-2:]:
+        ax.set_xlabel("s", fontsize=8)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2)
+    save_figure(figure, Path(file))
 
 
 def plot_prediction(residuals: Residuals, log: Log, file: str | Path, title: str = "") -> None:

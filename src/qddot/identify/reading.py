@@ -104,7 +104,16 @@ def read(
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{k} {n}" for k, n in lengths.items())
         raise UnusableLog(source_name, f"files have different numbers of rows: {listed}")
-    time = _time(signals, wanted, rate, source_name)
+    # time: evenly spaced at a given rate, or a column
+    if rate is not None:
+        time = np.arange(len(signals["q"])) / rate
+    elif "t" in signals:
+        stamps, factor = signals["t"], _unit("t", wanted.get("t", "s"))[0]
+        time = np.empty(len(signals["q"]))
+        for part in row_slices(stamps):
+            time[part] = factor * stamps[part, 0]
+    else:
+        raise UnusableLog(source_name, f"no column of time ({TIME}, t …); name it, or give rate=")
     made = _to_joint_side(signals, wanted, gear, torque_constant, offset, robot)
     return make_log(robot, time, made["q"], made["tau"], made.get("v"), source_name, notes)
 
@@ -175,21 +184,6 @@ def _fill(pattern: str, joints: Sequence[str]) -> list[str]:
             text = text.replace(mark, value)
         names.append(text)
     return names
-
-
-def _time(
-    signals: Mapping[str, np.ndarray], units: Mapping[str, str], rate: float | None, source: str
-) -> np.ndarray:
-    count = len(signals["q"])
-    if rate is not None:
-        return np.arange(count) / rate
-    if "t" not in signals:
-        raise UnusableLog(source, f"no column of time ({TIME}, t …); name it, or give rate=")
-    stamps, factor = signals["t"], _unit("t", units.get("t", "s"))[0]
-    time = np.empty(count)
-    for part in row_slices(stamps):
-        time[part] = factor * stamps[part, 0]
-    return time
 
 
 def _unit(name: str, text: str) -> tuple[float, bool, bool]:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from qddot.display import Readable
+from qddot.display.plots import PALETTE, save_figure
+from qddot.display.text import Readable
 from qddot.errors import InvalidArgument
 from qddot.identify.design import OnStep
 from qddot.identify.estimators import interval_factor
@@ -16,7 +17,6 @@ from qddot.identify.fitting import Fit
 from qddot.identify.log import Log
 from qddot.identify.plots import joint_axes
 from qddot.identify.validation import held_out_design
-from qddot.plotting import PALETTE, save_figure
 
 __all__ = ["Budget", "budget", "plot_budget"]
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from qddot.display import Readable
+from qddot.display.text import Readable
 from qddot.errors import InvalidArgument
 from qddot.identify.design import Design, OnStep
 from qddot.identify.estimators import (

@@ -83,7 +83,18 @@ def _describe_spec(make: Callable[[], mujoco.MjSpec], file: str) -> Description:
     except DescriptionError as error:
         with mujoco_errors(name):
             spec = make()
-            unweighed = list(_drop_still_shapes(spec))
+            # bodies that never move need no mass: shapes of theirs from files are left out
+            for body in spec.bodies:
+                chain = [body]
+                while chain[-1].parent is not None:
+                    chain.append(chain[-1].parent)
+                shapes = [geom for geom in body.geoms if has_file(geom)]
+                if not shapes or not inertia_from_geoms(spec, body) or any(b.joints for b in chain):
+                    continue
+                for geom in shapes:
+                    spec.delete(geom)
+                message = "does not move, and its shape cannot be read: what it weighs is not known"
+                unweighed.append(Finding("warning", "unweighed", f"body {body.name!r}", message))
         if not unweighed:
             raise
         try:
@@ -208,21 +219,6 @@ def inertia_from_geoms(spec: Any, body: Any) -> bool:
     if body is spec.worldbody or setting == kinds.mjINERTIAFROMGEOM_FALSE:
         return False
     return setting == kinds.mjINERTIAFROMGEOM_TRUE or not body.explicitinertial
-
-
-def _drop_still_shapes(spec: Any) -> Iterator[Finding]:
-    """Remove the shapes from files of bodies that never move, which then have no mass."""
-    for body in spec.bodies:
-        chain = [body]
-        while chain[-1].parent is not None:
-            chain.append(chain[-1].parent)
-        shapes = [geom for geom in body.geoms if has_file(geom)]
-        if not shapes or not inertia_from_geoms(spec, body) or any(b.joints for b in chain):
-            continue
-        for geom in shapes:
-            spec.delete(geom)
-        message = "does not move, and its shape cannot be read: what it weighs is not known"
-        yield Finding("warning", "unweighed", f"body {body.name!r}", message)
 
 
 def _unique_name(m: mujoco.MjModel, kind: str, i: int) -> str:

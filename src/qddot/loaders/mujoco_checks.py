@@ -149,7 +149,27 @@ def _check_document(
     while stack:
         element, weight = stack.pop()
         _check_element(element, places)
-        weight = _count_element(element, weight, counts)
+        # count what it makes
+        made = 1
+        if element.tag in ("composite", "flexcomp"):
+            points = len(element.attributes.get("point", "").split()) // 3
+            made = max(1, points, math.prod(max(1, n) for n in _parse_integers(element, "count")))
+        if element.tag in ("body", "link", "composite", "flexcomp"):
+            counts.bodies += weight * made
+        counts.elements += weight * made
+        counts.joints += weight * made * (element.tag in ("joint", "freejoint", "composite"))
+        counts.attached += weight * (element.tag == "attach")
+        counts.keys += weight * (element.tag == "key") + max([0, *_parse_integers(element, "nkey")])
+        for what, found, most in (
+            ("bodies", counts.bodies, _MOST_BODIES),
+            ("elements", counts.elements, _MOST_ELEMENTS),
+        ):
+            if found > most:
+                reason = f"with it there are {found:.6g} {what}; at most {most} are read"
+                raise element.error(reason)
+        # what stands in it is made as often
+        if element.tag == "replicate":
+            weight *= max([1, *_parse_integers(element, "count")])
         if element.tag in ("include", "model") and "file" in element.attributes:
             inner = folder / element.attributes["file"]
             if inner.is_file() and inner.resolve() not in counts.files:
@@ -231,25 +251,3 @@ def _parse_integers(element: Element, attribute: str) -> list[int]:
         except ValueError:
             continue
     return found
-
-
-def _count_element(element: Element, weight: int, counts: _Counts) -> int:
-    """Count an element; the result is how often what stands in it is made."""
-    made = 1
-    if element.tag in ("composite", "flexcomp"):
-        points = len(element.attributes.get("point", "").split()) // 3
-        made = max(1, points, math.prod(max(1, n) for n in _parse_integers(element, "count")))
-    if element.tag in ("body", "link", "composite", "flexcomp"):
-        counts.bodies += weight * made
-    counts.elements += weight * made
-    counts.joints += weight * made * (element.tag in ("joint", "freejoint", "composite"))
-    counts.attached += weight * (element.tag == "attach")
-    counts.keys += weight * (element.tag == "key") + max([0, *_parse_integers(element, "nkey")])
-    for what, found, most in (
-        ("bodies", counts.bodies, _MOST_BODIES),
-        ("elements", counts.elements, _MOST_ELEMENTS),
-    ):
-        if found > most:
-            raise element.error(f"with it there are {found:.6g} {what}; at most {most} are read")
-    repeated = element.tag == "replicate"
-    return weight * max([1, *_parse_integers(element, "count")]) if repeated else weight

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from qddot.display import Readable
+from qddot.display.text import Readable
 from qddot.errors import InvalidArgument, InvalidModel, UnknownName, Unsupported
 from qddot.model.edit import link_drafts, rebuild
 from qddot.model.joints import Drivetrain, Joint, Limits

@@ -1,6 +1,6 @@
 """The pipeline: twelve steps from description file to verified controller, and the doctor."""
 
-from qddot.pipeline.context import Context, Settings
-from qddot.pipeline.steps import STEPS, Step, run_pipeline, select_steps
+from qddot.pipeline.context import Context, PipelineSettings
+from qddot.pipeline.steps import STEPS, PipelineStep, run_pipeline, select_steps
 
-__all__ = ["STEPS", "Context", "Settings", "Step", "run_pipeline", "select_steps"]
+__all__ = ["STEPS", "Context", "PipelineSettings", "PipelineStep", "run_pipeline", "select_steps"]

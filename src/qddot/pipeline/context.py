@@ -21,7 +21,14 @@ from qddot.pipeline.virtual import VirtualHardware, build_hardware, fourier_moti
 from qddot.robot.robot import Robot, load
 from qddot.verify.invariants import Sample, sample
 
-__all__ = ["BANDWIDTH", "EXPECTED", "Context", "NotApplicable", "Settings", "parse_expectations"]
+__all__ = [
+    "BANDWIDTH",
+    "EXPECTED",
+    "Context",
+    "NotApplicable",
+    "PipelineSettings",
+    "parse_expectations",
+]
 
 EXPECTED = ("nq", "nv", "base", "joints", "mass")
 """What a user may say about the robot that is meant."""
@@ -36,7 +43,7 @@ class NotApplicable(Exception):
 
 
 @dataclass(frozen=True)
-class Settings:
+class PipelineSettings:
     """What is asked of a pipeline: how the robot stands, intent, data, simulator, seed.
 
     `accept` names links whose doubtful inertia is meant. `integrator` and `dt` are those of the
@@ -84,7 +91,7 @@ class Context:
     """A pipeline at work. Everything costly is made once, when a step first needs it."""
 
     source: str
-    settings: Settings
+    settings: PipelineSettings
     recorder: Recorder
     on_step: Callable[[str, int, int], None] = lambda name, done, of: None
 

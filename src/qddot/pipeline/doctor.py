@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from qddot.evidence.record import Record, Trace, Verdict
+from qddot.evidence.record import Record, RecordTrace, Verdict
 from qddot.pipeline.diagnosis import Case, Diagnosis, case_of_record
 from qddot.pipeline.log_diagnoses import diagnose_log
 from qddot.pipeline.motion_diagnoses import MOTION_DIAGNOSES
@@ -30,7 +30,7 @@ def diagnose(case: Case) -> list[Diagnosis]:
     return sorted(found, key=lambda d: -d.confidence)
 
 
-def _find_impossible_bodies(trace: Trace) -> Diagnosis | None:
+def _find_impossible_bodies(trace: RecordTrace) -> Diagnosis | None:
     """Identified bodies that cannot exist: their pseudo-inertia (4 × 4) is not positive."""
     rows = trace.columns.get("parameters")
     if rows is None or rows.ndim != 2 or rows.shape[1] != 10:

@@ -18,7 +18,7 @@ from qddot.control.gains import joint_gains
 from qddot.errors import QddotError
 from qddot.loaders.load import locate_source
 from qddot.loaders.locate import resolve_uri
-from qddot.pipeline.context import BANDWIDTH, Settings
+from qddot.pipeline.context import BANDWIDTH, PipelineSettings
 from qddot.pipeline.virtual import VirtualHardware, VirtualLog, fourier_motion, rest_pose
 from qddot.robot.robot import Robot, load
 
@@ -56,7 +56,7 @@ class Fault:
     kind: str
     detail: str
     source: str
-    settings: Settings
+    settings: PipelineSettings
     steps: tuple[int, ...] = ()
     causes: tuple[str, ...] = ()
 
@@ -128,9 +128,9 @@ def write_log(file: Path, robot: Robot, seed: int, torques: Torques | None = Non
 def clean_case(folder: Path, name: str, seed: int, log: bool = True) -> Fault:
     """A right file, with a log of a robot that is like it."""
     if not log:
-        return Fault("none", f"{name}, virtual hardware", name, Settings(seed=seed))
+        return Fault("none", f"{name}, virtual hardware", name, PipelineSettings(seed=seed))
     file, robot = write_file(folder, name)
-    settings = Settings(log=write_log(folder / "log.csv", robot, seed), seed=seed)
+    settings = PipelineSettings(log=write_log(folder / "log.csv", robot, seed), seed=seed)
     return Fault("none", f"{name}, log {seed}", str(file), settings)
 
 
@@ -149,7 +149,7 @@ def _log_fault(folder: Path, name: str, seed: int, detail: str, torques: Torques
     """A right file with a log whose torques are not those of the motion."""
     file, robot = write_file(folder, name)
     log = write_log(folder / "log.csv", robot, seed, torques)
-    return {"detail": detail, "source": file, "settings": Settings(log=log, seed=seed)}
+    return {"detail": detail, "source": file, "settings": PipelineSettings(log=log, seed=seed)}
 
 
 def _change_tensor(
@@ -197,12 +197,20 @@ def _misplace_tensor(
 
     file, link = _change_tensor(folder, name, rng, change)
     words = "about the origin of the link" if about_origin else "in axes turned by a quarter"
-    return {"detail": f"{link}, tensor {words}", "source": file, "settings": Settings(seed=seed)}
+    return {
+        "detail": f"{link}, tensor {words}",
+        "source": file,
+        "settings": PipelineSettings(seed=seed),
+    }
 
 
 def _grow_tensor(folder: Path, name: str, seed: int, rng: np.random.Generator) -> dict[str, Any]:
     file, link = _change_tensor(folder, name, rng, lambda tensor, m, c: 10.0 * tensor)
-    return {"detail": f"{link}, tensor 10 ×", "source": file, "settings": Settings(seed=seed)}
+    return {
+        "detail": f"{link}, tensor 10 ×",
+        "source": file,
+        "settings": PipelineSettings(seed=seed),
+    }
 
 
 def _add_payload(folder: Path, name: str, seed: int, rng: np.random.Generator) -> dict[str, Any]:
@@ -211,7 +219,7 @@ def _add_payload(folder: Path, name: str, seed: int, rng: np.random.Generator) -
     frame = robot.frame_names[-1]
     loaded = robot.with_payload(frame, mass, (0.0, 0.0, float(rng.uniform(0.0, 0.1))))
     log = write_log(folder / "log.csv", loaded, seed)
-    settings = Settings(log=log, seed=seed)
+    settings = PipelineSettings(log=log, seed=seed)
     return {"detail": f"{mass:.2g} kg at {frame}", "source": file, "settings": settings}
 
 
@@ -228,11 +236,11 @@ def _flip_gravity(folder: Path, name: str, seed: int, rng: np.random.Generator) 
             option = ElementTree.SubElement(tree.getroot(), "option")
         option.set("gravity", "0 0 9.81")
         tree.write(upside)
-        settings = Settings(seed=seed)
+        settings = PipelineSettings(seed=seed)
         return {"detail": "gravity up in a MJCF file", "source": upside, "settings": settings,
                 "steps": (4,)}  # fmt: skip
     log = write_log(folder / "log.csv", robot.with_gravity((0.0, 0.0, 9.81)), seed)
-    settings = Settings(log=log, seed=seed)
+    settings = PipelineSettings(log=log, seed=seed)
     return {"detail": "log of the robot on a ceiling", "source": file, "settings": settings}
 
 
@@ -244,7 +252,7 @@ def _swap_joints(folder: Path, name: str, seed: int, rng: np.random.Generator) -
     if seed % 2:
         file, robot = write_file(folder, name)
         meant = ",".join(robot.joint_names[k] for k in order)
-        settings = Settings(expect={"joints": meant}, seed=seed)
+        settings = PipelineSettings(expect={"joints": meant}, seed=seed)
         detail = f"joints {i + 1} and {j + 1} in another order than meant"
         return {"detail": detail, "source": file, "settings": settings, "steps": (3,)}
     detail = f"torques {i + 1} and {j + 1} exchanged"
@@ -264,7 +272,7 @@ def _flip_torque(folder: Path, name: str, seed: int, rng: np.random.Generator) -
 def _mistake_base(folder: Path, name: str, seed: int, rng: np.random.Generator) -> dict[str, Any]:
     meant = "free" if name in _FLOATING else "fixed"
     base: Any = "fixed" if meant == "free" else "free"
-    settings = Settings(base=base, expect={"base": meant}, seed=seed)
+    settings = PipelineSettings(base=base, expect={"base": meant}, seed=seed)
     return {"detail": f"base {base}, {meant} is meant", "source": name, "settings": settings}
 
 
@@ -272,7 +280,7 @@ def _step_explicitly(
     folder: Path, name: str, seed: int, rng: np.random.Generator
 ) -> dict[str, Any]:
     dt = float(rng.choice([5e-4, 1e-3, 2e-3]))
-    settings = Settings(integrator="euler", dt=dt, seed=seed)
+    settings = PipelineSettings(integrator="euler", dt=dt, seed=seed)
     return {"detail": f"euler, {dt:g} s", "source": name, "settings": settings}
 
 
@@ -296,7 +304,7 @@ def _omit_friction(folder: Path, name: str, seed: int, rng: np.random.Generator)
     _, robot = write_file(folder, name)
     log = write_log(folder / "log.csv", robot, seed)
     file, _ = write_file(folder, name, friction=False)
-    settings = Settings(log=log, seed=seed)
+    settings = PipelineSettings(log=log, seed=seed)
     detail = f"friction of {100 * _FRICTION:g} % of the holding torques not in the file"
     return {"detail": detail, "source": file, "settings": settings}
 
@@ -318,7 +326,7 @@ def _exchange_robot(folder: Path, name: str, seed: int, rng: np.random.Generator
             log = write_log(folder / "log.csv", other, seed)
         except QddotError:
             continue
-        settings = Settings(log=log, seed=seed)
+        settings = PipelineSettings(log=log, seed=seed)
         return {"detail": "bodies in another order and size", "source": file, "settings": settings}
     raise QddotError(f"no other bodies on the joints of {name} move as they are told")
 

@@ -27,11 +27,11 @@ from qddot.pipeline.model_steps import (
 )
 from qddot.pipeline.simulation_steps import choose_integrator, probe_contact
 
-__all__ = ["STEPS", "Step", "run_pipeline", "select_steps", "step_verdict"]
+__all__ = ["STEPS", "PipelineStep", "run_pipeline", "select_steps", "step_verdict"]
 
 
 @dataclass(frozen=True)
-class Step:
+class PipelineStep:
     """A step: its number, what it is about, and the function that judges it."""
 
     number: int
@@ -45,7 +45,7 @@ class Step:
 
 
 STEPS = tuple(
-    Step(number, title, run)
+    PipelineStep(number, title, run)
     for number, (title, run) in enumerate(
         (
             ("description", read_description),
@@ -69,7 +69,9 @@ STEPS = tuple(
 )
 
 
-def select_steps(steps: str = "", only: Sequence[str] = (), skip: Sequence[str] = ()) -> list[Step]:
+def select_steps(
+    steps: str = "", only: Sequence[str] = (), skip: Sequence[str] = ()
+) -> list[PipelineStep]:
     """Steps by numbers and ranges such as "1,4-6", or by words of their titles."""
     chosen = [step for step in STEPS if _matches(step, steps.split(","))] if steps else list(STEPS)
     if only:
@@ -84,7 +86,7 @@ def _listing() -> str:
     return "steps are " + ", ".join(f"{s.number} {s.title}" for s in STEPS)
 
 
-def _matches(step: Step, words: Sequence[str]) -> bool:
+def _matches(step: PipelineStep, words: Sequence[str]) -> bool:
     """Whether a step is meant by one of the numbers, ranges or titles."""
     for word in (w.strip().lower() for w in words):
         first, _, last = word.partition("-")
@@ -104,9 +106,9 @@ def _matches(step: Step, words: Sequence[str]) -> bool:
 
 def run_pipeline(
     context: Context,
-    steps: Sequence[Step] = STEPS,
+    steps: Sequence[PipelineStep] = STEPS,
     before: Record | None = None,
-    on_done: Callable[[Step, Verdict], None] | None = None,
+    on_done: Callable[[PipelineStep, Verdict], None] | None = None,
 ) -> None:
     """Run the steps into the record of a context; those that `before` has finished are copied."""
     finished = before.finished_steps if before is not None else ()
@@ -128,7 +130,7 @@ def run_pipeline(
             on_done(step, step_verdict(context.recorder.record, step))
 
 
-def _run_step(context: Context, step: Step) -> None:
+def _run_step(context: Context, step: PipelineStep) -> None:
     """Run a step; what keeps it from a verdict becomes a claim of its own."""
     try:
         context.robot  # noqa: B018  (what cannot be loaded fails in the first step)
@@ -155,7 +157,7 @@ def _run_step(context: Context, step: Step) -> None:
         context.skip(step.title, step.title, f"{type(error).__name__}: {error}"[:300])
 
 
-def step_verdict(record: Record, step: Step) -> Verdict:
+def step_verdict(record: Record, step: PipelineStep) -> Verdict:
     """FAIL where a claim of the step fails; PASS where one passes; else not evaluated."""
     verdicts = {c.verdict for c in record.claims if c.step == step.name}
     if Verdict.FAIL in verdicts:

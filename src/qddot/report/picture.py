@@ -8,8 +8,8 @@ from itertools import product
 import numpy as np
 from scipy.spatial import ConvexHull, QhullError
 
-from qddot.evidence.record import Trace
-from qddot.plotting import PALETTE
+from qddot.display.plots import PALETTE
+from qddot.evidence.record import RecordTrace
 
 __all__ = ["robot_picture"]
 
@@ -18,7 +18,7 @@ _VIEW = np.array([[-0.7071, 0.7071, 0.0], [0.3536, 0.3536, -0.8660]])
 """Rows: world directions that go right and down on the page, seen from above at 30°."""
 
 
-def robot_picture(trace: Trace) -> str:
+def robot_picture(trace: RecordTrace) -> str:
     """SVG of a trace `picture`: a polygon a box, a line a bone, a dot a joint; names as tips."""
     origin, com = trace.columns["origin"], trace.columns["com"]
     edges, axes = trace.columns["edges"], trace.columns["axes"].reshape(-1, 3, 3)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from qddot.evidence.record import Record, Trace
-from qddot.plotting import PALETTE
+from qddot.display.plots import PALETTE
+from qddot.evidence.record import Record, RecordTrace
 
 __all__ = ["PLOTS", "Plot", "make_plots"]
 
@@ -40,7 +40,7 @@ def _numbers(x: np.ndarray, digits: int = 6) -> list[float | None]:
     return [float(f"{y:.{digits}g}") if np.isfinite(y) else None for y in np.asarray(x, float)]
 
 
-def _thin(trace: Trace) -> np.ndarray:
+def _thin(trace: RecordTrace) -> np.ndarray:
     """Rows that are drawn: all, or evenly spaced ones."""
     return np.unique(np.linspace(0, len(trace) - 1, min(len(trace), _MOST_POINTS)).astype(int))
 

@@ -18,7 +18,7 @@ import numpy as np
 from qddot.algorithms.catalogue import function, sizes
 from qddot.compile.runtime.gufunc import aligned_zeros
 from qddot.compile.runtime.threads import SETTING, run_shares, threads
-from qddot.display import Readable
+from qddot.display.text import Readable
 from qddot.errors import InvalidArgument, ShapeMismatch, Unsupported
 from qddot.robot.arrays import as_numbers
 from qddot.robot.dask_arrays import is_lazy

@@ -15,6 +15,7 @@ import numpy as np
 from qddot.algorithms.catalogue import Argument, Function, sizes
 from qddot.compile.kernel import Kernel, KernelSource, compile_kernel
 from qddot.compile.runtime.chunks import run_batch
+from qddot.compile.runtime.memory import require_batch
 from qddot.compile.runtime.results import validate_out
 from qddot.compile.runtime.threads import SETTING
 from qddot.compile.trace.functions import has_symbols, record_arrays, symbol_array
@@ -26,7 +27,6 @@ from qddot.errors import (
     Unsupported,
     WrongType,
 )
-from qddot.memory import require_batch
 from qddot.model.model import Model
 from qddot.robot.interpret import casadi_function, interpret, validate_arrays
 from qddot.robot.native import source_of

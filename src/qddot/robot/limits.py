@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qddot.display import Readable
+from qddot.display.text import Readable
 from qddot.model.joints import Limits
 from qddot.model.model import Body, Model
 

@@ -15,13 +15,13 @@ from qddot.algorithms.catalogue import OTHER_NAMES, Function, function, sizes
 from qddot.compile.kernel import Kernel
 from qddot.compile.runtime.chunks import run_batch
 from qddot.compile.runtime.gufunc import aligned_zeros
+from qddot.compile.runtime.memory import require_batch
 from qddot.compile.runtime.results import validate_out
 from qddot.compile.trace.functions import has_symbols
-from qddot.display import html_table, text_table
+from qddot.display.text import html_table, text_table
 from qddot.errors import InvalidArgument, Unsupported, WrongType, count_text
 from qddot.loaders import load_model
 from qddot.loaders.description import Base, Couplings
-from qddot.memory import require_batch
 from qddot.model import edit
 from qddot.model.dh import Convention, DHRow, LinkFrame, model_from_dh
 from qddot.model.flexible import with_flexible_joints

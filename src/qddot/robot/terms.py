@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qddot.display import Readable, latex_matrix
+from qddot.display.text import Readable, latex_matrix
 
 __all__ = ["Terms"]
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from qddot.algorithms.recursion import Vector
 from qddot.compile.kernel import KernelSource
-from qddot.display import Readable
+from qddot.display.text import Readable
 from qddot.errors import InvalidArgument, ShapeMismatch, Unsupported
 from qddot.model.model import Model
 from qddot.model.reframing import condense
@@ -83,7 +83,24 @@ def integrate_adaptive(
         )
         raise Unsupported("integrate_adaptive", robot.name, accepted)
     tolerances = positive_number("rtol", rtol), positive_number("atol", atol)
-    q, v, torque, batch = _validate_states(robot, q0, v0, tau, len(when) - 1)
+    # states and torques with one batch axis, and the batch shape that they came in
+    name, nv, intervals = "integrate_adaptive", robot.nv, len(when) - 1
+    given = (
+        ("q0", q0, robot.nq),
+        ("v0", v0, nv),
+        ("tau", np.zeros(nv) if tau is None else tau, nv),
+    )
+    q, v, torque = (real_array(name, what, x, (n,)).astype(float) for what, x, n in given)
+    if torque.ndim == 1:
+        torque = np.broadcast_to(torque, (intervals, nv))
+    if torque.shape[-2] != intervals:
+        expected = f"({nv}), or (..., {intervals}, {nv})"
+        raise ShapeMismatch(name, "tau", expected, torque.shape)
+    batch = batch_shape(name, (q, v, torque), (1, 1, 2), ("q0", "v0", "tau"))
+    q, v, torque = (
+        np.broadcast_to(x, (*batch, *x.shape[-n:])).reshape(math.prod(batch), *x.shape[-n:])
+        for x, n in ((q, 1), (v, 1), (torque, 2))
+    )
     run = _Batch.start(robot, q, v, when, tolerances)
     shape = (len(q), len(when))
     q_out, v_out = np.full((*shape, robot.nq), np.nan), np.full((*shape, robot.nv), np.nan)
@@ -264,24 +281,3 @@ class _Batch:
             shares = [e / (atol + rtol * s) for e, s in zip(errors, sizes, strict=True)]
             error = np.sqrt(np.mean(np.square(np.concatenate(shares, axis=-1)), axis=-1))
         return q1, w1, rate, error
-
-
-def _validate_states(
-    robot: Robot, q0: ArrayLike, v0: ArrayLike, tau: ArrayLike | None, intervals: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[int, ...]]:
-    """States and torques with one batch axis, and the batch shape that they came in."""
-    nv, name = robot.nv, "integrate_adaptive"
-    torque = np.zeros(nv) if tau is None else tau
-    given = (("q0", q0, robot.nq), ("v0", v0, nv), ("tau", torque, nv))
-    q, v, torque = (real_array(name, what, x, (n,)).astype(float) for what, x, n in given)
-    if torque.ndim == 1:
-        torque = np.broadcast_to(torque, (intervals, nv))
-    if torque.shape[-2] != intervals:
-        expected = f"({nv}), or (..., {intervals}, {nv})"
-        raise ShapeMismatch(name, "tau", expected, torque.shape)
-    batch = batch_shape(name, (q, v, torque), (1, 1, 2), ("q0", "v0", "tau"))
-    flat = []
-    for x, n in ((q, 1), (v, 1), (torque, 2)):
-        core = x.shape[x.ndim - n :]
-        flat.append(np.broadcast_to(x, (*batch, *core)).reshape(math.prod(batch), *core))
-    return flat[0], flat[1], flat[2], batch

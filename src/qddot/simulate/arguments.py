@@ -9,8 +9,8 @@ from numbers import Real
 import numpy as np
 from numpy.typing import ArrayLike
 
+from qddot.compile.runtime.memory import SMALL, require_memory
 from qddot.errors import InvalidArgument, ShapeMismatch, UnknownName
-from qddot.memory import SMALL, require_memory
 from qddot.simulate.step import Step
 
 __all__ = [
@@ -128,8 +128,7 @@ def loop_arguments(
     v = real_array("rollout", "v0", v0, shapes.carry[1], copy=False)
     residuals = [np.zeros(len(step.residual_names))] if step.residual_names else []
     if states is None:
-        components = zip(step.components, step.state_sizes, strict=True)
-        states = [np.array(x.initial_state(model), float) for x, n in components if n]
+        states = step.initial_states()
     # samples: torques, references
     if hasattr(tau, "command"):
         raise InvalidArgument("rollout: tau", type(tau).__name__, "a law is given as feedback=…")

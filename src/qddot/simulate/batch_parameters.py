@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from qddot.model.model import Model
 from qddot.spatial.scalar import Scalar
 
-__all__ = ["InputSlot", "extract_arrays", "insert_inputs", "may_be_nonzero"]
+__all__ = ["InputSlot", "extract_arrays", "insert_inputs", "is_immutable", "may_be_nonzero"]
 
 
 @dataclass(frozen=True)
@@ -73,3 +74,15 @@ def _replace_instances(part: Any, kind: type, replace: Callable[[Any], Any]) -> 
             result = copy.copy(part) if result is part else result
             object.__setattr__(result, field.name, after)
     return result
+
+
+def is_immutable(part: Any) -> bool:
+    """Whether a part cannot be changed; arrays and attributes that a subclass adds can be."""
+    if type(part) is tuple:
+        return all(map(is_immutable, part))
+    if is_dataclass(part) and not isinstance(part, Model | type):
+        params = vars(type(part)).get("__dataclass_params__")
+        values = {x.name: getattr(part, x.name) for x in fields(part)}
+        added = getattr(part, "__dict__", {}).keys() - values.keys()
+        return bool(params and params.frozen) and not added and is_immutable((*values.values(),))
+    return part is None or isinstance(part, Model | str | float | int)

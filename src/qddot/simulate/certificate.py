@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.analysis.constraints import with_loops
+from qddot.display.plots import PALETTE, new_figure, save_figure
 from qddot.errors import InvalidArgument, UnknownName
-from qddot.plotting import PALETTE, new_figure, save_figure
 from qddot.robot.law import Law
 from qddot.robot.robot import Robot
 from qddot.simulate.feedback import FeedbackTime

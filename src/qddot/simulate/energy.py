@@ -20,9 +20,9 @@ from qddot.algorithms.inverse_dynamics import newton_euler
 from qddot.algorithms.linear import dot, factorise
 from qddot.algorithms.mass_matrix import mass_matrix
 from qddot.algorithms.recursion import Vector, per_body, zeros
-from qddot.display import Tabular
+from qddot.display.plots import PALETTE, new_figure, save_figure
+from qddot.display.text import Tabular
 from qddot.errors import InvalidArgument
-from qddot.plotting import PALETTE, new_figure, save_figure
 from qddot.simulate.contact.complementarity import ComplementarityContact
 from qddot.simulate.contact.penalty import PenaltyContact, PenaltyStops
 from qddot.simulate.contact.stops import RigidStops

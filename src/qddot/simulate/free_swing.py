@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qddot.display import Readable
+from qddot.display.text import Readable
 from qddot.model.model import WORLD
 from qddot.robot.robot import Robot
 from qddot.simulate.simulator import rollout

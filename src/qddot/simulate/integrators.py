@@ -28,8 +28,8 @@ from qddot.spatial.scalar import Scalar
 __all__ = [
     "DORMAND_PRINCE",
     "INTEGRATORS",
+    "IntegratedPlant",
     "Integrator",
-    "Plant",
     "State",
     "Tableau",
     "find_integrator",
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 
-class Plant(ImplicitPlant, Protocol):
+class IntegratedPlant(ImplicitPlant, Protocol):
     """The interface of a plant to all integrators: the model, its rates and loads at a state."""
 
     def damped_rate(self, q: Vector, w: Vector, dt: Scalar) -> list[Scalar]:
@@ -54,7 +54,7 @@ class Integrator:
     name: str
     order: int
     stages: int
-    step: Callable[[Plant, Vector, Vector, Scalar], State | SolvedState]
+    step: Callable[[IntegratedPlant, Vector, Vector, Scalar], State | SolvedState]
     symplectic: bool = False
     iterates: bool = False
 
@@ -109,13 +109,13 @@ def _sum(x: Vector, y: Vector) -> list[Scalar]:
     return [a + b for a, b in zip(x, y, strict=True)]
 
 
-def _semi_implicit(plant: Plant, q: Vector, w: Vector, dt: Scalar) -> State:
+def _semi_implicit(plant: IntegratedPlant, q: Vector, w: Vector, dt: Scalar) -> State:
     """Velocities first, then positions with the new velocities."""
     w = _sum(w, [x * dt for x in plant.rate(q, w, 0.0)])
     return advance(plant.model, q, [x * dt for x in w]), w
 
 
-def _implicit_damping(plant: Plant, q: Vector, w: Vector, dt: Scalar) -> State:
+def _implicit_damping(plant: IntegratedPlant, q: Vector, w: Vector, dt: Scalar) -> State:
     """Semi-implicit, with the damping of the joints taken at the new velocities."""
     w = _sum(w, [x * dt for x in plant.damped_rate(q, w, dt)])
     return advance(plant.model, q, [x * dt for x in w]), w

@@ -12,6 +12,7 @@ from qddot.algorithms.catalogue import function
 from qddot.algorithms.configuration import integrate
 from qddot.algorithms.constraints import (
     ConstraintMobility,
+    add_constraint_forces,
     constraint_bias,
     constraint_jacobian,
     constraint_residual,
@@ -27,14 +28,30 @@ from qddot.model.links import Loop
 from qddot.model.model import Model
 from qddot.robot.robot import Robot, with_marked_rows
 from qddot.spatial.algebra import Force
-from qddot.spatial.scalar import Scalar, less, where
+from qddot.spatial.scalar import Scalar, absolute, maximum, sqrt
 
-__all__ = ["ClosedLoops", "close_start", "find_loops"]
+__all__ = ["ClosedLoops", "ClosedState", "close_start", "find_loops"]
 
 START = 1e-6
 """How far (m, rad; m/s, rad/s) a start may be open: what the digits of a file leave."""
 _SINGLE_START = 1e-4
 _ITERATIONS = 4
+_TOLERANCE, _ATTEMPTS = 1e-10, 1000
+_SLOW = 1e-3
+"""Speed (m/s, rad/s) below which corrections of velocities are shares of this one."""
+
+
+@dataclass(frozen=True)
+class ClosedState:
+    """A projected state: q, v, how far (m, rad) it is still open, and the correction of v.
+
+    The correction is a share of the speed, or of 1 mm/s and 1 mrad/s, in the metric of M.
+    """
+
+    q: list[Scalar]
+    v: list[Scalar]
+    violation: Scalar
+    correction: Scalar
 
 
 @dataclass(frozen=True)
@@ -44,11 +61,15 @@ class ClosedLoops:
     Accelerations are those with multipliers, M q̈ + h = τ + Jᵀ λ with J q̈ + J̇ v = 0. At the end
     of the step q and v are projected on closure in the metric of M: so many `iterations` of
     Newton's method, the last one with J of its own and those before with J and M of the start of
-    the step, which are at hand; then J v = 0.
+    the step, which are at hand; then J v = 0. Where that corrects the velocities by more than
+    `tolerance` of their size, steps of integrators of fourth order and more are taken in parts, in
+    so many `attempts` at most.
     """
 
     loops: tuple[Loop, ...]
     iterations: int = _ITERATIONS
+    tolerance: float = _TOLERANCE
+    attempts: int = _ATTEMPTS
 
     def rows(self, model: Model, q: Vector) -> Matrix:
         """Independent rows of the Jacobian J."""
@@ -77,11 +98,10 @@ class ClosedLoops:
         opening = [-(dot(row, free) + b) for row, b in zip(held.J, bias, strict=True)]
         return [a + b for a, b in zip(free, held.least_motion(opening), strict=True)]
 
-    def project(
-        self, model: Model, start: Vector, q: Vector, v: Vector
-    ) -> tuple[list[Scalar], list[Scalar], Scalar]:
-        """The closed state nearest to the end of a step, and how far (m, rad) it is still open."""
-        mass: Factor = factorise(mass_matrix(model, start))
+    def project(self, model: Model, start: Vector, q: Vector, v: Vector) -> ClosedState:
+        """The closed state nearest to the end (q, v) of a step from a configuration."""
+        M = mass_matrix(model, start)
+        mass: Factor = factorise(M)
         kept, q1 = independent_rows(model, self.loops), list(q)
         held = ConstraintMobility.of(self.rows(model, start), mass)
         for k in range(self.iterations):
@@ -89,12 +109,19 @@ class ClosedLoops:
                 held = ConstraintMobility.of(self.rows(model, q1), mass)
             phi = constraint_residual(model, q1, constraints=self.loops)
             q1 = integrate(model, q1, held.least_motion([-phi[k] for k in kept]))
-        v1 = held.remove_motion(v)
+        # velocities, and the length of their correction
+        opening = [dot(row, v) for row in held.J]
+        multipliers = held.multipliers(opening)
+        change = solve(mass, add_constraint_forces(held.J, multipliers, zeros(model.nv)))
+        v1 = [a - b for a, b in zip(v, change, strict=True)]
+        speed = dot(v1, [dot(row, v1) for row in M])
+        slow = sum(M[k][k] for k in range(model.nv)) * (_SLOW * _SLOW)
+        correction = sqrt(dot(opening, multipliers) / (speed + slow))
+        # the largest opening that is left
         violation: Scalar = 0.0
         for x in constraint_residual(model, q1, constraints=self.loops):
-            size = where(less(x, 0.0), -x, x)
-            violation = where(less(violation, size), size, violation)
-        return q1, v1, violation
+            violation = maximum(violation, absolute(x))
+        return ClosedState(q1, v1, violation, correction)
 
 
 def find_loops(robot: Robot) -> ClosedLoops | None:

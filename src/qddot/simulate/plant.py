@@ -355,6 +355,11 @@ class RobotPlant:
                         q1[k] = where(sticks, q[k], q1[k])
         return q1, v1
 
+    @property
+    def keeps_end(self) -> bool:
+        """Whether the end of a step stays as it is: no joint can stick, or be at a stop."""
+        return not self.sticking and not any(isinstance(x, ImpactEffect) for x in self.effects)
+
     def apply_impulses(
         self, q: Vector, q_end: Vector, v_end: Vector
     ) -> tuple[RobotPlant, list[Scalar], list[Scalar]]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.compile.runtime.chunks import run_scan
-from qddot.display import Readable, range_text
+from qddot.display.text import Readable, range_text
 from qddot.errors import InvalidArgument, ShapeMismatch
 from qddot.robot.interpret import batch_shape
 from qddot.simulate.arguments import loop_arguments, require_samples, sample_count

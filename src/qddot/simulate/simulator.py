@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any, cast, get_args
 
@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 from qddot.algorithms.kinematics import Reference
 from qddot.compile.kernel import Kernel
 from qddot.errors import InvalidArgument, UnknownName, Unsupported
-from qddot.model.model import Model
 from qddot.robot.health import refuse_singular
 from qddot.robot.law import Law, record_law
 from qddot.robot.native import PARAMETERS
@@ -25,7 +24,7 @@ from qddot.simulate.arguments import (
     require_samples,
     sample_count,
 )
-from qddot.simulate.batch_parameters import extract_arrays
+from qddot.simulate.batch_parameters import extract_arrays, is_immutable
 from qddot.simulate.feedback import Controller, FeedbackTime, Sensor
 from qddot.simulate.feedback_time import choose_feedback_time, law_notes
 from qddot.simulate.file_physics import (
@@ -494,19 +493,7 @@ def _make_from_choices(robot: Robot, choices: Mapping[str, Any]) -> Simulator:
 
 @lru_cache(maxsize=64)
 def _cached_simulator(arguments: _Arguments) -> Simulator:
-    if not all(map(_is_immutable, arguments.choices.values())):
+    if not all(map(is_immutable, arguments.choices.values())):
         raise _Mutable
     simulator = _make_from_choices(arguments.robot, arguments.choices)
     return replace(simulator, step=replace(simulator.step, immutable=True))
-
-
-def _is_immutable(part: Any) -> bool:
-    """Whether a part cannot be changed; arrays and attributes that a subclass adds can be."""
-    if type(part) is tuple:
-        return all(map(_is_immutable, part))
-    if is_dataclass(part) and not isinstance(part, Model | type):
-        params = vars(type(part)).get("__dataclass_params__")
-        values = {x.name: getattr(part, x.name) for x in fields(part)}
-        added = getattr(part, "__dict__", {}).keys() - values.keys()
-        return bool(params and params.frozen) and not added and _is_immutable((*values.values(),))
-    return part is None or isinstance(part, Model | str | float | int)

@@ -18,7 +18,7 @@ from qddot.algorithms.configuration import integrate
 from qddot.algorithms.energy import kinetic_energy, potential_energy
 from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.recursion import joint_kinematics
-from qddot.display import Tabular
+from qddot.display.text import Tabular
 from qddot.errors import InvalidArgument, ShapeMismatch
 from qddot.model.model import Model
 from qddot.robot.robot import Robot
@@ -28,14 +28,14 @@ from qddot.simulate.contact.penalty import PRESETS, PenaltyContact, bodies_with_
 from qddot.simulate.contact.stops import RigidStops
 from qddot.simulate.layout import columns, nested_over_time, stack_scalars
 from qddot.simulate.plant import ElasticEffect
-from qddot.simulate.step import LOOPS
+from qddot.simulate.step import DIVISION, LOOPS
 
 __all__ = [
     "LABELS",
     "Perturbation",
     "RolloutRecord",
+    "RolloutVerdict",
     "Status",
-    "Verdict",
     "constants_over_time",
     "elastic_energies",
     "energies",
@@ -56,6 +56,8 @@ ITERATION_RESIDUAL = 1e-6
 """The share of the velocities that the last iteration of an implicit step may change."""
 LOOP_GAP = 1e-6
 """How far (m, rad) a loop may be open after a step."""
+PART_ERROR = 1e-8
+"""The error of a part of a step with loops, as a share of the speed."""
 ROUNDING = 1e3
 """Units of rounding up to which a residual is always accepted."""
 DEPTH = 1e-3
@@ -128,7 +130,7 @@ class RolloutRecord(Protocol):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RolloutVerdict:
     """One rollout: its label, first bad step and its time (None if ok), the cause, a remedy."""
 
     label: str
@@ -178,19 +180,19 @@ class Status(Tabular):
         found = np.bincount(self.code.ravel(), minlength=len(LABELS))
         return {label: int(n) for label, n in zip(LABELS, found, strict=True) if n}
 
-    def of(self, index: Any = ()) -> Verdict:
+    def of(self, index: Any = ()) -> RolloutVerdict:
         """The verdict on one rollout of the batch."""
         label, step = tuple(LABELS)[int(self.code[index])], int(self.step[index])
         if step < 0:
-            return Verdict(label, None, None, "", LABELS[label])
+            return RolloutVerdict(label, None, None, "", LABELS[label])
         cause = self.subjects[int(self.subject[index])]
-        return Verdict(label, step, step * self.dt, cause, LABELS[label])
+        return RolloutVerdict(label, step, step * self.dt, cause, LABELS[label])
 
     @property
-    def first(self) -> tuple[tuple[int, ...], Verdict]:
+    def first(self) -> tuple[tuple[int, ...], RolloutVerdict]:
         """The rollout that went wrong earliest, and its verdict; any one if all are well."""
         if not self.code.size:
-            return (), Verdict("ok", None, None, "", LABELS["ok"])
+            return (), RolloutVerdict("ok", None, None, "", LABELS["ok"])
         steps = np.where(self.step < 0, np.iinfo(np.int64).max, self.step)
         index = tuple(int(k) for k in np.unravel_index(int(np.argmin(steps)), steps.shape))
         return index, self.of(index)
@@ -298,7 +300,7 @@ def _faults(rollout: RolloutRecord) -> Iterator[Fault]:
         rounding = ROUNDING * float(np.finfo(rollout.residuals.dtype).eps)
         for k, name in enumerate(step.residual_names):
             most = ITERATION_RESIDUAL if name == step.integrator else FRICTION_RESIDUAL
-            most = LOOP_GAP if name == LOOPS else most
+            most = {LOOPS: LOOP_GAP, DIVISION: PART_ERROR}.get(name, most)
             label = "loop_open" if name == LOOPS else "not_converged"
             yield label, name, rollout.residuals[..., k] > max(most, rounding)
     yield from _contact_faults(rollout)

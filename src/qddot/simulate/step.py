@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property, lru_cache, partial
 from typing import Any, Literal
 
+import numpy as np
+
 from qddot.algorithms.catalogue import sizes
 from qddot.algorithms.kinematics import Reference
 from qddot.algorithms.recursion import Matrix, Vector
@@ -16,7 +18,7 @@ from qddot.compile.kernel import Kernel, KernelSource, compile_kernel
 from qddot.model.model import Model
 from qddot.model.reframing import condense
 from qddot.robot.native import PARAMETERS
-from qddot.simulate.batch_parameters import insert_inputs
+from qddot.simulate.batch_parameters import insert_inputs, is_immutable
 from qddot.simulate.feedback import Controller, LawInputs, Sensor, Shapes
 from qddot.simulate.implicit_torques import largest
 from qddot.simulate.integrators import find_integrator
@@ -33,10 +35,12 @@ from qddot.simulate.plant import (
     StepLaw,
     felt_wrench,
 )
+from qddot.simulate.substeps import DividedStep, take_substeps
 from qddot.spatial.scalar import Scalar, less, where
 
 __all__ = [
     "CLOCK",
+    "DIVISION",
     "LOOPS",
     "Hold",
     "KeyedSource",
@@ -47,6 +51,10 @@ __all__ = [
 
 LOOPS = "loops"
 """The residual of loop closures: the largest opening after a step, m or rad."""
+DIVISION = "division of steps"
+"""The residual of steps that are taken in parts: the largest error, as a share of the speed."""
+DIVIDED_ORDER = 4
+"""The least order of integrators whose steps are taken in parts."""
 CLOCK = 2
 """The place in the carry of the number of steps since the last sample."""
 Hold = Literal["zero", "linear"]
@@ -102,6 +110,7 @@ class Step:
         start = self.begin(*values)
         plant, q, v, model = start.plant, start.q, start.v, start.plant.model
         residuals: list[Any] = []
+        parts: DividedStep | None = None
         states_after = list(start.sensor_states)
         if plant.contact:
             # contact by complementarity: impulses and motion are one problem
@@ -115,19 +124,26 @@ class Step:
             # integrator, on the charts of the joints
             name = "implicit_damping" if self.implicit_damping else self.integrator
             integrate = find_integrator(name).step
-            q1, w1, *residuals = integrate(plant, q, align(model, q, v), plant.dt)
+            if plant.loops and self.divides_steps:
+                parts = take_substeps(plant, plant.loops, integrate, q, v, plant.dt)
+                q1, v1 = parts.q, parts.v
+            else:
+                q1, w1, *residuals = integrate(plant, q, align(model, q, v), plant.dt)
+                v1 = unalign(model, q1, w1)
             # joints that stick stay where they are; stops give impulses
-            q1, v1 = plant.hold_sticking(q, q1, unalign(model, q1, w1))
+            q1, v1 = plant.hold_sticking(q, q1, v1)
             plant, q1, v1 = plant.apply_impulses(q, q1, v1)
-        # loops: the nearest state where they are closed
-        violation: Scalar = 0.0
-        if plant.loops:
-            q1, v1, violation = plant.loops.project(model, q, q1, v1)
+        # loops: the nearest state where they are closed, unless the last part ended there
+        violation = parts.violation if parts else 0.0
+        if plant.loops and not (parts and plant.keeps_end):
+            end = plant.loops.project(model, q, q1, v1)
+            q1, v1, violation = end.q, end.v, end.violation
         # states of effects, sensors and contact for the next step
         states_after = [*plant.update_states(q, v, v1), *states_after]
         # residuals of the iterations, the largest so far
-        if len(residuals) < len(self.residual_names) - bool(self.loops):
+        if len(residuals) < len(self.residual_names) - bool(self.loops) - self.divides_steps:
             residuals.append(plant.residual)
+        residuals += [parts.error] if parts else []
         residuals += [violation] if self.loops else []
         if residuals:
             residuals = [largest(a, b) for a, b in zip(values[CLOCK + 1], residuals, strict=True)]
@@ -218,6 +234,19 @@ class Step:
         """Length of the state of each component; empty states are not in the carry."""
         return [component.state_size(self.model) for component in self.components]
 
+    def initial_states(self) -> list[np.ndarray]:
+        """States of the components that have one, before the first step."""
+        sized = [k for k, n in enumerate(self.state_sizes) if n]
+        fixed, parts = self._fixed_starts, self.components
+        starts = (fixed[k] if k in fixed else parts[k].initial_state(self.model) for k in sized)
+        return [np.array(start, float) for start in starts]
+
+    @cached_property
+    def _fixed_starts(self) -> dict[int, Any]:
+        """Initial states by place, of components that cannot be changed, such as contact."""
+        fixed = ((k, x) for k, x in enumerate(self.components) if is_immutable(x))
+        return {k: x.initial_state(self.model) for k, x in fixed if self.state_sizes[k]}
+
     @cached_property
     def residual_names(self) -> tuple[str, ...]:
         """The iterations of a step whose residual is reported; contact has one in its state."""
@@ -227,7 +256,14 @@ class Step:
         solver = (self.integrator,) if find_integrator(self.integrator).iterates else ()
         implicit = [x for x in self.effects if isinstance(x, ImplicitEffect) and self.model.nv > 1]
         names = {"stops" if isinstance(x, ImpactEffect) else "friction" for x in implicit}
+        loops = (DIVISION, *loops) if self.divides_steps else loops
         return (*solver, *((" and ".join(sorted(names)),) if implicit else ()), *loops)
+
+    @property
+    def divides_steps(self) -> bool:
+        """Whether steps with loops are taken in parts where they are inaccurate."""
+        accurate = find_integrator(self.integrator).order >= DIVIDED_ORDER
+        return self.loops is not None and self.contact is None and accurate
 
     @property
     def torque_rows(self) -> int:
@@ -328,8 +364,15 @@ class Step:
 
     def _key(self) -> str:
         """Text that determines the step: the digest of the model, and all other fields."""
-        parts = [getattr(self, f.name) for f in fields(self) if f.compare and f.name != "model"]
-        return repr((self.model.digest, *parts))
+        names = (f.name for f in fields(self) if f.compare and f.name != "model")
+        texts = (self._fixed_texts.get(name) or repr(getattr(self, name)) for name in names)
+        return "; ".join((self.model.digest, *texts))
+
+    @cached_property
+    def _fixed_texts(self) -> dict[str, str]:
+        """Texts of the fields that cannot be changed, such as a scene of many shapes."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: repr(x) for name, x in values.items() if is_immutable(x)}
 
     @cached_property
     def _fixed_key(self) -> str:

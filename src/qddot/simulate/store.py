@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from qddot import __version__
+from qddot.compile.runtime.memory import require_memory
 from qddot.errors import DescriptionError, InvalidArgument, MissingPackage
 from qddot.files import fill_whole
-from qddot.memory import require_memory
 from qddot.model.model import Model
 from qddot.robot.robot import Robot
 from qddot.simulate.encoding import decode_step, part_digests

@@ -96,16 +96,14 @@ def _ends(
         turn, p, f = Vec3(*u[part]), Vec3(*P[part]), Vec3(*F[part]) * dt
         angle2 = turn.dot(turn)
         once = turn.cross(p)
-        twist = turn.cross(f) * (0.5 * _quarter_tangent_ratio(angle2))
+        lever = turn.cross(f)
+        # k = tan(θ/4) / θ, near zero by its series
+        near = less(angle2, _NEAR_ZERO)
+        angle = sqrt(where(near, 1.0 + 0.0 * angle2, angle2))
+        series = 0.25 + angle2 * (1.0 / 192.0) + angle2 * angle2 * (1.0 / 7680.0)
+        k = where(near, series, sin(angle * 0.25) / (cos(angle * 0.25) * angle))
+        twist = lever * (0.5 * k)
         even = turn.cross(once) * cot_remainder(angle2) - twist
         left[part] = list(Vec3(*left[part]) + once * 0.5 + even)
         right[part] = list(Vec3(*right[part]) - once * 0.5 + even)
     return left, right
-
-
-def _quarter_tangent_ratio(x2: Scalar) -> Scalar:
-    """tan(x/4) / x of x²."""
-    near = less(x2, _NEAR_ZERO)
-    x = sqrt(where(near, 1.0 + 0.0 * x2, x2))
-    series = 0.25 + x2 * (1.0 / 192.0) + x2 * x2 * (1.0 / 7680.0)
-    return where(near, series, sin(x * 0.25) / (cos(x * 0.25) * x))

@@ -115,25 +115,6 @@ def normalise_quaternion(quaternion: Sequence[Scalar]) -> list[Scalar]:
     return [c / length for c in quaternion]
 
 
-def _quaternion_exponential(w: Vec3) -> list[Scalar]:
-    """Unit quaternion of a rotation vector."""
-    angle2 = w.dot(w)
-    half = sinc(angle2 * 0.25)
-    quarter = sinc(angle2 * 0.0625)
-    return [*(w * (0.5 * half)), 1.0 - angle2 * 0.125 * quarter * quarter]
-
-
-def _quaternion_logarithm(quaternion: Sequence[Scalar]) -> Vec3:
-    """Rotation vector of a unit quaternion, at most half a turn long."""
-    # q and −q are one rotation: that with w ≥ 0 is the shorter
-    flip = where(less(quaternion[3], 0.0), -1.0, 1.0)
-    u, w = Vec3(*quaternion[:3]) * flip, quaternion[3] * flip
-    n2 = u.dot(u)
-    near, safe = _away_from_zero(n2)
-    n = sqrt(safe)
-    return u * (2.0 * where(near, _power_series(n2, _ASIN), atan2(n, w) / n))
-
-
 def tangent_quaternion(q: Sequence[Scalar]) -> list[list[Scalar]]:
     """Rates of a quaternion (rows) by angular velocity in body coordinates: ½ q ⊗ ω."""
     x, y, z, w = (0.5 * c for c in q)
@@ -154,16 +135,24 @@ def tangent_planar(q: Sequence[Scalar]) -> list[list[Scalar]]:
 
 def integrate_quaternion(q: Sequence[Scalar], w: Sequence[Scalar]) -> list[Scalar]:
     """q ⊗ exp(w), w in body coordinates; of unit length whatever that of q."""
-    return normalise_quaternion(_multiply_quaternions(q, _quaternion_exponential(Vec3(*w))))
+    # exp(w): unit quaternion of a rotation vector
+    angle2 = Vec3(*w).dot(Vec3(*w))
+    half = sinc(angle2 * 0.25)
+    quarter = sinc(angle2 * 0.0625)
+    turn = [*(Vec3(*w) * (0.5 * half)), 1.0 - angle2 * 0.125 * quarter * quarter]
+    return normalise_quaternion(_multiply_quaternions(q, turn))
 
 
 def difference_quaternion(q0: Sequence[Scalar], q1: Sequence[Scalar]) -> list[Scalar]:
     """The w with q0 ⊗ exp(w) = q1."""
-    return list(
-        _quaternion_logarithm(
-            normalise_quaternion(_multiply_quaternions(_conjugate_quaternion(q0), q1))
-        )
-    )
+    turn = normalise_quaternion(_multiply_quaternions(_conjugate_quaternion(q0), q1))
+    # logarithm, at most half a turn: q and −q are one rotation, that with w ≥ 0 is the shorter
+    flip = where(less(turn[3], 0.0), -1.0, 1.0)
+    u, w = Vec3(*turn[:3]) * flip, turn[3] * flip
+    n2 = u.dot(u)
+    near, safe = _away_from_zero(n2)
+    n = sqrt(safe)
+    return list(u * (2.0 * where(near, _power_series(n2, _ASIN), atan2(n, w) / n)))
 
 
 def integrate_pose(q: Sequence[Scalar], dv: Sequence[Scalar]) -> list[Scalar]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from qddot.display import Readable
+from qddot.display.text import Readable
 from qddot.errors import DescriptionError, InvalidArgument, ShapeMismatch, UnknownName
 from qddot.robot.robot import Robot
 from qddot.simulate.contact.ledger import contact_ledger
@@ -18,13 +18,13 @@ from qddot.simulate.layout import stack_scalars
 from qddot.simulate.rollout import Rollout
 from qddot.view.coordinates import start_configuration
 
-__all__ = ["Motion", "as_motion", "read_motion", "sweep_motion"]
+__all__ = ["RobotMotion", "as_motion", "read_motion", "sweep_motion"]
 
 _FIELDS = ("time", "q", "v", "tau", "contact_points", "contact_forces")
 
 
 @dataclass(frozen=True, repr=False)
-class Motion(Readable):
+class RobotMotion(Readable):
     """Samples of a motion: time (n), q (n, nq), v (n, nv), and torques (n, nv) if known.
 
     `contact_points` (m) and `contact_forces` (N) are (n, k, 3) in the world, where they are known:
@@ -60,13 +60,13 @@ class Motion(Readable):
         return np.asarray(self.q[np.clip(index - 1, 0, len(self.q) - 1)])
 
 
-def as_motion(given: Any, robot: Robot | None = None, *, forces: bool = False) -> Motion:
+def as_motion(given: Any, robot: Robot | None = None, *, forces: bool = False) -> RobotMotion:
     """A motion from a rollout, the arrays of a log by name, a log file, or configurations.
 
     A rollout knows its robot; the others need one. A batch shows its first motion. With `forces`
     the torques of the law and the contact forces of a single rollout are computed again.
     """
-    if isinstance(given, Motion):
+    if isinstance(given, RobotMotion):
         return given
     if isinstance(given, str | Path):
         given = read_motion(Path(given))
@@ -105,7 +105,7 @@ def _recomputed_fields(rollout: Rollout) -> dict[str, np.ndarray]:
     return found | {"contact_points": ledger.point, "contact_forces": ledger.force}
 
 
-def _check_motion(robot: Robot, fields: Mapping[str, Any]) -> Motion:
+def _check_motion(robot: Robot, fields: Mapping[str, Any]) -> RobotMotion:
     """The motion of fields that fit the robot, the first of a batch, up to where it is finite."""
     if fields.get("q") is None or fields.get("time") is None:
         raise InvalidArgument("motion", sorted(fields), "it needs time and q")
@@ -145,7 +145,7 @@ def _check_motion(robot: Robot, fields: Mapping[str, Any]) -> Motion:
             v[:-1] = steps / np.diff(time)[:, None]
             v[-1] = v[-2]
     kept = [None if x is None else x[finite] for x in (tau, *contacts)]
-    return Motion(robot, time[finite], q[finite], v[finite], *kept)
+    return RobotMotion(robot, time[finite], q[finite], v[finite], *kept)
 
 
 def read_motion(file: Path, trace: str | None = None) -> dict[str, np.ndarray]:
@@ -210,7 +210,7 @@ def _read_mcap(file: Path, trace: str | None) -> dict[str, np.ndarray]:
     return {name: np.array([row[name] for row in rows], dtype=float) for name in names}
 
 
-def sweep_motion(robot: Robot, seconds: float = 2.0, rate: float = 30.0) -> Motion:
+def sweep_motion(robot: Robot, seconds: float = 2.0, rate: float = 30.0) -> RobotMotion:
     """Each joint in turn through half its range and back: what there is to see of a robot."""
     start = start_configuration(robot)
     lower, upper = np.maximum(robot.limits.lower, -1.0), np.minimum(robot.limits.upper, 1.0)

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from qddot.display.plots import PALETTE
 from qddot.errors import count_text
 from qddot.model.model import WORLD
-from qddot.plotting import PALETTE
 from qddot.view.coordinates import sliders_from_coordinates
-from qddot.view.motion import Motion
+from qddot.view.motion import RobotMotion
 from qddot.view.readings import Readings, torque_bars
 from qddot.view.scene import OVERLAYS, TOOL_ELLIPSOIDS, quaternions
 from qddot.view.session import View
@@ -165,7 +165,7 @@ class Panel:
 
             box.on_update(toggle)
 
-    def add_player(self, motion: Motion) -> None:
+    def add_player(self, motion: RobotMotion) -> None:
         """Controls of a motion: play, time, speed, and curves in step with it."""
         import viser.uplot as uplot
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from qddot.display.plots import PALETTE, new_figure
 from qddot.errors import InvalidArgument, MissingPackage, ShapeMismatch
 from qddot.files import fill_whole
 from qddot.model.model import WORLD
-from qddot.plotting import PALETTE, new_figure
 from qddot.robot.robot import Robot
 from qddot.view.geometry import Part, robot_geometry
 from qddot.view.motion import as_motion

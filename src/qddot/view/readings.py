@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from qddot.display import Readable
+from qddot.display.text import Readable
 from qddot.errors import InvalidArgument
 from qddot.model.model import WORLD
 from qddot.robot.robot import Robot

@@ -18,7 +18,7 @@ from qddot.model.model import WORLD
 from qddot.model.tool_frame import tool_frame
 from qddot.robot.robot import Robot
 from qddot.view.coordinates import coordinates_from_sliders, sliders_of, start_configuration
-from qddot.view.motion import Motion, as_motion
+from qddot.view.motion import RobotMotion, as_motion
 from qddot.view.readings import Dynamics, Readings
 from qddot.view.scene import RobotScene
 
@@ -46,7 +46,7 @@ class Display(Protocol):
     def refresh(self, q: np.ndarray, readings: Readings, ghost: np.ndarray | None) -> None:
         """Show a state, and the torques of a second robot."""
 
-    def add_player(self, motion: Motion) -> None:
+    def add_player(self, motion: RobotMotion) -> None:
         """Show controls of a motion."""
 
 
@@ -94,7 +94,7 @@ class View:
         self.tool = tool_frame(robot.model)
         self.ground = self._ground_height()
         self._add_surroundings()
-        self.motion: Motion | None = None
+        self.motion: RobotMotion | None = None
         self.at, self.playing, self.speed, self._in_motion = 0.0, False, 1.0, False
         self.readings: Readings = self.dynamics.read(self.q)
         self.sliders = sliders_of(robot)

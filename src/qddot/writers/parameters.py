@@ -129,10 +129,23 @@ def write_parameters(
     changed = {k: new for k, new in wanted.items() if _inertia_error(new, old[k]) > _SAME}
     changes = [c for name, new in changed.items() for c in _body_changes(source, name, new, notes)]
     # the drivetrains that change; a friction model that is given has the last word
-    own = _drivetrain_values(source, robot, speeds, notes) if robot else ()
-    drives = {(d.joint, d.field): d for d in own}
-    for d in _friction_values(source, friction or {}, speeds, notes):
-        drives[d.joint, d.field] = d
+    values: list[_DriveValue] = []
+    for body in robot.bodies if robot else ():
+        name, drive = body.joint.name, body.joint.drivetrain
+        before = source.model.body_of_joint(name).joint.drivetrain
+        law = friction_of(drive)
+        if not law.symmetric:
+            values += _friction_values(source, {name: law}, speeds, notes)
+            drive = dataclasses.replace(drive, friction=before.friction, damping=before.damping)
+        for field in _DYNAMICS["mjcf"]:
+            value = getattr(drive, field)
+            if value != getattr(before, field) and field in _DYNAMICS[source.form]:
+                values.append(_DriveValue(name, field, value))
+            elif value != getattr(before, field):
+                what = field.replace("_", " ")
+                notes.append(f"joint {name!r}: URDF has no {what}; {value:g} is lost")
+    values += _friction_values(source, friction or {}, speeds, notes)
+    drives = {(d.joint, d.field): d for d in values}
     tag = "dynamics" if source.form == "urdf" else ""
     for d in drives.values():
         changes.append(Change("joint", d.joint, tag, _DYNAMICS[source.form][d.field], d.value))
@@ -149,8 +162,8 @@ def write_parameters(
             source, draft, target, inertias=old | changed, drives=drives.values()
         )
         publish(draft, target, force)
-    before, after = (x.splitlines(keepends=True) for x in (source.text, text))
-    diff = "".join(difflib.unified_diff(before, after, str(source.path), str(target)))
+    was, is_now = (x.splitlines(keepends=True) for x in (source.text, text))
+    diff = "".join(difflib.unified_diff(was, is_now, str(source.path), str(target)))
     return PatchResult(target=target, diff=diff, notes=tuple(notes), error=largest)
 
 
@@ -259,28 +272,6 @@ def _body_changes(
         raise CannotWrite(file.path, reason)
     notes += [f"{label}: {f.message}" for f in inertia_defect(label, own)]
     yield from inertial_changes(element, main.link.inertia, own)
-
-
-def _drivetrain_values(
-    file: _DescriptionFile, model: Model, speeds: tuple[float, float] | None, notes: list[str]
-) -> Iterator[_DriveValue]:
-    """Friction, armature and springs of a robot that differ from those of the file."""
-    for body in model.bodies:
-        name, new = body.joint.name, body.joint.drivetrain
-        old = file.model.body_of_joint(name).joint.drivetrain
-        law = friction_of(new)
-        if not law.symmetric:
-            yield from _friction_values(file, {name: law}, speeds, notes)
-            new = dataclasses.replace(new, friction=old.friction, damping=old.damping)
-        for field in _DYNAMICS["mjcf"]:
-            value = getattr(new, field)
-            if value == getattr(old, field):
-                continue
-            if field in _DYNAMICS[file.form]:
-                yield _DriveValue(name, field, value)
-            else:
-                what = field.replace("_", " ")
-                notes.append(f"joint {name!r}: URDF has no {what}; {value:g} is lost")
 
 
 def _friction_values(

@@ -29,7 +29,7 @@ from qddot.analysis.constraints.linear_algebra import (
     normalise_rows,
 )
 from qddot.analysis.constraints.rank import analyse
-from qddot.display import Readable
+from qddot.display.text import Readable
 from qddot.errors import ActuatorsTooFew, InvalidArgument, RedundantConstraints
 from qddot.robot.robot import Robot, with_marked_rows
 

@@ -23,7 +23,7 @@ from qddot.analysis.constraints.linear_algebra import (
     normalise_rows,
     overall_size,
 )
-from qddot.display import Readable
+from qddot.display.text import Readable
 from qddot.errors import InvalidArgument
 from qddot.robot.robot import Robot
 

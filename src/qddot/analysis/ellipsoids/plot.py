@@ -22,9 +22,9 @@ from qddot.analysis.ellipsoids.shapes import (
     torque_ellipsoid,
     velocity_ellipsoid,
 )
+from qddot.display.plots import PALETTE, new_figure, save_figure
 from qddot.errors import InvalidArgument, ShapeMismatch, UnknownName
 from qddot.model.model import WORLD
-from qddot.plotting import PALETTE, new_figure, save_figure
 from qddot.robot.robot import Robot
 
 __all__ = ["KINDS", "Kind", "plot_ellipsoids", "plot_joint_ellipsoids"]

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from qddot.algorithms.kinematics import TASK_AXES, Reference
 from qddot.analysis.task_space import decompose
-from qddot.display import Readable
+from qddot.display.text import Readable
 from qddot.errors import InvalidArgument, ShapeMismatch, UnknownName
 from qddot.robot.robot import Robot
 

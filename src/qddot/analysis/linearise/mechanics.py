@@ -11,7 +11,7 @@ from scipy import linalg
 
 from qddot.analysis.linearise.modes import Modes, largest_is_one
 from qddot.analysis.linearise.system import LinearModel, Weights, square_matrix
-from qddot.display import Readable
+from qddot.display.text import Readable
 from qddot.errors import InvalidArgument, NoEquilibrium, WrongType
 from qddot.robot.robot import Robot
 

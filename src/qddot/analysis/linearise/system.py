@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from scipy import linalg
 
 from qddot.analysis.linearise.modes import Modes, largest_is_one
-from qddot.display import Readable
+from qddot.display.text import Readable
 from qddot.errors import (
     InvalidArgument,
     MissingPackage,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from qddot.analysis.sizing.result import MARGIN, Sizing
-from qddot.plotting import PALETTE, new_figure, save_figure
+from qddot.display.plots import PALETTE, new_figure, save_figure
 from qddot.robot.robot import Robot
 
 __all__ = ["plot"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from qddot.display import Readable, Tabular
+from qddot.display.text import Readable, Tabular
 
 __all__ = [
     "GEAR_RATIOS",

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from qddot.analysis.sizing.problem import SizingProblem
-from qddot.memory import require_memory
+from qddot.compile.runtime.memory import require_memory
 from qddot.robot.health import random_configurations
 
 __all__ = ["CHUNK", "LoadCase", "OnStep", "Survey", "survey"]

@@ -61,15 +61,28 @@ def _load_plant(subject: Subject) -> tuple[Any, engines.Adapter]:
 def contenders(job: Job) -> list[Contender]:
     """The calls for each state."""
     (plant, adapter), inputs = _load_plant(job.subject), job.first()
+    from pydrake.multibody.tree import MultibodyForces
+
+    forces = MultibodyForces(plant)
     q, context = inputs["q"], plant.CreateDefaultContext()
     positions = adapter.to_q(q)
-    if job.function == "mass_matrix":
-        call, columns = _mass_matrix(plant, context), [positions]
-    else:
-        call = _inverse_dynamics(plant, context)
+
+    def mass_matrix(q: np.ndarray) -> np.ndarray:
+        plant.SetPositions(context, q)
+        return plant.CalcMassMatrix(context)
+
+    def inverse_dynamics(state: np.ndarray, a: np.ndarray) -> np.ndarray:
+        plant.SetPositionsAndVelocities(context, state)
+        forces.SetZero()
+        plant.CalcForceElementsContribution(context, forces)
+        return plant.CalcInverseDynamics(context, a, forces)
+
+    call: Callable[..., np.ndarray] = mass_matrix
+    columns = [positions]
+    if job.function != "mass_matrix":
         v = adapter.to_v(q, inputs["v"])
         accelerations = adapter.to_a(q, inputs["v"], inputs["a"])
-        columns = [np.concatenate([positions, v], axis=1), accelerations]
+        call, columns = inverse_dynamics, [np.concatenate([positions, v], axis=1), accelerations]
 
     def values() -> tuple[np.ndarray, ...]:
         few = zip(*(c[:CHECKED] for c in columns), strict=True)
@@ -78,25 +91,3 @@ def contenders(job: Job) -> list[Contender]:
         return (back(q[:CHECKED], x),)
 
     return [Contender("Drake", _CALLS[job.function], *loop_over_states(call, *columns), values)]
-
-
-def _inverse_dynamics(plant: Any, context: Any) -> Callable[..., np.ndarray]:
-    from pydrake.multibody.tree import MultibodyForces
-
-    forces = MultibodyForces(plant)
-
-    def call(state: np.ndarray, a: np.ndarray) -> np.ndarray:
-        plant.SetPositionsAndVelocities(context, state)
-        forces.SetZero()
-        plant.CalcForceElementsContribution(context, forces)
-        return plant.CalcInverseDynamics(context, a, forces)
-
-    return call
-
-
-def _mass_matrix(plant: Any, context: Any) -> Callable[..., np.ndarray]:
-    def call(q: np.ndarray) -> np.ndarray:
-        plant.SetPositions(context, q)
-        return plant.CalcMassMatrix(context)
-
-    return call

@@ -1,9 +1,10 @@
-"""Large results, as LLVM IR: blocks of a batch computed in the cache and streamed to memory.
+"""Large results, as LLVM IR: blocks of a batch computed in the cache and moved to memory in order.
 
-Rows of many numbers are written a vector here and a vector there, which is fast in the cache. To a
-result that does not fit in it every line would first be read from memory, and lines of many pages
-would wait for each other. So a loop around the loop computes a block of states into a buffer that
-stays in the cache, and copies it in the order of memory with stores that pass the caches by.
+Rows of many numbers are written a vector here and a vector there, which is fast in the cache. Where
+lines of a result are not in it, each would first be read from memory, and lines of many pages would
+wait for each other. So a loop around the loop computes a block of states into a buffer that stays
+in the cache, and moves it in the order of memory: a result that the caches can hold by a copy, a
+larger one with stores that pass the caches by.
 """
 
 from __future__ import annotations
@@ -18,10 +19,13 @@ __all__ = ["stream_ir", "worth_streaming"]
 
 _FEWEST_NUMBERS = 100
 """Numbers of a state from which stores take more of the time than arithmetic."""
+_AWAY_BYTES = 1 << 23
+"""Results whose memory is often not in the caches: with the one before, or others that are kept,
+they fill them."""
 _FAR_BYTES = 1 << 25
 """Results that do not stay in the caches until they are read."""
-_BUFFER_BYTES = 1 << 19
-"""A buffer that stays in the second cache."""
+_BUFFER_BYTES = 1 << 18
+"""A buffer that stays in the second cache, beside code and frames."""
 _WHOLE_GROUPS = 16
 """States of which every block has a multiple: groups of blocks fill their vectors."""
 _LINE = 64
@@ -37,24 +41,28 @@ def stream_ir(
 ) -> str:
     """The function `name` (args, dimensions, steps, data) around the function `loop` like it.
 
-    Batches that stay near, and results with strides, are left to the loop; so is a batch for whose
-    buffer there is no memory.
+    Small batches, and results with strides, are left to the loop; so is a batch for whose buffer
+    there is no memory.
     """
     rows = [math.prod(shape) * v.number_bytes for shape in outputs]
     states = max(1, _BUFFER_BYTES // sum(rows) // _WHOLE_GROUPS) * _WHOLE_GROUPS
     arrays, axes = len(inputs) + len(outputs), sum(map(len, (*inputs, *outputs)))
+    # rows so long that a buffer of them leaves the second cache are not worth a copy
+    away = _AWAY_BYTES if states * sum(rows) <= 2 * _BUFFER_BYTES else _FAR_BYTES
     arguments = "ptr %args, ptr %dims, ptr %steps, ptr %data"
     return "\n".join(
         [
-            _COPY.format(vector=v.type, bytes=v.bytes, mask=v.bytes - 1, size=v.number_bytes),
+            _MOVES.format(vector=v.type, bytes=v.bytes, mask=v.bytes - 1, size=v.number_bytes),
             f"define void @{name}({arguments}) {{",
             "  %n = load i64, ptr %dims",
-            f"  %stay0 = icmp ule i64 %n, {_FAR_BYTES // sum(rows)}",
+            f"  %stay0 = icmp ule i64 %n, {away // sum(rows)}",
             *_compare_strides(v, inputs, outputs),
             "near:",
             f"  call void @{loop}({arguments})",
             "  ret void",
-            "far:",
+            "away:",
+            f"  %far = icmp ugt i64 %n, {_FAR_BYTES // sum(rows)}",
+            "  %move = select i1 %far, ptr @stream, ptr @copy",
             f"  %raw = call ptr @malloc(i64 {states * sum(rows) + _LINE})",
             "  %none = icmp eq ptr %raw, null",
             "  br i1 %none, label %near, label %begin",
@@ -86,7 +94,7 @@ def stream_ir(
 
 
 def _compare_strides(v: VectorType, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> list[str]:
-    """To the label far if the batch is, and rows of results stand as in the buffer, else near."""
+    """To the label away if the batch is, and rows of results stand as in the buffer, else near."""
     expected: dict[int, int] = {}
     core = len(inputs) + len(outputs) + sum(map(len, inputs))
     for k, shape in enumerate(outputs, len(inputs)):
@@ -103,7 +111,7 @@ def _compare_strides(v: VectorType, inputs: Sequence[Shape], outputs: Sequence[S
             f"  %stay_{k} = or i1 {stay}, %other{k}",
         ]
         stay = f"%stay_{k}"
-    return [*lines, f"  br i1 {stay}, label %near, label %far"]
+    return [*lines, f"  br i1 {stay}, label %near, label %away"]
 
 
 def _run_block(inputs: int, rows: Sequence[int], states: int, loop: str) -> list[str]:
@@ -141,13 +149,17 @@ def _run_block(inputs: int, rows: Sequence[int], states: int, loop: str) -> list
             f"  %skip{k} = mul i64 %i, {row}",
             f"  %target{k} = getelementptr i8, ptr %base{k}, i64 %skip{k}",
             f"  %bytes{k} = mul i64 %count, {row}",
-            f"  call void @stream(ptr %target{k}, ptr %part{k}, i64 %bytes{k})",
+            f"  call void %move(ptr %target{k}, ptr %part{k}, i64 %bytes{k})",
         ]
     return [*lines, f"  %next = add i64 %i, {states}"]
 
 
-_COPY = """\
+_MOVES = """\
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+define internal void @copy(ptr %target, ptr %source, i64 %bytes) {{
+  call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %source, i64 %bytes, i1 false)
+  ret void
+}}
 define internal void @stream(ptr %target, ptr %source, i64 %bytes) {{
   %address = ptrtoint ptr %target to i64
   %negative = sub i64 0, %address

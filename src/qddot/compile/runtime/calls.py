@@ -10,10 +10,10 @@ import numpy as np
 from numpy import ndarray
 
 from qddot.compile.runtime.chunks import CHUNK, run_batch
+from qddot.compile.runtime.memory import require_batch
 from qddot.compile.runtime.recycle import LARGE
 from qddot.compile.runtime.results import refuse_shared_results
 from qddot.compile.runtime.threads import broadcast_batch, leading_axes, run_whole
-from qddot.memory import require_batch
 
 __all__ = ["guard_memory"]
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from qddot.compile.runtime.memory import total_memory
 from qddot.errors import InvalidArgument
-from qddot.memory import total_memory
 
 __all__ = ["LARGE", "drop_recycled", "new_array", "recycled_bytes"]
 
@@ -92,14 +92,12 @@ def new_array(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
 
 
 def _take_buffer(size: int) -> np.ndarray | None:
-    """The last buffer used that is large enough, and not much larger."""
+    """The smallest buffer that is large enough, and not much larger; of several the last used."""
     if not _lock.acquire(blocking=False):
         return None
     try:
-        for k in reversed(range(len(_free))):
-            if size <= _free[k].nbytes <= _SLACK * size:
-                return _free.pop(k)
-        return None
+        fitting = [k for k, x in enumerate(_free) if size <= x.nbytes <= _SLACK * size]
+        return _free.pop(min(fitting, key=lambda k: (_free[k].nbytes, -k))) if fitting else None
     finally:
         _lock.release()
 

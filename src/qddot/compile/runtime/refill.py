@@ -15,10 +15,10 @@ import numpy as np
 
 from qddot.compile.runtime.chunks import run_batch
 from qddot.compile.runtime.gufunc import aligned_zeros
+from qddot.compile.runtime.memory import require_batch
 from qddot.compile.runtime.results import overlaps_itself
 from qddot.compile.runtime.threads import broadcast_batch, leading_axes
 from qddot.errors import InvalidArgument
-from qddot.memory import require_batch
 
 __all__ = ["refill_arrays"]
 

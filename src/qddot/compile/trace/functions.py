@@ -63,7 +63,19 @@ def record_arrays(
             reason = str(error)
         elif isinstance(error, TypeError):
             reason += f" ({_PLAIN_ARRAYS})"
-        raise CannotTrace(reason, _place(error, origin)) from error
+        # file, line and text of the last statement of the user's on the way to the error
+        place, step = _definition(origin), error.__traceback__
+        own = place.rsplit(":", 1)[0]
+        while step is not None:
+            file, line = step.tb_frame.f_code.co_filename, step.tb_lineno
+            # methods of a robot are written by code, and have no file
+            inside = any(Path(file).is_relative_to(folder) for folder in _LIBRARIES)
+            foreign = inside or file.startswith("<")
+            if file == own or not foreign:
+                text = linecache.getline(file, line).strip()
+                place = f"{file}:{line}" + (f" `{text}`" if text else "")
+            step = step.tb_next
+        raise CannotTrace(reason, place) from error
     if not results:
         raise CannotTrace("it returns no array", _definition(origin))
     leaves = [leaf for x in results.values() for leaf in x.ravel().tolist()]
@@ -124,19 +136,3 @@ def _definition(function: Callable[..., Any]) -> str:
     code = getattr(plain, "__code__", getattr(type(plain).__call__, "__code__", None))
     name = getattr(plain, "__name__", type(plain).__name__)
     return f"{code.co_filename}:{code.co_firstlineno} ({name})" if code else str(name)
-
-
-def _place(error: Exception, function: Callable[..., Any]) -> str:
-    """File, line and text of the statement of the user's that an error comes from."""
-    own = _definition(function).rsplit(":", 1)[0]
-    place, step = _definition(function), error.__traceback__
-    while step is not None:
-        file, line = step.tb_frame.f_code.co_filename, step.tb_lineno
-        # methods of a robot are written by code, and have no file
-        inside = any(Path(file).is_relative_to(folder) for folder in _LIBRARIES)
-        foreign = inside or file.startswith("<")
-        if file == own or not foreign:
-            text = linecache.getline(file, line).strip()
-            place = f"{file}:{line}" + (f" `{text}`" if text else "")
-        step = step.tb_next
-    return place

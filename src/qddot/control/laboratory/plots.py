@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -11,8 +10,8 @@ from qddot.control.force import PHASES
 from qddot.control.laboratory.contact import FORCE
 from qddot.control.laboratory.result import Result
 from qddot.control.laboratory.scene import FRAME, laboratory_robot
+from qddot.display.plots import PALETTE, new_figure, save_figure
 from qddot.errors import InvalidArgument
-from qddot.plotting import PALETTE, new_figure, save_figure
 
 __all__ = ["plot_result"]
 
@@ -23,7 +22,36 @@ def plot_result(result: Result, file: str | Path) -> None:
         raise InvalidArgument("plot", result.experiment, "this experiment keeps no trace to draw")
     figure = new_figure(8.0, 5.2)
     if result.experiment in ("hold", "trace"):
-        _draw_contact(figure, result)
+        # normal force, its error in contact, and the error along the table
+        found = next(iter(result.traces.values()))
+        robot = laboratory_robot()
+        top, middle, bottom = figure.subplots(3, sharex=True)
+        force, t = found.wrenches[FRAME][:, 2], found.time
+        phase = np.round(found.memory["phase"])
+        pressed = (phase >= 2) & (phase <= 3)
+        top.plot(t, force, color=PALETTE[0], lw=1.2)
+        top.axhline(FORCE, color="0.6", lw=0.8, ls="--")
+        top.set_ylim(-0.5, 2.5 * FORCE)
+        top.set_ylabel("normal force (N)")
+        middle.plot(t[pressed], 1e3 * (force[pressed] - FORCE), color=PALETTE[1], lw=1.2)
+        middle.set_ylabel("force error (mN)")
+        p = robot.frame_pose(found.q, FRAME)[:, :2, 3]
+        off = 1e6 * np.linalg.norm(p - found.memory["target"][:, :2], axis=-1)
+        bottom.plot(t[pressed], off[pressed], color=PALETTE[2], lw=1.2)
+        bottom.set_ylabel("error along\nthe table (µm)")
+        bottom.set_xlabel("time (s)")
+        for ax in (top, middle, bottom):
+            ax.grid(alpha=0.3)
+            for k in range(1, len(PHASES)):
+                if (phase == k).any():
+                    ax.axvline(t[np.argmax(phase == k)], color="0.5", lw=0.8, ls=":")
+        for k, name in enumerate(PHASES):
+            if (phase == k).any():
+                middle_time = float(t[phase == k].mean())
+                top.text(middle_time, 2.1 * FORCE, name, ha="center", fontsize=8, color="0.3")
+        top.set_title(
+            f"{result.experiment} on the plant {result.plant!r}: {FORCE:g} N on the table"
+        )
     elif result.experiment == "compliance":
         # deflection over time for each spring
         robot, ax = laboratory_robot(), figure.subplots()
@@ -51,34 +79,3 @@ def plot_result(result: Result, file: str | Path) -> None:
         top.legend(fontsize=8, loc="lower right")
         top.set_title(f"{result.experiment} on the plant {result.plant!r}")
     save_figure(figure, Path(file))
-
-
-def _draw_contact(figure: Any, result: Result) -> None:
-    """Normal force, its error in contact, and the error along the table."""
-    found = next(iter(result.traces.values()))
-    robot = laboratory_robot()
-    top, middle, bottom = figure.subplots(3, sharex=True)
-    force, t = found.wrenches[FRAME][:, 2], found.time
-    phase = np.round(found.memory["phase"])
-    pressed = (phase >= 2) & (phase <= 3)
-    top.plot(t, force, color=PALETTE[0], lw=1.2)
-    top.axhline(FORCE, color="0.6", lw=0.8, ls="--")
-    top.set_ylim(-0.5, 2.5 * FORCE)
-    top.set_ylabel("normal force (N)")
-    middle.plot(t[pressed], 1e3 * (force[pressed] - FORCE), color=PALETTE[1], lw=1.2)
-    middle.set_ylabel("force error (mN)")
-    p = robot.frame_pose(found.q, FRAME)[:, :2, 3]
-    off = 1e6 * np.linalg.norm(p - found.memory["target"][:, :2], axis=-1)
-    bottom.plot(t[pressed], off[pressed], color=PALETTE[2], lw=1.2)
-    bottom.set_ylabel("error along\nthe table (µm)")
-    bottom.set_xlabel("time (s)")
-    for ax in (top, middle, bottom):
-        ax.grid(alpha=0.3)
-        for k in range(1, len(PHASES)):
-            if (phase == k).any():
-                ax.axvline(t[np.argmax(phase == k)], color="0.5", lw=0.8, ls=":")
-    for k, name in enumerate(PHASES):
-        if (phase == k).any():
-            middle_time = float(t[phase == k].mean())
-            top.text(middle_time, 2.1 * FORCE, name, ha="center", fontsize=8, color="0.3")
-    top.set_title(f"{result.experiment} on the plant {result.plant!r}: {FORCE:g} N on the table")

@@ -16,7 +16,7 @@ from qddot.algorithms.centroidal import center_of_mass, centroidal_momentum_rate
 from qddot.algorithms.hybrid_dynamics import solve_accelerations
 from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.recursion import joint_kinematics, velocities, zeros
-from qddot.display import Tabular
+from qddot.display.text import Tabular
 from qddot.errors import InvalidArgument
 from qddot.model.model import WORLD, Model
 from qddot.simulate.contact.complementarity import ComplementarityContact

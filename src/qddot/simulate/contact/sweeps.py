@@ -3,7 +3,9 @@
 A sweep gives each part the impulse that obeys its law with all others as they are, at the cost of
 two products a row, and finds out which contacts are closed, stick or slide. A Newton step then
 solves the laws of those together (Alart & Curnier 1991), which sweeps alone do slowly where many
-contacts share a body or bodies stand on each other.
+contacts share a body or bodies stand on each other. Newton steps alone can repeat in a cycle where
+contacts change between sticking and sliding; so every fourth sweep goes without one, and all do
+after the first 24.
 """
 
 from __future__ import annotations
@@ -20,6 +22,9 @@ from qddot.spatial.regions import run_where, run_while
 from qddot.spatial.scalar import Scalar, less, where
 
 __all__ = ["initial_sweep_state", "sweep"]
+
+_NEWTON_SWEEPS, _NEWTON_STREAK = 24, 3
+"""Sweeps within which Newton steps are taken, and how many of them in a row."""
 
 
 def initial_sweep_state(impulse: Sequence[Scalar], near: Scalar) -> list[Scalar]:
@@ -50,9 +55,12 @@ def sweep(
         going = largest(going, part.near)
 
     def sweep_once(state: list[Scalar]) -> list[Scalar]:
-        # the Newton step, then the sweep
+        # the Newton step, unless this sweep goes without one, then the sweep
         numbers = iter(state)
-        going, share = take(numbers, 2)
+        going, share, done, streak = take(numbers, 4)
+        share = where(less(done, _NEWTON_SWEEPS - 0.5), share, 0.0)
+        share = where(less(streak, _NEWTON_STREAK - 0.5), share, 0.0)
+        done, streak = done + 1.0, where(less(streak, _NEWTON_STREAK - 0.5), streak + 1.0, 0.0)
         y, along = (take(numbers, n) for _ in range(2))
         y = [a + share * d for a, d in zip(y, along, strict=True)]
         speed: Scalar = 0.0
@@ -77,12 +85,12 @@ def sweep(
         share, *step = run_where(going, find_step, step) if newton else step
         along, rest = step[:n], iter(step[n:])
         after = [[*x, *take(rest, len(x) + 1)] for x in impulses]
-        return [going, share, *y, *along, *(x for own in after for x in own)]
+        return [going, share, done, streak, *y, *along, *(x for own in after for x in own)]
 
-    start = [going, 0.0, *y, *[0.0] * n]
+    start = [going, 0.0, 0.0, 0.0, *y, *[0.0] * n]
     for impulse in impulses:
         start += impulse
-    numbers = iter(run_while(sweep_once, start, sweeps)[2:])
+    numbers = iter(run_while(sweep_once, start, sweeps)[4:])
     y = take(numbers, 2 * n)[:n]
     return y, [take(numbers, 2 * count + 1)[:count] for count in counts]
 

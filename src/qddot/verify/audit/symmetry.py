@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from qddot.verify.audit.geometry import Geometry
-from qddot.verify.audit.records import LinkRecord, Pose, RobotRecord, pose_of
+from qddot.verify.audit.records import LinkRecord, RobotRecord, pose_of
 from qddot.verify.audit.solids import Array
 
 __all__ = ["Twin", "find_twins", "mirrored_names"]
@@ -96,7 +96,18 @@ def find_twins(
         a, twins = geometries[name], dict[str, Twin]()
         # links on the other side: mirrored at zero angles, or one mesh turned
         for other in _partner_names(name, links, _OTHER_SIDE):
-            maps = _mirror_maps(poses[name], poses[other], a, geometries[other])
+            # the reflection in the middle plane at zero angles if it fits, else maps of the shapes
+            here, there, b = poses[name], poses[other], geometries[other]
+            for M in _MIRRORS:
+                gap = np.linalg.norm(M @ there.p - here.p)
+                Q = here.R.T @ M @ there.R
+                off_plane = np.linalg.norm(M @ here.p - here.p) > 1e-6
+                if gap < _CLOSE * max(a.size, 1e-3) and off_plane and _is_match(Q, a, b):
+                    # without shapes nothing tells whether the part is mirrored or only turned
+                    maps = (Q,) if a.estimates else tuple(Q @ S for S in _FLIPS)
+                    break
+            else:
+                maps = _axis_permutations(a, b)
             for s, t in zip(link.shapes, links[other].shapes, strict=False):
                 if maps and s.kind == "mesh" and (s.address, s.size) == (t.address, t.size):
                     maps = (*maps, pose_of(s.placement).R @ pose_of(t.placement).R.T)
@@ -119,18 +130,6 @@ def _partner_names(
 ) -> Iterator[str]:
     """Links whose name is that of a link with its side or end exchanged."""
     return (x for x in dict.fromkeys(mirrored_names(name, table)) if x in links and x != name)
-
-
-def _mirror_maps(here: Pose, there: Pose, a: Geometry, b: Geometry) -> tuple[Array, ...]:
-    """The reflection in the middle plane at zero angles if it fits, else maps of the shapes."""
-    for M in _MIRRORS:
-        gap = np.linalg.norm(M @ there.p - here.p)
-        Q = here.R.T @ M @ there.R
-        off_plane = np.linalg.norm(M @ here.p - here.p) > 1e-6
-        if gap < _CLOSE * max(a.size, 1e-3) and off_plane and _is_match(Q, a, b):
-            # without shapes nothing tells whether the part is mirrored or only turned
-            return (Q,) if a.estimates else tuple(Q @ S for S in _FLIPS)
-    return _axis_permutations(a, b)
 
 
 def _axis_permutations(a: Geometry, b: Geometry) -> tuple[Array, ...]:

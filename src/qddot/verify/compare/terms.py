@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from qddot.engines import Adapter
 from qddot.errors import QddotError
 from qddot.model.model import Model
 from qddot.robot.robot import Robot
@@ -71,7 +70,21 @@ def term_stages(
     tolerance: float,
 ) -> Iterator[Stage]:
     """The terms, A's (`ours`) also with one cause after the other aligned."""
-    theirs = _terms_in_coordinates_of_a(alignment.adapter(), at, side.values)
+    # B's values in the coordinates of A; reasons as they are
+    adapter, values = alignment.adapter(), side.values
+    convert: dict[str, Callable[[Any], Any]] = {
+        "M": lambda x: adapter.from_mass_matrix(at.q, x),
+        "g": lambda x: adapter.from_tau(at.q, x),
+        "bias": lambda x: adapter.from_bias(at.q, at.v, x, values["M"]),
+        "passive": lambda x: adapter.from_tau(at.q, x),
+        "q̈": lambda x: adapter.from_a(at.q, at.v, x),
+    }
+    theirs: dict[str, Any] = {}
+    for name in _TERMS:
+        value = values.get(name, "@B did not come that far")
+        theirs[name] = value if isinstance(value, str) else convert[name](value)
+    if adapter.layout.nv != adapter.robot.nv:
+        theirs["q̈"] = "joints that follow others in @A have coordinates of their own in @B"
     frictionless = isinstance(theirs.get("passive"), str)
     condition = float(np.linalg.cond(ours[-1]["M"]).max())
     # sizes below which differences mean nothing, from the mass and size of the robot
@@ -146,26 +159,6 @@ def _judge_term(
     values = (float(x[worst]) for x in (ours[-1], theirs))
     message += "; most at {}: {:.6g} in @A, {:.6g} in @B".format(place, *values)
     return Stage(name, "differ", message, raw, left)
-
-
-def _terms_in_coordinates_of_a(
-    adapter: Adapter, at: Sample, values: Mapping[str, Any]
-) -> dict[str, Any]:
-    """B's values in the coordinates of A; reasons as they are."""
-    convert: dict[str, Callable[[Any], Any]] = {
-        "M": lambda x: adapter.from_mass_matrix(at.q, x),
-        "g": lambda x: adapter.from_tau(at.q, x),
-        "bias": lambda x: adapter.from_bias(at.q, at.v, x, values["M"]),
-        "passive": lambda x: adapter.from_tau(at.q, x),
-        "q̈": lambda x: adapter.from_a(at.q, at.v, x),
-    }
-    found = {}
-    for name in _TERMS:
-        value = values.get(name, "@B did not come that far")
-        found[name] = value if isinstance(value, str) else convert[name](value)
-    if adapter.layout.nv != adapter.robot.nv:
-        found["q̈"] = "joints that follow others in @A have coordinates of their own in @B"
-    return found
 
 
 def acceleration_shares(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import qddot
-from qddot.display import html_table, latex_matrix, text_table, value_text
+from qddot.display.text import html_table, latex_matrix, text_table, value_text
 from qddot.simulate import energy_ledger
 from qddot.simulate.contact import (
     ComplementarityContact,

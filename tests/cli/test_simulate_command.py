@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 import qddot
 from qddot import bench
-from qddot.bench import loop_rollouts
+from qddot.bench import loop_rollouts, shape_rollouts
 from qddot.bench import rollouts as bench_rollouts
 from qddot.bench.goals import judge_goals
 from qddot.bench.measure import Clock
@@ -260,6 +260,7 @@ def small(monkeypatch):
     monkeypatch.setattr("qddot.bench.run.LOOPS", four_bar)
     monkeypatch.setattr(loop_rollouts, "_STATES", 8)
     monkeypatch.setattr(loop_rollouts, "_FEW", 4)
+    monkeypatch.setattr("qddot.bench.run.SHAPES", {})
 
 
 def test_a_rollout_is_measured_beside_mujoco(small):
@@ -280,6 +281,36 @@ def test_a_rollout_is_measured_beside_mujoco(small):
         assert row["status"] == "ok", row
         assert row["gap"] < 1e-9 < row["mujoco_gap"] < 1e-3
     assert "| four_bar, rk4 | 8 × 20 |" in bench.page(data)
+
+
+HOPPER = """\
+<mujoco><worldbody><body name="trunk" pos="0 0 1"><freejoint/><geom type="sphere" size="0.1"/>
+  <body name="leg" pos="0 0 -0.2"><joint name="knee" axis="0 1 0"/>
+    <geom type="capsule" size="0.02" fromto="0 0 0 0.1 0 -0.2"/></body>
+</body></worldbody></mujoco>
+"""
+
+
+@pytest.mark.parametrize("motion", shape_rollouts.MOTIONS)
+def test_all_shapes_of_a_file_are_measured_beside_mujoco(monkeypatch, tmp_path, motion):
+    (tmp_path / "hopper__hopper.xml").write_text(HOPPER)
+    hopper = {"Hopper": ("hopper", "hopper", "qpos0", 10.0, 0.1)}
+    for name, value in (
+        ("MENAGERIE", tmp_path),
+        ("SHAPES", hopper),
+        ("_STEPS", 5),
+        ("_STATES", 8),
+        ("_FEW", 4),
+        ("_SINGLE", 2),
+    ):
+        monkeypatch.setattr(shape_rollouts, name, value)
+    row = shape_rollouts.measure_shapes(Clock(TINY), "Hopper", motion)
+    assert row["status"] == "ok", row
+    # a sphere and the two ends of a capsule
+    assert (row["points"], row["states"], row["unsolved"]) == (3, 8, 0)
+    assert row["height"] == pytest.approx(row["mujoco_height"], abs=2e-3)
+    assert row["ratio"] == pytest.approx(row["mujoco_us"] / row["us"])
+    assert row["single_ratio"] == pytest.approx(row["mujoco_single_us"] / row["single_us"])
 
 
 def test_a_rollout_that_disagrees_is_not_timed(small, monkeypatch):

@@ -139,13 +139,17 @@ def factorise_unsymmetric(A: Rows) -> list[list[Scalar]]:
     For matrices that need not be symmetric but are near to a mass matrix: like `factorise` it
     eliminates from the last row to the first, and fills in nothing where a tree has branches.
     """
+    n = len(A)
     F = [list(row) for row in A]
-    # last row to first
-    for k in reversed(range(len(F))):
-        for i in range(k):
-            F[i][k] = F[i][k] / F[k][k]
-            for j in range(k):
-                F[i][j] = F[i][j] - F[i][k] * F[k][j]
+    # last row and column to first: each entry less the products of those that come before it
+    for m in reversed(range(n)):
+        for j in range(m + 1):
+            for k in reversed(range(m + 1, n)):
+                F[m][j] = F[m][j] - F[m][k] * F[k][j]
+        for i in range(m):
+            for k in reversed(range(m + 1, n)):
+                F[i][m] = F[i][m] - F[i][k] * F[k][m]
+            F[i][m] = F[i][m] / F[m][m]
     return F
 
 

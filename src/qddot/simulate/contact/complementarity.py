@@ -182,7 +182,7 @@ class ComplementarityContact:
             if isinstance(law, VelocityConstraint):
                 row = step.row(step.unit(law.dof))
                 part_starts.append(
-                    _PartStart(make_joint_constraint(row, law, step.dt), [0.0] * 3, y)
+                    _PartStart(make_joint_constraint(row, law, step.dt), [0.0] * 2, y)
                 )
         parts = [x.part for x in part_starts]
         y, found = sweep(parts, [x.impulse for x in part_starts], y, self.sweeps, _TOLERANCE)
@@ -237,10 +237,10 @@ class ComplementarityContact:
                 *contact.numbers,
             ]
 
-        unknown = [None] * (2 * count + 2 + Contact.count_numbers(count, nv))
+        unknown = [None] * (count + 2 + Contact.count_numbers(count, nv))
         found = run_where(near, begin, [*y, *unknown])
-        y, (*start, at_start) = found[:nv], found[nv : nv + 2 * count + 2]
-        numbers = iter(found[nv + 2 * count + 2 :])
+        y, (*start, at_start) = found[:nv], found[nv : nv + count + 2]
+        numbers = iter(found[nv + count + 2 :])
         contact = Contact.from_numbers(numbers, near, site.pair.friction, count, nv)
         return _PartStart(contact, start, y, (touch.gap, None), at_start)
 
@@ -352,7 +352,7 @@ class _Overlaps:
                 )
                 for part, (low, high) in self.rows
             ]
-            start: list[list[Scalar]] = [[0.0] * 3 for _ in stops]
+            start: list[list[Scalar]] = [[0.0] * 2 for _ in stops]
             return sweep(stops, start, zeros(len(self.y)), _APART_SWEEPS, 0.0, newton=False)[0]
 
         deep = where(less(_OVERLAP, self.largest), 1.0, 0.0)
@@ -454,8 +454,8 @@ class _FreeStep:
             y = row.add_impulse(y[:nv], before)
             return [*y, *initial_sweep_state([before], room.near), *row.Y, row.free, W, 1.0 / W]
 
-        found = run_where(room.near, begin, [*y, *[None] * (nv + 6)])
-        *Y, free, W, mass = found[nv + 3 :]
+        found = run_where(room.near, begin, [*y, *[None] * (nv + 5)])
+        *Y, free, W, mass = found[nv + 2 :]
         stop = JointStop(
             room.near,
             Row(Y, free),
@@ -464,7 +464,7 @@ class _FreeStep:
             W=W,
             mass=mass,
         )
-        return _PartStart(stop, found[nv : nv + 3], found[:nv], (room.below, room.above))
+        return _PartStart(stop, found[nv : nv + 2], found[:nv], (room.below, room.above))
 
 
 def _zero_far_impulses(

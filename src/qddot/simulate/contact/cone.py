@@ -84,15 +84,17 @@ class Row:
 class NewtonTerm:
     """A velocity `off` along a row that a Newton step removes, and what it takes for it.
 
-    An amount x of it adds `push` x to y and `step` x to the impulse of its part; x is the stiffness
-    times the velocity that is left.
+    An amount x of it adds (`row` + `follows` · `along`) x to y and `step` x to the impulse of its
+    part; x is the stiffness times the velocity that is left. `along` is the row of the friction
+    that follows a normal impulse, None where there is none.
     """
 
-    push: list[Scalar]
     row: list[Scalar]
     stiffness: Scalar
     off: Scalar
     step: list[Scalar]
+    along: list[Scalar] | None = None
+    follows: Scalar = 0.0
 
 
 def take(numbers: Iterator[Scalar], n: int) -> list[Scalar]:
@@ -201,7 +203,7 @@ class Contact:
         normal, stiff = self.rows[0], _STIFF * self.masses[0]
         off = normal.velocity(y) - self.bound
         if not self.rough:
-            return [NewtonTerm(normal.Y, normal.Y, stiff, off, [1.0])]
+            return [NewtonTerm(normal.Y, stiff, off, [1.0])]
         # directions along and across the friction
         size = sqrt(impulse[1] * impulse[1] + impulse[2] * impulse[2])
         radius = where(less(slides, 0.5), (1.0 - _NEGLIGIBLE) * self.friction * impulse[0], 0.0)
@@ -217,11 +219,10 @@ class Contact:
         slip = sqrt(u * u + w * w)
         follows = where(sticks, 0.0, self.friction)
         turns = size / (slip + size / stiff + _TINY)
-        push = [x + follows * z for x, z in zip(normal.Y, along, strict=True)]
         return [
-            NewtonTerm(push, normal.Y, stiff, off, [1.0, follows * e, follows * f]),
-            NewtonTerm(along, along, where(sticks, stiff, 0.0), e * u + f * w, [0.0, e, f]),
-            NewtonTerm(across, across, where(sticks, stiff, turns), e * w - f * u, [0.0, -f, e]),
+            NewtonTerm(normal.Y, stiff, off, [1.0, follows * e, follows * f], along, follows),
+            NewtonTerm(along, where(sticks, stiff, 0.0), e * u + f * w, [0.0, e, f]),
+            NewtonTerm(across, where(sticks, stiff, turns), e * w - f * u, [0.0, -f, e]),
         ]
 
     def limit_step(
@@ -352,7 +353,7 @@ class JointStop:
         """Its row, held at the bound that pushes."""
         u, Y = self.row.velocity(y), self.row.Y
         off = u - self._admissible_velocity(u - self.W * impulse[0])
-        return [NewtonTerm(Y, Y, _STIFF * self.mass, off, [1.0])]
+        return [NewtonTerm(Y, _STIFF * self.mass, off, [1.0])]
 
     def limit_step(
         self, impulse: Sequence[Scalar], step: Sequence[Scalar]
@@ -409,7 +410,7 @@ class JointConstraint:
         """Its row, with its compliance."""
         Y, stiffness = self.row.Y, 1.0 / (self.compliance + self.W * (1.0 / _STIFF))
         off = self.row.velocity(y) + self.compliance * impulse[0] + self.speed
-        return [NewtonTerm(Y, Y, stiffness, off, [1.0])]
+        return [NewtonTerm(Y, stiffness, off, [1.0])]
 
     def limit_step(
         self, impulse: Sequence[Scalar], step: Sequence[Scalar]

@@ -4,7 +4,7 @@ A sweep gives each part the impulse that obeys its law with all others as they a
 two products a row, and finds out which contacts are closed, stick or slide. A Newton step then
 solves the laws of those together (Alart & Curnier 1991), which sweeps alone do slowly where many
 contacts share a body or bodies stand on each other. Newton steps alone can repeat in a cycle where
-contacts change between sticking and sliding; so every fourth sweep goes without one, and all do
+contacts change between sticking and sliding; so every fourth sweep is followed by none, nor is any
 after the first 24.
 """
 
@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain
 
 from qddot.algorithms.linear import dot, factorise_unsymmetric, solve_unsymmetric
 from qddot.algorithms.recursion import zeros
-from qddot.simulate.contact.cone import Part, take
+from qddot.simulate.contact.cone import NewtonTerm, Part, take
 from qddot.simulate.implicit_torques import largest
 from qddot.spatial.regions import run_where, run_while
 from qddot.spatial.scalar import Scalar, less, where
@@ -28,12 +28,11 @@ _NEWTON_SWEEPS, _NEWTON_STREAK = 24, 3
 
 
 def initial_sweep_state(impulse: Sequence[Scalar], near: Scalar) -> list[Scalar]:
-    """An impulse before any sweep, no Newton step yet, and no slip in it.
+    """An impulse before any sweep, and no slip in it.
 
     These are numbers of their own where a part is near, so that sweeps can write into each.
     """
-    is_near = less(0.5, near)
-    return [*impulse, *(where(is_near, 0.0, 1.0) for _ in (*impulse, None))]
+    return [*impulse, where(less(0.5, near), 0.0, 1.0)]
 
 
 def sweep(
@@ -49,149 +48,196 @@ def sweep(
     Between sweeps the impulses take a Newton step; nothing follows the last sweep, so that all
     impulses are in their cones. It ends when no velocity is changed by more than the tolerance.
     """
-    n, counts = len(y), [len(impulse) // 2 for impulse in impulses]
+    n = len(y)
+    last = min(_NEWTON_SWEEPS, sweeps - 1)
     going: Scalar = 0.0
     for part in parts:
         going = largest(going, part.near)
 
     def sweep_once(state: list[Scalar]) -> list[Scalar]:
-        # the Newton step, unless this sweep goes without one, then the sweep
+        # the sweep, over parts that are near where it is not at its end
         numbers = iter(state)
-        going, share, done, streak = take(numbers, 4)
-        share = where(less(done, _NEWTON_SWEEPS - 0.5), share, 0.0)
-        share = where(less(streak, _NEWTON_STREAK - 0.5), share, 0.0)
-        done, streak = done + 1.0, where(less(streak, _NEWTON_STREAK - 0.5), streak + 1.0, 0.0)
-        y, along = (take(numbers, n) for _ in range(2))
-        y = [a + share * d for a, d in zip(y, along, strict=True)]
-        speed: Scalar = 0.0
-        impulses: list[list[Scalar]] = []
+        going, done, streak, *y = take(numbers, 3 + n)
+        runs, speed = less(0.5, going), 0.0
+        impulses: list[Scalar] = []
         active: list[Scalar] = []
-        sliding: list[Scalar] = []
-        for part, count in zip(parts, counts, strict=True):
-            sweep_part = _PartSweep(part, going, share, n, count)
-            own = take(numbers, 2 * count + 1)
-            found = run_where(part.near, sweep_part.run, [*y, speed, 0.0, *own])
+        for part in parts:
+            near, before = where(runs, part.near, 0.0), take(numbers, len(part.rows))
+            found = run_where(near, _PartSweep(part, n).run, [*y, speed, 0.0, *before])
             y, speed = found[:n], found[n]
             active.append(found[n + 1])
-            impulses.append(found[n + 2 : n + 2 + count])
-            sliding.append(found[-1])
-        # whether another sweep follows, and the Newton step before it
+            impulses += [*found[n + 2 :], next(numbers)]
+        # whether another sweep follows, and a Newton step before it
         going = where(less(tolerance * tolerance, speed), going, 0.0)
+        now = [*y, *impulses]
+        if newton:
+            done = done + going
+            stays = less(streak, _NEWTON_STREAK - 0.5)
+            steps = where(stays, where(less(done, last + 0.5), going, 0.0), 0.0)
+            streak = where(stays, streak + going, streak - _NEWTON_STREAK * going)
+            flags = [where(less(0.5, steps), x, 0.0) for x in active]
+            _, *now = run_while(_NewtonStep(parts, flags, n).run, [steps, *now], 1)
+        return [going, done, streak, *now]
 
-        def find_step(_: list[Scalar]) -> list[Scalar]:
-            return _newton_step(parts, active, sliding, impulses, y)
-
-        step: list[Scalar] = [0.0] * (n + 1 + sum(counts) + len(counts))
-        share, *step = run_where(going, find_step, step) if newton else step
-        along, rest = step[:n], iter(step[n:])
-        after = [[*x, *take(rest, len(x) + 1)] for x in impulses]
-        return [going, share, done, streak, *y, *along, *(x for own in after for x in own)]
-
-    start = [going, 0.0, 0.0, 0.0, *y, *[0.0] * n]
-    for impulse in impulses:
-        start += impulse
-    numbers = iter(run_while(sweep_once, start, sweeps)[4:])
-    y = take(numbers, 2 * n)[:n]
-    return y, [take(numbers, 2 * count + 1)[:count] for count in counts]
+    start = [going, 0.0, 0.0, *y, *chain.from_iterable(impulses)]
+    numbers = iter(run_while(sweep_once, start, sweeps)[3:])
+    y = take(numbers, n)
+    return y, [take(numbers, len(impulse))[:-1] for impulse in impulses]
 
 
 @dataclass(frozen=True)
 class _PartSweep:
-    """A part in a sweep over states that are `going`, after a share of the Newton step."""
+    """A part in a sweep."""
 
     part: Part
-    going: Scalar
-    share: Scalar
     n: int
-    count: int
 
     def run(self, state: list[Scalar]) -> list[Scalar]:
-        """y, the sum of squares of velocities, whether the part is active, impulse and step."""
-        numbers = iter(state)
-        y, (speed, _) = take(numbers, self.n), take(numbers, 2)
-        before, step = (take(numbers, self.count) for _ in range(2))
-        slides = next(numbers)
-        moved = [x + self.share * d for x, d in zip(before, step, strict=True)]
-        runs = less(0.5, self.going)
-        found = [where(runs, x, b) for x, b in zip(self.part.update(y, moved), moved, strict=True)]
-        for row, w, x, b in zip(self.part.rows, self.part.weights, found, moved, strict=True):
+        """y, the sum of squares of velocities, whether the part is active, and its impulse."""
+        y, (speed, _, *before) = state[: self.n], state[self.n :]
+        impulse = self.part.update(y, before)
+        for row, w, x, b in zip(self.part.rows, self.part.weights, impulse, before, strict=True):
             change = x - b
             y = row.add_impulse(y, change)
             speed = speed + w * w * change * change
-        return [*y, speed, self.part.active(found), *found, *step, slides]
-
-
-def _newton_step(
-    parts: Sequence[Part],
-    active: Sequence[Scalar],
-    sliding: Sequence[Scalar],
-    impulses: Sequence[Sequence[Scalar]],
-    y: Sequence[Scalar],
-) -> list[Scalar]:
-    """The share to take of a Newton step, the step of y, and that of each impulse.
-
-    The law of each part that is active is linear for small changes: a row Z whose velocity is off
-    by u pushes y by −F s (u + Z Δy) with a stiffness s. So (1 + Σ F s Z) Δy = −Σ F s u, and of all
-    impulses that would do these are the smallest. The share ends where a first one leaves its cone;
-    with the step of each comes 1 where it would slide at the end, as it does in the next step.
-    """
-    n = len(y)
-    H: list[list[Scalar]] = [[float(i == j) for j in range(n)] for i in range(n)]
-    b: list[Scalar] = zeros(n)
-    for part, flag, slides, impulse in zip(parts, active, sliding, impulses, strict=True):
-        # entries of y that the part acts on: those that are not the constant zero
-        columns = [[row.Y[j] for row in part.rows] for j in range(n)]
-        used = [
-            j for j, Y in enumerate(columns) if any(not isinstance(x, float) or x != 0.0 for x in Y)
-        ]
-        before = [*(H[i][j] for i in used for j in used), *(b[j] for j in used)]
-        entries = iter(run_where(flag, _TermSum(part, impulse, slides, y, used).add, before))
-        for i in used:
-            for j in used:
-                H[i][j] = next(entries)
-        for j in used:
-            b[j] = next(entries)
-    dy = solve_unsymmetric(factorise_unsymmetric(H), b)
-    # impulses of the step, and the share of it with which all stay in their cones
-    share: Scalar = 1.0
-    steps: list[Scalar] = []
-    for part, flag, slides, impulse in zip(parts, active, sliding, impulses, strict=True):
-
-        def find(
-            state: list[Scalar],
-            part: Part = part,
-            slides: Scalar = slides,
-            impulse: Sequence[Scalar] = impulse,
-        ) -> list[Scalar]:
-            step: list[Scalar] = [0.0] * len(impulse)
-            for term in part.newton_terms(y, impulse, slides):
-                amount = -term.stiffness * (term.off + dot(term.row, dy))
-                step = [x + amount * c for x, c in zip(step, term.step, strict=True)]
-            most, following = part.limit_step(impulse, step)
-            return [-largest(-state[0], -most), *step, following]
-
-        share, *step = run_where(flag, find, [share, *[0.0] * (len(impulse) + 1)])
-        steps += step
-    return [share, *dy, *steps]
+        return [*y, speed, self.part.active(impulse), *impulse]
 
 
 @dataclass(frozen=True)
-class _TermSum:
-    """The terms of a part, to be added to the entries `used` of the equation of a Newton step."""
+class _ActivePart:
+    """A part in a Newton step from y: 1 where it is active, its impulse, 1 where that slides."""
 
     part: Part
-    impulse: Sequence[Scalar]
+    active: Scalar
+    impulse: list[Scalar]
     slides: Scalar
-    y: Sequence[Scalar]
-    used: Sequence[int]
+    y: list[Scalar]
 
-    def add(self, state: list[Scalar]) -> list[Scalar]:
-        """Entries of the matrix row by row, then those of the right side, with the terms."""
-        size = len(self.used)
-        entries, right = state[: size * size], state[size * size :]
-        for term in self.part.newton_terms(self.y, self.impulse, self.slides):
-            row = [term.row[j] for j in self.used]
-            push = [term.push[i] * term.stiffness for i in self.used]
-            entries = [h + f * z for h, (f, z) in zip(entries, product(push, row), strict=True)]
-            right = [x - f * term.off for x, f in zip(right, push, strict=True)]
-        return [*entries, *right]
+    @property
+    def terms(self) -> list[NewtonTerm]:
+        """Terms of its law."""
+        return self.part.newton_terms(self.y, self.impulse, self.slides)
+
+    @property
+    def places(self) -> list[int]:
+        """Entries of y that the part acts on: those that are not the constant zero."""
+        rows = [row.Y for row in self.part.rows]
+        return [j for j in range(len(self.y)) if any(_may_be_nonzero(Y[j]) for Y in rows)]
+
+
+@dataclass(frozen=True)
+class _NewtonStep:
+    """A Newton step of the laws of all parts; `active` is 1 where a part takes part in it.
+
+    The law of each part that is active is linear for small changes: a row Z whose velocity is off
+    by u pushes y by −F s (u + Z Δy) with a stiffness s. So (1 + Σ F s Z) Δy = −Σ F s u, and of all
+    impulses that would do these are the smallest. F is Z, and with it the friction that follows a
+    normal impulse where a contact slides.
+    """
+
+    parts: Sequence[Part]
+    active: Sequence[Scalar]
+    n: int
+
+    def run(self, state: list[Scalar]) -> list[Scalar]:
+        """1 where it is run, y, the impulse of each part and 1 where that slides, after the step.
+
+        The share of the step that is taken ends where a first impulse leaves its cone; an impulse
+        that would slide at the end of the whole step slides in the next one. Where no part is
+        active, nothing changes.
+        """
+        numbers = iter(state)
+        runs, *y = take(numbers, 1 + self.n)
+        parts = [
+            _ActivePart(part, flag, take(numbers, len(part.rows)), next(numbers), y)
+            for part, flag in zip(self.parts, self.active, strict=True)
+        ]
+        dy = self._solve(parts)
+        # impulses of the step, and the share of it with which all stay in their cones
+        share: Scalar = 1.0
+        steps: list[list[Scalar]] = []
+        for one in parts:
+
+            def find_step(now: list[Scalar], one: _ActivePart = one) -> list[Scalar]:
+                step: list[Scalar] = zeros(len(one.impulse))
+                for term in one.terms:
+                    amount = -term.stiffness * (term.off + dot(term.row, dy))
+                    step = [x + amount * c for x, c in zip(step, term.step, strict=True)]
+                most, slides = one.part.limit_step(one.impulse, step)
+                return [-largest(-now[0], -most), slides, *step]
+
+            unknown = [None] * len(one.impulse)
+            share, *step = run_where(one.active, find_step, [share, one.slides, *unknown])
+            steps.append(step)
+        after = [runs, *(a + share * d for a, d in zip(y, dy, strict=True))]
+        for one, (slides, *step) in zip(parts, steps, strict=True):
+
+            def advance(
+                now: list[Scalar], step: list[Scalar] = step, share: Scalar = share
+            ) -> list[Scalar]:
+                return [x + share * d for x, d in zip(now, step, strict=True)]
+
+            after += [*run_where(one.active, advance, one.impulse), slides]
+        return after
+
+    def _solve(self, parts: Sequence[_ActivePart]) -> list[Scalar]:
+        """The step of y."""
+        H: list[list[Scalar]] = [[float(i == j) for j in range(self.n)] for i in range(self.n)]
+        b: list[Scalar] = zeros(self.n)
+        # rows with themselves: the lower half of the matrix, and mirrored
+        follows: list[Scalar] = []
+        for one in parts:
+            at = one.places
+            pairs = [(i, j) for i in at for j in at if j <= i]
+
+            def add_rows(
+                now: list[Scalar], one: _ActivePart = one, at: list[int] = at
+            ) -> list[Scalar]:
+                numbers, flag = iter(now), 0.0
+                entries, right = take(numbers, len(at) * (len(at) + 1) // 2), take(numbers, len(at))
+                for term in one.terms:
+                    row = [term.row[j] for j in at]
+                    push = [x * term.stiffness for x in row]
+                    products = (a * c for k, a in enumerate(push) for c in row[: k + 1])
+                    entries = [h + x for h, x in zip(entries, products, strict=True)]
+                    right = [x - f * term.off for x, f in zip(right, push, strict=True)]
+                    flag = flag if term.along is None else where(less(0.0, term.follows), 1.0, 0.0)
+                return [*entries, *right, flag]
+
+            before = [*(H[i][j] for i, j in pairs), *(b[j] for j in at), 0.0]
+            *found, flag = run_where(one.active, add_rows, before)
+            follows.append(flag)
+            for (i, j), x in zip(pairs, found, strict=False):
+                H[i][j] = H[j][i] = x
+            for j, x in zip(at, found[len(pairs) :], strict=True):
+                b[j] = x
+        # friction that follows normal impulses
+        for one, flag in zip(parts, follows, strict=True):
+            at = one.places
+
+            def add_friction(
+                now: list[Scalar], one: _ActivePart = one, at: list[int] = at
+            ) -> list[Scalar]:
+                entries, right = now[: -len(at)], now[-len(at) :]
+                for term in one.terms:
+                    if term.along is not None:
+                        drag = [term.along[j] * (term.follows * term.stiffness) for j in at]
+                        products = (a * term.row[j] for a in drag for j in at)
+                        entries = [h + x for h, x in zip(entries, products, strict=True)]
+                        right = [x - f * term.off for x, f in zip(right, drag, strict=True)]
+                return [*entries, *right]
+
+            if _may_be_nonzero(flag):
+                before = [*(H[i][j] for i in at for j in at), *(b[j] for j in at)]
+                entries = iter(run_where(flag, add_friction, before))
+                for i in at:
+                    for j in at:
+                        H[i][j] = next(entries)
+                for j in at:
+                    b[j] = next(entries)
+        return solve_unsymmetric(factorise_unsymmetric(H), b)
+
+
+def _may_be_nonzero(x: Scalar) -> bool:
+    """Whether a number is not the constant zero."""
+    return not isinstance(x, float) or x != 0.0

@@ -23,7 +23,7 @@ from typing import Any
 from qddot.algorithms.inverse_dynamics import inverse_dynamics
 from qddot.algorithms.kinematics import (
     TASK_AXES,
-    Reference,
+    ReferenceAxes,
     frame_classical_acceleration,
     frame_jacobian,
     frame_jacobian_rate,
@@ -355,7 +355,7 @@ def constrained_dynamics(
     tau: Vector,
     f_ext: Sequence[Vector] | None = None,
     *,
-    forces: Sequence[tuple[str, Reference]] = (),
+    forces: Sequence[tuple[str, ReferenceAxes]] = (),
     friction: bool = False,
     constraints: Constraints = None,
     stabilisation: float | None = None,

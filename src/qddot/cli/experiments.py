@@ -27,7 +27,6 @@ from qddot.cli.log_options import (
 from qddot.cli.terminal import (
     ForceOption,
     JsonOption,
-    OnStep,
     RobotArgument,
     check_outputs,
     errors_as_messages,
@@ -37,6 +36,7 @@ from qddot.cli.terminal import (
     progress_bar,
     write_output,
 )
+from qddot.display.progress import OnStep
 from qddot.errors import Unsupported
 from qddot.identify import Fit, Plan
 from qddot.robot.robot import Robot

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
+from qddot.display.progress import OnStep
 from qddot.display.text import Readable
 from qddot.errors import InvalidArgument, NotIdentifiable
 from qddot.identify.base_parameters import BaseParameters, base_parameters
 from qddot.identify.blas import on_one_blas_thread
 from qddot.identify.clearance import Workspace, workspace_violation
-from qddot.identify.design import OnStep
 from qddot.identify.fourier import FourierMotion, fourier_basis, random_motion
 from qddot.identify.torque_model import STANDARD_TERMS, TorqueModel, torque_model
 from qddot.robot.robot import Robot
@@ -75,11 +75,6 @@ class Plan(Readable):
     usage: Mapping[str, float]
     seed: int
     limits: MotionLimits
-
-    @property
-    def mean_deviation(self) -> float:
-        """Geometric mean of the predicted deviations along the axes of the ellipsoid."""
-        return float(np.exp(-0.5 * self.log_det / self.base.rank))
 
     def write(self, file: str | Path, rate: float = 500.0, force: bool = False) -> Path:
         """Write the motion for the robot: a CSV of time, q, v and a."""

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.algorithms.constraints import Constraints
-from qddot.algorithms.kinematics import Reference
+from qddot.algorithms.kinematics import ReferenceAxes
 from qddot.algorithms.task_space import Axes
 from qddot.robot.wrenches import Wrench
 
@@ -637,7 +637,7 @@ class CatalogueMethods:
         q: ArrayLike,
         v: ArrayLike,
         frame: str,
-        reference: Reference,
+        reference: ReferenceAxes,
         *,
         out: np.ndarray | None = None,
     ) -> np.ndarray:
@@ -660,7 +660,7 @@ class CatalogueMethods:
         v: ArrayLike,
         a: ArrayLike,
         frame: str,
-        reference: Reference,
+        reference: ReferenceAxes,
         *,
         out: np.ndarray | None = None,
     ) -> np.ndarray:
@@ -684,7 +684,7 @@ class CatalogueMethods:
         v: ArrayLike,
         a: ArrayLike,
         frame: str,
-        reference: Reference,
+        reference: ReferenceAxes,
         *,
         out: np.ndarray | None = None,
     ) -> np.ndarray:
@@ -709,7 +709,7 @@ class CatalogueMethods:
         self,
         q: ArrayLike,
         frame: str,
-        reference: Reference,
+        reference: ReferenceAxes,
         *,
         out: np.ndarray | None = None,
     ) -> np.ndarray:
@@ -730,7 +730,7 @@ class CatalogueMethods:
         q: ArrayLike,
         v: ArrayLike,
         frame: str,
-        reference: Reference,
+        reference: ReferenceAxes,
         *,
         out: np.ndarray | None = None,
     ) -> np.ndarray:
@@ -879,7 +879,7 @@ class CatalogueMethods:
         self,
         q: ArrayLike,
         frame: str,
-        reference: Reference,
+        reference: ReferenceAxes,
         *,
         axes: Axes = None,
         out: np.ndarray | None = None,
@@ -901,7 +901,7 @@ class CatalogueMethods:
         self,
         q: ArrayLike,
         frame: str,
-        reference: Reference,
+        reference: ReferenceAxes,
         *,
         axes: Axes = None,
         out: np.ndarray | None = None,
@@ -923,7 +923,7 @@ class CatalogueMethods:
         self,
         q: ArrayLike,
         frame: str,
-        reference: Reference,
+        reference: ReferenceAxes,
         *,
         axes: Axes = None,
         out: np.ndarray | None = None,
@@ -948,7 +948,7 @@ class CatalogueMethods:
         self,
         q: ArrayLike,
         frame: str,
-        reference: Reference,
+        reference: ReferenceAxes,
         *,
         axes: Axes = None,
         out: np.ndarray | None = None,
@@ -971,7 +971,7 @@ class CatalogueMethods:
         q: ArrayLike,
         v: ArrayLike,
         frame: str,
-        reference: Reference,
+        reference: ReferenceAxes,
         *,
         axes: Axes = None,
         out: tuple[np.ndarray | None, ...] | None = None,
@@ -1157,7 +1157,7 @@ class CatalogueMethods:
         q: ArrayLike,
         v: ArrayLike,
         frame: str,
-        reference: Reference,
+        reference: ReferenceAxes,
         *,
         out: tuple[np.ndarray | None, ...] | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,11 +14,11 @@ from qddot.control.laboratory.scene import FRAME, Surroundings, laboratory_robot
 from qddot.control.observers import CollisionObserver, MomentumObserver, wrench_at_frame
 from qddot.control.run import run
 from qddot.control.trace import Trace
+from qddot.display.progress import OnStep
 from qddot.robot.robot import Robot, Wrench
 
 __all__ = ["collision"]
 
-OnStep = Callable[[str, int, int], None] | None
 _MIDDLE = np.array([0.0, -1.8, 2.2, -1.2, -1.2, 0.0])
 _PUSH = 10.0
 _ERROR = 0.05
@@ -37,7 +36,11 @@ def _motion(t: float, robot: Robot) -> dict[str, np.ndarray]:
 
 
 def collision(
-    kind: str = "own", quiet: float = 60.0, members: int = 12, seed: int = 0, on_step: OnStep = None
+    kind: str = "own",
+    quiet: float = 60.0,
+    members: int = 12,
+    seed: int = 0,
+    on_step: OnStep | None = None,
 ) -> Result:
     """Detect a push of 10 N on the moving arm, each link's mass up to 5 % off; and no other.
 

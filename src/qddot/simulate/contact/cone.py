@@ -18,7 +18,7 @@ from qddot.simulate.implicit_torques import VelocityConstraint, clip, largest
 from qddot.spatial.scalar import Scalar, less, sqrt, where
 
 __all__ = [
-    "Contact",
+    "FrictionalContact",
     "JointConstraint",
     "JointStop",
     "NewtonTerm",
@@ -101,7 +101,7 @@ def take(numbers: Iterator[Scalar], n: int) -> list[Scalar]:
 
 
 @dataclass(frozen=True)
-class Contact:
+class FrictionalContact:
     """A contact: normal and tangents, the least velocity along the normal, its mobility W.
 
     It has values where `near` is 1. `weights` are the diagonal of W and `coupling` the tangential
@@ -137,13 +137,13 @@ class Contact:
     @staticmethod
     def from_numbers(
         numbers: Iterator[Scalar], near: Scalar, friction: Scalar, rows: int, nv: int
-    ) -> Contact:
+    ) -> FrictionalContact:
         """The contact of so many rows whose `numbers` these are."""
         directions = tuple(Row(take(numbers, nv), next(numbers)) for _ in range(rows))
         weights, coupling = take(numbers, rows), take(numbers, rows - 1)
         inverse = [take(numbers, rows) for _ in range(rows if rows > 1 else 0)]
         masses, (bound, sticks, steepest) = take(numbers, 2), take(numbers, 3)
-        return Contact(
+        return FrictionalContact(
             near=near,
             rows=directions,
             bound=bound,
@@ -261,7 +261,7 @@ class Contact:
         return sqrt(wrong)
 
 
-def make_contact(rows: Sequence[Row], bound: Scalar, friction: Scalar) -> Contact:
+def make_contact(rows: Sequence[Row], bound: Scalar, friction: Scalar) -> FrictionalContact:
     """A contact of a normal row and, where there is friction, two tangential ones."""
     # mobility, made symmetric and positive definite
     W = [[a.mobility(b) for b in rows] for a in rows]
@@ -274,7 +274,7 @@ def make_contact(rows: Sequence[Row], bound: Scalar, friction: Scalar) -> Contac
         W[k][k] = weights[k] = W[k][k] + (_NEGLIGIBLE * trace + _TINY)
     if len(rows) == 1:
         masses = [1.0 / weights[0], 0.0]
-        return Contact(1.0, tuple(rows), bound, 0.0, weights, [], [], 0.0, 0.0, masses)
+        return FrictionalContact(1.0, tuple(rows), bound, 0.0, weights, [], [], 0.0, 0.0, masses)
     # largest eigenvalue of the tangential block
     a, b, c = W[1][1], W[1][2], W[2][2]
     half = 0.5 * (a - c)
@@ -287,7 +287,7 @@ def make_contact(rows: Sequence[Row], bound: Scalar, friction: Scalar) -> Contac
     first = 1.0 / schur
     xx, xz, zz = c * square + x * x * first, x * z * first - b * square, z * z * first + a * square
     # where it is zero, sticking leaves no choice of the normal velocity
-    return Contact(
+    return FrictionalContact(
         near=1.0,
         rows=tuple(rows),
         bound=bound,
@@ -435,4 +435,4 @@ def make_joint_constraint(row: Row, law: VelocityConstraint, dt: Scalar) -> Join
     )
 
 
-Part = Contact | JointStop | JointConstraint
+Part = FrictionalContact | JointStop | JointConstraint

@@ -211,7 +211,7 @@ _MOST_ROWS = 6
 
 
 def combination(parts: Mapping[str, float]) -> str:
-    """In words, of what a redundant row is made."""
+    """A redundant row as a combination of other rows, in words."""
     if not parts:
         return "moves with no joint"
     if any(math.isnan(x) for x in parts.values()):

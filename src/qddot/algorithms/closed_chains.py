@@ -69,7 +69,7 @@ def constrained_inverse_dynamics(
     friction: bool = False,
     constraints: Constraints = None,
 ) -> tuple[list[Scalar], list[Scalar], list[Scalar]]:
-    """Torques τ of motors, multipliers λ and what neither carries: M a + h = B τ + Jᵀ λ + rest.
+    """Motor torques τ, multipliers λ and the remaining force: M a + h = B τ + Jᵀ λ + rest.
 
     `actuated` names joints or velocities with a motor, all if None. Where motors are more than the
     freedoms that the constraints leave, τ is the least (Nakamura & Ghodoussi 1989); where they are

@@ -84,7 +84,7 @@ def _check_possible(model: Model, frame: str, reference: ReferenceAxes, axes: Ax
 def task_mobility(
     model: Model, q: Vector, *, frame: str, reference: ReferenceAxes, axes: Axes = None
 ) -> Matrix:
-    """Mobility Λ⁻¹ = J M⁻¹ Jᵀ (nt × nt): what a force at the task accelerates (also if singular).
+    """Mobility Λ⁻¹ = J M⁻¹ Jᵀ (nt × nt): acceleration of the task by force (also if singular).
 
     Hogan 1985. Its entries are 1/kg and 1/(kg m²); where the task is singular so is this matrix,
     but it stays finite.

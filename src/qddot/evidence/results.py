@@ -278,7 +278,7 @@ def record_experiment(recorder: Recorder, result: Result) -> None:
 
 
 def record_inspection(recorder: Recorder, found: Inspection) -> None:
-    """What a log shows of its own mistakes: shares by joint, a claim for each suspicion."""
+    """Record the inspection of a log: shares by joint, a claim for each suspected mistake."""
     columns = {"explained": found.explained, "gravity_share": found.gravity_shares}
     recorder.trace("joints", columns, labels=found.joints)
     for s in found.suspicions:

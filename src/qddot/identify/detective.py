@@ -72,7 +72,7 @@ class Suspicion:
 
 @dataclass(frozen=True, repr=False)
 class Inspection(Readable):
-    """What a log shows of its own mistakes, and what it cannot say."""
+    """Suspected mistakes in a log, and the questions that it cannot answer."""
 
     suspicions: tuple[Suspicion, ...]
     silent: tuple[str, ...]

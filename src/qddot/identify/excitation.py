@@ -57,7 +57,7 @@ class MotionLimits(Readable):
 
 @dataclass(frozen=True, repr=False)
 class Plan(Readable):
-    """A motion for identification, with what it will tell.
+    """A motion for identification, with the precision that it will give.
 
     `condition` is that of the weighted regressor, `deviations` the predicted standard deviations
     of the base parameters for torque noise of `noise` (one a joint) in `samples` independent
@@ -211,7 +211,7 @@ def plan(
 def information(
     model: TorqueModel, base: BaseParameters, noise: np.ndarray, motion: Any, samples: int
 ) -> np.ndarray:
-    """Information matrix F of a motion (q, v, a) on the base parameters, for so many samples."""
+    """Information matrix F of a motion (q, v, a) on the base parameters, for `samples` samples."""
     q, v, a = motion
     Y = model.regressor(q, v, a)[..., base.independent] / noise[:, None]
     rows = Y.reshape(-1, base.rank)
@@ -408,7 +408,7 @@ class _Problem:
         return None
 
     def describe(self, motion: FourierMotion, objective: Objective, seed: int) -> Plan:
-        """The plan of a motion: its condition, and what it will tell of each parameter."""
+        """The plan of a motion: its condition, and the deviation of each parameter."""
         time = np.arange(4 * self.points) * self.duration / (4 * self.points)
         F = information(self.model, self.base, self.noise, motion.sample(time), self.samples)
         return Plan(

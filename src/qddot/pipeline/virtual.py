@@ -35,7 +35,7 @@ _VELOCITY_NOISE, _TORQUE_NOISE = 1e-3, 0.005
 
 @dataclass(frozen=True)
 class VirtualLog:
-    """What virtual hardware reports: time, encoders, velocities, torques of the motors."""
+    """Measurements of virtual hardware: time, encoders, velocities, torques of the motors."""
 
     time: np.ndarray
     q: np.ndarray

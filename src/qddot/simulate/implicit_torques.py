@@ -247,7 +247,7 @@ class _TreeImpulses:
     def of(
         M: Matrix, factor: Factor, v: Vector, bounds: Mapping[int, tuple[Scalar, Scalar]]
     ) -> _TreeImpulses:
-        """From M, its factors, and velocities before the impulses."""
+        """The problem from M, its factors, and the velocities before the impulses."""
         L, D = factor
         Y = [solve_upper(L, [1.0 if i == k else 0.0 for i in range(len(v))]) for k in bounds]
         Z = [[y / d for y, d in zip(row, D, strict=True)] for row in Y]

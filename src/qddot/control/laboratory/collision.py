@@ -63,17 +63,11 @@ def collision(
     def go(share: Any, duration: float, push_at: float) -> Trace:
         plant = make_plant(kind, robot, Surroundings(table=False, inertia=inertia[share]))
         push = Wrench(FRAME, "local_world_aligned", value[share])
-        batch = value[share].shape[:-1]
-        plant.reset(np.broadcast_to(_motion(0.0, robot)["q_ref"], (*batch, robot.nq)))
-        return run(
-            plant,
-            law,
-            lambda t: _motion(t, robot),
-            duration=duration,
-            pushes=lambda t: [push] if t >= push_at else [],
-            compiled=True,
-            on_step=on_step,
-        )
+        shape = (*value[share].shape[:-1], robot.nq)
+        plant.reset(np.broadcast_to(_motion(0.0, robot)["q_ref"], shape))
+        choices: dict[str, Any] = {"compiled": True, "on_step": on_step}
+        choices["pushes"] = lambda t: [push] if t >= push_at else []
+        return run(plant, law, lambda t: _motion(t, robot), duration=duration, **choices)
 
     at = 1.0
     alone = [go(share, max(quiet / count, 0.1), np.inf) for share in shares]
@@ -89,8 +83,7 @@ def collision(
         np.concatenate([x.reshape(-1, *x.shape[-2:]) for x in same])
         for same in zip(*parts, strict=True)
     )
-    k = round(at / dt)
-    later = k + 100
+    k, later = round(at / dt), round(at / dt) + 100
     before = r[:, k - 50 : k].mean(axis=1)
     raw, tared = (
         wrench_at_frame(robot, q[:, later], x, FRAME, True, spread[:, later])[:, :3]

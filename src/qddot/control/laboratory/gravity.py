@@ -184,7 +184,7 @@ def _gravity_of_file(kind: str, duration: float, mjcf: Path, on_step: OnStep | N
 
 
 def _finger_note(robot: Robot, q0: np.ndarray) -> str:
-    """What fingers that move do to a law whose model has the load fixed."""
+    """Note on gravity compensation with the load fixed in the model while the fingers move."""
     moving = with_fingers(robot)
     labels = []
     for angle in (0.0, 0.8):

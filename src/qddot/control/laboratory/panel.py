@@ -52,7 +52,7 @@ class Draws:
         return Draws(**{name: getattr(self, name)[which] for name in self.__dataclass_fields__})
 
     def surroundings(self) -> Surroundings:
-        """What the members' laws do not know."""
+        """The surroundings of the members, unknown to their laws."""
         return Surroundings(
             stiffness=self.stiffness,
             friction=self.friction,
@@ -62,7 +62,7 @@ class Draws:
         )
 
     def sensing(self, seed: int) -> Sensing:
-        """What stands between the plants and the laws."""
+        """Latency, bias and noise of the measurements that the laws read."""
         return Sensing(self.latency, self.force_bias, self.force_noise, seed)
 
 

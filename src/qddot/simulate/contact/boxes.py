@@ -101,7 +101,7 @@ class _Face:
     def of(
         R: Sequence[Sequence[Scalar]], t: list[Scalar], a: list[Scalar], b: list[Scalar]
     ) -> _Face:
-        """From the second box in axes of the first: rotation, centre, and half edges of both."""
+        """Face of a box of half edges a; one of half edges b has the pose (R, t) in its axes."""
         gaps = [
             _size(t[i]) - a[i] - sum((_size(R[i][j]) * b[j] for j in range(3)), 0.0)
             for i in range(3)

@@ -377,7 +377,7 @@ class _FreeStep:
 
     @staticmethod
     def of(plant: RobotPlant, q: Vector, v: Vector, damped: bool) -> _FreeStep:
-        """From the state at its start."""
+        """The free motion of a step from the state at its start."""
         model, dt = plant.model, plant.dt
         X, S = joint_kinematics(model, q)
         M, rest = plant.equation_of_motion(q, v, dt if damped else 0.0)

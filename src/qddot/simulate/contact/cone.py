@@ -46,7 +46,7 @@ class Roots:
 
     @staticmethod
     def of(factor: Factor) -> Roots:
-        """From L and D."""
+        """The roots from the factors L and D of M."""
         L, d = factor
         return Roots(L, [sqrt(1.0 / x) for x in d])
 
@@ -82,7 +82,7 @@ class Row:
 
 @dataclass(frozen=True)
 class NewtonTerm:
-    """A velocity `off` along a row that a Newton step removes, and what it takes for it.
+    """A velocity `off` along a row that a Newton step removes, with the impulse that removes it.
 
     An amount x of it adds `push` x to y and `step` x to the impulse of its part; x is the stiffness
     times the velocity that is left.
@@ -138,7 +138,7 @@ class FrictionalContact:
     def from_numbers(
         numbers: Iterator[Scalar], near: Scalar, friction: Scalar, rows: int, nv: int
     ) -> FrictionalContact:
-        """The contact of so many rows whose `numbers` these are."""
+        """The contact from its `numbers`, in their order; `rows` counts normal and tangents."""
         directions = tuple(Row(take(numbers, nv), next(numbers)) for _ in range(rows))
         weights, coupling = take(numbers, rows), take(numbers, rows - 1)
         inverse = [take(numbers, rows) for _ in range(rows if rows > 1 else 0)]
@@ -158,7 +158,7 @@ class FrictionalContact:
 
     @staticmethod
     def count_numbers(rows: int, nv: int) -> int:
-        """How many `numbers` a contact of so many rows has."""
+        """Length of `numbers` of a contact with this many rows, in a robot of nv velocities."""
         return rows * (nv + 1) + rows + (rows - 1) + (rows * rows if rows > 1 else 0) + 5
 
     def update(self, y: Sequence[Scalar], impulse: Sequence[Scalar]) -> list[Scalar]:

@@ -32,7 +32,7 @@ class CannotOpen(Exception):
 
 @dataclass(frozen=True)
 class EngineModel:
-    """A model of an engine, its description, and what the engine says of the file."""
+    """A model of an engine, its description, and the engine's notes on the file."""
 
     model: Any
     description: Description

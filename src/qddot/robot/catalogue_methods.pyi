@@ -151,7 +151,7 @@ class CatalogueMethods:
         constraints: Constraints = None,
         out: tuple[np.ndarray | None, ...] | None = None,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Torques τ of motors, multipliers λ and what neither carries: M a + h = B τ + Jᵀ λ + rest.
+        """Motor torques τ, multipliers λ and the remaining force: M a + h = B τ + Jᵀ λ + rest.
 
         `actuated` names joints or velocities with a motor, all if None. Where motors are more than the
         freedoms that the constraints leave, τ is the least (Nakamura & Ghodoussi 1989); where they are
@@ -928,7 +928,7 @@ class CatalogueMethods:
         axes: Axes = None,
         out: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Mobility Λ⁻¹ = J M⁻¹ Jᵀ (nt × nt): what a force at the task accelerates (also if singular).
+        """Mobility Λ⁻¹ = J M⁻¹ Jᵀ (nt × nt): acceleration of the task by force (also if singular).
 
         Hogan 1985. Its entries are 1/kg and 1/(kg m²); where the task is singular so is this matrix,
         but it stays finite.

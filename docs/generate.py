@@ -40,7 +40,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.algorithms.constraints import Constraints
-from qddot.algorithms.kinematics import Reference
+from qddot.algorithms.kinematics import ReferenceAxes
 from qddot.algorithms.task_space import Axes
 from qddot.robot.wrenches import Wrench
 

@@ -19,6 +19,7 @@ __all__ = [
     "CannotWrite",
     "DescriptionError",
     "DoubtfulQuaternion",
+    "DuplicateMemory",
     "ImpossibleInertia",
     "InvalidArgument",
     "InvalidModel",
@@ -210,7 +211,7 @@ _MOST_ROWS = 6
 
 
 def combination(parts: Mapping[str, float]) -> str:
-    """In words, of what a redundant row is made."""
+    """A redundant row as a combination of other rows, in words."""
     if not parts:
         return "moves with no joint"
     if any(math.isnan(x) for x in parts.values()):
@@ -333,6 +334,18 @@ class Unsupported(InvalidArgument):
     """A choice that is sound by itself, but not for this robot, format or other choice."""
 
     _reason = "cannot be used here"
+
+
+class DuplicateMemory(InvalidArgument):
+    """A value of a name that two laws, one inside the other, both keep in memory."""
+
+    def __init__(self, name: str, outer: str, inner: str) -> None:
+        QddotError.__init__(
+            self,
+            f"memory: {name!r} is used twice, by {outer} and by {inner} inside it; give one of "
+            "them another name in its memory, or leave one out",
+        )
+        self.what, self.found, self.outer, self.inner = "memory", name, outer, inner
 
 
 class OpenLoops(InvalidArgument):

@@ -26,7 +26,7 @@ def links(n: int) -> Robot:
 @pytest.fixture
 def no_memory(monkeypatch, tmp_path):
     """Compiled code whose requests for memory fail."""
-    real = native.assemble
+    real = native.emit_object_code
 
     def assemble(ir: str, target: native.Target) -> bytes:
         declared, failing = "declare ptr @malloc(i64)", "define internal ptr @malloc(i64 %n)"
@@ -34,7 +34,7 @@ def no_memory(monkeypatch, tmp_path):
         return real(ir.replace(declared, failing + " { ret ptr null }"), target)
 
     monkeypatch.setenv("QDDOT_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(native, "assemble", assemble)
+    monkeypatch.setattr(native, "emit_object_code", assemble)
 
 
 @pytest.fixture

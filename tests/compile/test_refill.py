@@ -179,7 +179,7 @@ def test_arrays_stay_as_they_are_where_float32_code_cannot_be_made(monkeypatch, 
     narrow = [x.astype("float32") for x in arrays]
     out = np.zeros((2, 18, 18), "float32")
     with monkeypatch.context() as patch:
-        patch.setattr(native, "assemble", lambda *_: 1 / 0)
+        patch.setattr(native, "emit_object_code", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             fill(*narrow, out=out)
     assert not out.any()

@@ -89,7 +89,7 @@ def ir_of(monkeypatch, source: KernelSource) -> str:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(native, "assemble", take)
+        patch.setattr(native, "emit_object_code", take)
         with pytest.raises(KeyboardInterrupt):
             compile_kernel(dataclasses.replace(source, key=f"{source.key} for its IR"))
     return taken[0]
@@ -205,7 +205,7 @@ def test_objects_of_other_systems(monkeypatch, all_targets, system):
     monkeypatch.setattr(direct_module, "RAISED", 0 if is_windows else 0x1D)
     # frames of more than a page, which Windows wants to be told of
     source = source_of(CATALOGUE["mass_matrix"], robots("quadruped")[0].model, {})
-    defined, needed = symbols(native.assemble(ir_of(monkeypatch, source), target))
+    defined, needed = symbols(native.emit_object_code(ir_of(monkeypatch, source), target))
     assert defined == {f"{prefix}qddot_loop", f"{prefix}qddot_direct"}
     expected = {f"{prefix}{name}" for name in (*PYTHON, "sin", "cos", "malloc", "free", "memcpy")}
     expected |= {"memset"} if not prefix else {"_bzero"} if "arm64" in triple else {"___bzero"}
@@ -249,10 +249,10 @@ def test_code_for_windows_runs(monkeypatch, width, detours):
     windows = Target("x86_64-pc-windows-msvc-elf", own.cpu, own.features, width, own.fuses)
     source = mover("for Windows", detours)
     monkeypatch.setattr(native, "host", lambda: windows)
-    code = native.assemble(ir_of(monkeypatch, source), windows)
+    code = native.emit_object_code(ir_of(monkeypatch, source), windows)
     monkeypatch.undo()
     builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
-    builder.add_object_img(native.assemble(WINDOWS_CALLS, own)).export_symbol("run")
+    builder.add_object_img(native.emit_object_code(WINDOWS_CALLS, own)).export_symbol("run")
     library = builder.link(native._linker(), f"windows {width} {detours}")
     loop = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(library["run"])
     for n, spread in itertools.product((1, 9, 70), (1, 2)):

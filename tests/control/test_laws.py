@@ -10,7 +10,14 @@ import pytest
 import qddot
 from qddot import control
 from qddot.control import State
-from qddot.errors import InvalidArgument, JointsDiffer, QddotError, ShapeMismatch, UnknownName
+from qddot.errors import (
+    DuplicateMemory,
+    InvalidArgument,
+    JointsDiffer,
+    QddotError,
+    ShapeMismatch,
+    UnknownName,
+)
 from qddot.robot.robot import Robot, Wrench
 
 ARM = Robot(qddot.load("ur5e").model)
@@ -292,5 +299,6 @@ def test_a_law_around_a_law_keeps_its_labels_and_its_memory_apart():
     assert set(outer.labels) == {"collision", "trip"}
     assert set(outer.memory(ARM)) > set(inner.memory(ARM))
     # two values of one name would overwrite each other
-    with pytest.raises(InvalidArgument, match="MomentumObserver remembers a value of that name"):
-        control.MomentumObserver(inner).memory(ARM)
+    twice = "'last_command' is used twice, by MomentumObserver and by MomentumObserver inside it"
+    with pytest.raises(DuplicateMemory, match=twice):
+        control.MomentumObserver(control.Saturation(inner, 10.0)).memory(ARM)

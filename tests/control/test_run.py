@@ -205,6 +205,33 @@ def test_disturbances_are_taken_out():
     assert errors[1] < 1e-4 * errors[0] + 1e-6
 
 
+def test_a_fast_observer_goes_around_a_slow_compensation():
+    q = np.array([0.0, -1.2, 1.6, -2.0, -1.5, 0.0])
+    gains = control.joint_gains(ARM, 20.0, inertia="unit")
+    ref = {"q_ref": q, "v_ref": np.zeros(6), "a_ref": np.zeros(6)}
+    heavy = ARM.with_parameters(ARM.inertial_parameters * 1.03)
+    inner = control.DisturbanceCompensation(control.ComputedTorque(gains.kp, gains.kd), 10.0)
+    outer = control.CollisionObserver(control.MomentumObserver(inner, 200.0))
+    laws = (inner, outer, control.VelocityFromPositions(control.Saturation(outer, 300.0, 1e5)))
+    traces = []
+    for law in laws:
+        plant = control.RolloutPlant(heavy)
+        plant.reset(q)
+        traces.append(control.run(plant, law, ref, duration=0.2, robot=ARM, compiled=True))
+    alone, observed, _ = traces
+    # an observer changes no torque
+    np.testing.assert_allclose(observed.tau, alone.tau, atol=1e-9)
+    for trace, law in zip(traces, laws, strict=True):
+        assert set(trace.memory) == set(law.memory(ARM))
+    names = {"residual", "disturbance_residual", "disturbance", "collision"}
+    assert names < set(observed.memory)
+    # both see the same external torque, the slow one later
+    late, soon = observed.memory["disturbance_residual"], observed.memory["residual"]
+    np.testing.assert_allclose(late, alone.memory["disturbance_residual"], atol=1e-9)
+    np.testing.assert_allclose(soon[-1], ARM.gravity(q) - heavy.gravity(q), atol=0.05)
+    assert np.abs(late[20]).max() < 0.5 * np.abs(soon[20]).max()
+
+
 def test_uncertainty_bounds_the_error_of_every_model_within_it():
     rng, arm = np.random.default_rng(0), Robot(ARM.model, native=False)
     for _ in range(10):
@@ -213,7 +240,7 @@ def test_uncertainty_bounds_the_error_of_every_model_within_it():
         for scale in (rng.uniform(0.95, 1.05, (6, 1)), rng.choice([0.95, 1.05], (6, 1))):
             other = arm.with_parameters(arm.inertial_parameters * scale)
             off = other.inverse_dynamics(q, v, a) - arm.inverse_dynamics(q, v, a)
-            bound = control.torque_uncertainty(arm, q, v, a, 0.05)
+            bound = control.torque_error_bound(arm, q, v, a, 0.05)
             assert (np.abs(off) <= bound + 1e-12).all()
     # the last joint carries one body, whose error reaches the bound
     assert abs(off[-1]) == pytest.approx(bound[-1], rel=1e-9)

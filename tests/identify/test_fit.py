@@ -267,6 +267,15 @@ def test_a_feasible_fit_goes_back_into_the_file(tmp_path, case):
     again.rollout(robot.neutral(), np.zeros(robot.nv), steps=10, dt=0.001)
 
 
+def test_a_fit_predicts_the_torques_of_the_truth(case):
+    robot, truth, _, fit = case
+    rng = np.random.default_rng(1)
+    q, v, a = robot.random(rng, 50), rng.normal(size=(50, 6)), rng.normal(size=(50, 6))
+    expected = truth.inverse_dynamics(q, v, a, friction=True)
+    error = np.linalg.norm(fit.predict(q, v, a) - expected) / np.linalg.norm(expected)
+    assert error < 0.02
+
+
 def test_uncertainty_reaches_the_terms(case):
     robot, truth, _, fit = case
     q = robot.random(0, 30)

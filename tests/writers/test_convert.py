@@ -40,7 +40,7 @@ from qddot.spatial.algebra import (
     rotation_from_rpy,
 )
 from qddot.writers import certify_conversion, convert
-from qddot.writers.xml_text import quaternion_from_rotation, rpy_of
+from qddot.writers.xml_text import quaternion_from_rotation, rpy_from_rotation
 
 TOLERANCE = 1e-10
 # built in and from example-robot-data; fixed and free; with and without mimic joints
@@ -228,7 +228,7 @@ def test_mujoco_reads_random_trees(tmp_path_factory, tree):
 def test_rotations_survive_their_angles_and_quaternion(q):
     R = rotation_from_quaternion(*q)
     w, x, y, z = quaternion_from_rotation(R)
-    for back in (rotation_from_rpy(*rpy_of(R)), rotation_from_quaternion(x, y, z, w)):
+    for back in (rotation_from_rpy(*rpy_from_rotation(R)), rotation_from_quaternion(x, y, z, w)):
         assert max(abs(c) for row in back - R for c in row) < 4e-15
 
 
@@ -251,7 +251,7 @@ def test_angles_close_to_whole_degrees_are_kept(suffix, tmp_path):
 @pytest.mark.parametrize("pitch", [90, -90, 90 - 1e-6, 90 - 1e-9])
 def test_angles_hold_at_a_quarter_turn(pitch):
     R = rotation_from_rpy(0.3, math.radians(pitch), -1.2)
-    assert max(abs(c) for row in rotation_from_rpy(*rpy_of(R)) - R for c in row) < 1e-15
+    assert max(abs(c) for row in rotation_from_rpy(*rpy_from_rotation(R)) - R for c in row) < 1e-15
 
 
 BODY = Inertia.at_com(2.0, Vec3(0.1, -0.2, 0.05), Sym3(0.05, 0.004, 0.06, -0.003, 0.002, 0.07))

@@ -21,7 +21,7 @@ from qddot.algorithms.constraints import (
 )
 from qddot.algorithms.coriolis import coriolis_matrix
 from qddot.algorithms.inverse_dynamics import gravity, inverse_dynamics
-from qddot.algorithms.kinematics import Reference
+from qddot.algorithms.kinematics import ReferenceAxes
 from qddot.algorithms.linear import Factor, dot, factorise, solve
 from qddot.algorithms.mass_matrix import mass_matrix
 from qddot.algorithms.recursion import Matrix, Vector, zeros
@@ -65,11 +65,11 @@ def constrained_inverse_dynamics(
     f_ext: Sequence[Vector] | None = None,
     *,
     actuated: Sequence[str] | None = None,
-    forces: Sequence[tuple[str, Reference]] = (),
+    forces: Sequence[tuple[str, ReferenceAxes]] = (),
     friction: bool = False,
     constraints: Constraints = None,
 ) -> tuple[list[Scalar], list[Scalar], list[Scalar]]:
-    """Torques τ of motors, multipliers λ and what neither carries: M a + h = B τ + Jᵀ λ + rest.
+    """Motor torques τ, multipliers λ and the remaining force: M a + h = B τ + Jᵀ λ + rest.
 
     `actuated` names joints or velocities with a motor, all if None. Where motors are more than the
     freedoms that the constraints leave, τ is the least (Nakamura & Ghodoussi 1989); where they are

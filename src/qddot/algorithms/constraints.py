@@ -23,7 +23,7 @@ from typing import Any
 from qddot.algorithms.inverse_dynamics import inverse_dynamics
 from qddot.algorithms.kinematics import (
     TASK_AXES,
-    Reference,
+    ReferenceAxes,
     frame_classical_acceleration,
     frame_jacobian,
     frame_jacobian_rate,
@@ -305,7 +305,7 @@ class ConstraintMobility:
 
     @staticmethod
     def of(J: Matrix, mass: Factor) -> ConstraintMobility:
-        """Of independent rows and the factors of M."""
+        """The mobility of independent rows J, from the factors of M."""
         return ConstraintMobility(J, mass, factorise_definite(mobility(mass, J)))
 
     def multipliers(self, right: Vector) -> list[Scalar]:
@@ -318,7 +318,7 @@ class ConstraintMobility:
         return solve(self.mass, add_constraint_forces(self.J, self.multipliers(right), zero))
 
     def remove_force(self, force: Vector) -> list[Scalar]:
-        """A generalised force without what the constraints carry of it: f − Jᵀ λ, J M⁻¹ of it 0."""
+        """The force f − Jᵀ λ that accelerates within the constraints: J M⁻¹ (f − Jᵀ λ) = 0."""
         free = solve(self.mass, force)
         multipliers = self.multipliers([-dot(row, free) for row in self.J])
         return add_constraint_forces(self.J, multipliers, force)
@@ -355,7 +355,7 @@ def constrained_dynamics(
     tau: Vector,
     f_ext: Sequence[Vector] | None = None,
     *,
-    forces: Sequence[tuple[str, Reference]] = (),
+    forces: Sequence[tuple[str, ReferenceAxes]] = (),
     friction: bool = False,
     constraints: Constraints = None,
     stabilisation: float | None = None,

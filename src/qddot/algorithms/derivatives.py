@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from qddot.algorithms.inverse_dynamics import bias
-from qddot.algorithms.kinematics import Reference, pose_in_reference
+from qddot.algorithms.kinematics import ReferenceAxes, pose_in_reference
 from qddot.algorithms.linear import factorise, inverse, solve, solve_columns
 from qddot.algorithms.mass_matrix import mass_matrix
 from qddot.algorithms.recursion import (
@@ -164,7 +164,7 @@ def _column_of_body(model: Model, body: Body, motion: Motion) -> list[Scalar]:
 
 
 def frame_velocity_derivatives(
-    model: Model, q: Vector, v: Vector, *, frame: str, reference: Reference
+    model: Model, q: Vector, v: Vector, *, frame: str, reference: ReferenceAxes
 ) -> tuple[Matrix, Matrix]:
     """∂V/∂q and ∂V/∂v = J of the velocity of a frame, seen from a reference (each 6 × nv)."""
     at = model.frame(frame)

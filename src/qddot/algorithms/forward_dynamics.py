@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from qddot.algorithms.hybrid_dynamics import hybrid_dynamics
-from qddot.algorithms.kinematics import Reference
+from qddot.algorithms.kinematics import ReferenceAxes
 from qddot.algorithms.linear import factorise, inverse
 from qddot.algorithms.mass_matrix import mass_matrix
 from qddot.algorithms.recursion import Matrix, Vector, zeros
@@ -25,7 +25,7 @@ def forward_dynamics(
     tau: Vector,
     f_ext: Sequence[Vector] | None = None,
     *,
-    forces: Sequence[tuple[str, Reference]] = (),
+    forces: Sequence[tuple[str, ReferenceAxes]] = (),
     friction: bool = False,
 ) -> list[Scalar]:
     """Joint accelerations q̈ = M⁻¹ (τ + Jᵀ F − C v − g) (ABA, or M factorised where that is less).

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from qddot.algorithms.articulated_body import Solution, articulated_body
 from qddot.algorithms.friction import friction as joint_friction
 from qddot.algorithms.inverse_dynamics import newton_euler
-from qddot.algorithms.kinematics import Reference, external_forces
+from qddot.algorithms.kinematics import ReferenceAxes, external_forces
 from qddot.algorithms.linear import factorise, solve
 from qddot.algorithms.mass_matrix import mass_matrix
 from qddot.algorithms.recursion import Vector, zeros
@@ -27,7 +27,7 @@ def hybrid_dynamics(
     f_ext: Sequence[Vector] | None = None,
     *,
     prescribed: Sequence[str] | None = None,
-    forces: Sequence[tuple[str, Reference]] = (),
+    forces: Sequence[tuple[str, ReferenceAxes]] = (),
     friction: bool = False,
 ) -> Solution:
     """All accelerations and torques, from a of the `prescribed` joints and τ of the others.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from qddot.algorithms.friction import friction as joint_friction
-from qddot.algorithms.kinematics import Reference, external_forces
+from qddot.algorithms.kinematics import ReferenceAxes, external_forces
 from qddot.algorithms.recursion import (
     Vector,
     joint_kinematics,
@@ -27,7 +27,7 @@ def inverse_dynamics(
     a: Vector,
     f_ext: Sequence[Vector] | None = None,
     *,
-    forces: Sequence[tuple[str, Reference]] = (),
+    forces: Sequence[tuple[str, ReferenceAxes]] = (),
     friction: bool = False,
 ) -> list[Scalar]:
     """Joint torques τ = M a + C v + g − Jᵀ F of a motion (RNEA).

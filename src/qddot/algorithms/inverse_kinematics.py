@@ -14,7 +14,7 @@ from qddot.model.model import Model
 from qddot.spatial.algebra import Mat3, Transform, Vec3
 from qddot.spatial.scalar import Scalar, less, sqrt, where
 
-__all__ = ["Task", "inverse_kinematics_step", "pose_error", "rotation_chord", "task_rows"]
+__all__ = ["Task", "body_pose_error", "inverse_kinematics_step", "rotation_chord", "task_rows"]
 
 Task = Literal["pose", "position", "orientation"]
 _LEAST_DAMPING = 1e-9
@@ -52,7 +52,7 @@ def rotation_chord(R: Mat3) -> Vec3:
     return Vec3(*(where(turned, a * opposite, b * straight) for a, b in pairs))
 
 
-def pose_error(pose: Transform, target: Transform) -> list[Scalar]:
+def body_pose_error(pose: Transform, target: Transform) -> list[Scalar]:
     """Displacement and rotation chord from a pose to a target, in axes of the pose (6)."""
     away = pose.R.apply_transpose(target.p - pose.p)
     return [*away, *rotation_chord(pose.R.T @ target.R)]
@@ -78,7 +78,7 @@ def inverse_kinematics_step(
     `joints` move, all where none are named.
     """
     rows = task_rows(task)
-    error = pose_error(frame_pose(model, q, frame=frame), target)
+    error = body_pose_error(frame_pose(model, q, frame=frame), target)
     e = error[rows]
     J = frame_jacobian(model, q, frame=frame, reference="local")[rows]
     # joints that do not move, and those that are held at a limit

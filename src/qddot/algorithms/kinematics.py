@@ -25,7 +25,7 @@ from qddot.spatial.algebra import Force, Motion, Transform, Vec3
 
 __all__ = [
     "TASK_AXES",
-    "Reference",
+    "ReferenceAxes",
     "body_accelerations",
     "body_poses",
     "body_velocities",
@@ -41,7 +41,8 @@ __all__ = [
     "world_poses",
 ]
 
-Reference = Literal["local", "world", "local_world_aligned"]
+ReferenceAxes = Literal["local", "world", "local_world_aligned"]
+"""Axes, and the point, in which a twist, wrench or Jacobian is expressed."""
 TASK_AXES = ("x", "y", "z", "rx", "ry", "rz")
 """The rows of a twist by name: along the axes, and about them."""
 
@@ -98,7 +99,7 @@ def frame_poses(model: Model, q: Vector) -> list[Transform]:
     return [poses[frame.body] @ frame.placement for frame in model.frames]
 
 
-def pose_in_reference(model: Model, q: Vector, frame: Frame, reference: Reference) -> Transform:
+def pose_in_reference(model: Model, q: Vector, frame: Frame, reference: ReferenceAxes) -> Transform:
     """Pose of a frame in the reference from which its motion is seen."""
     if reference == "local":
         return Transform.identity()
@@ -107,11 +108,11 @@ def pose_in_reference(model: Model, q: Vector, frame: Frame, reference: Referenc
         return pose
     if reference == "local_world_aligned":
         return Transform(pose.R, Vec3.zero())
-    raise UnknownName("reference", str(reference), get_args(Reference))
+    raise UnknownName("reference", str(reference), get_args(ReferenceAxes))
 
 
 def frame_velocity(
-    model: Model, q: Vector, v: Vector, *, frame: str, reference: Reference
+    model: Model, q: Vector, v: Vector, *, frame: str, reference: ReferenceAxes
 ) -> Motion:
     """Velocity of a frame, seen from a reference."""
     at = model.frame(frame)
@@ -120,7 +121,7 @@ def frame_velocity(
 
 
 def frame_acceleration(
-    model: Model, q: Vector, v: Vector, a: Vector, *, frame: str, reference: Reference
+    model: Model, q: Vector, v: Vector, a: Vector, *, frame: str, reference: ReferenceAxes
 ) -> Motion:
     """Spatial acceleration of a frame, seen from a reference, gravity not included."""
     at = model.frame(frame)
@@ -129,7 +130,7 @@ def frame_acceleration(
 
 
 def frame_classical_acceleration(
-    model: Model, q: Vector, v: Vector, a: Vector, *, frame: str, reference: Reference
+    model: Model, q: Vector, v: Vector, a: Vector, *, frame: str, reference: ReferenceAxes
 ) -> Motion:
     """Classical acceleration of a frame: of the point that the reference names, gravity left out.
 
@@ -145,7 +146,7 @@ def frame_classical_acceleration(
     return Motion(A.lin + V.ang.cross(V.lin), A.ang)
 
 
-def frame_jacobian(model: Model, q: Vector, *, frame: str, reference: Reference) -> Matrix:
+def frame_jacobian(model: Model, q: Vector, *, frame: str, reference: ReferenceAxes) -> Matrix:
     """Jacobian J (6 × nv) with J v = velocity of the frame, seen from a reference."""
     at = model.frame(frame)
     seen, X = pose_in_reference(model, q, at, reference), at.placement
@@ -159,7 +160,7 @@ def frame_jacobian(model: Model, q: Vector, *, frame: str, reference: Reference)
 
 
 def frame_jacobian_rate(
-    model: Model, q: Vector, v: Vector, *, frame: str, reference: Reference
+    model: Model, q: Vector, v: Vector, *, frame: str, reference: ReferenceAxes
 ) -> Matrix:
     """Rate J̇ of the frame Jacobian: the time derivative of that matrix along v."""
     at = model.frame(frame)
@@ -186,7 +187,7 @@ def frame_jacobian_rate(
 def external_forces(
     model: Model,
     q: Vector,
-    forces: Sequence[tuple[str, Reference]],
+    forces: Sequence[tuple[str, ReferenceAxes]],
     f_ext: Sequence[Vector] | None,
 ) -> list[Force]:
     """Sum of the wrenches on each body in body coordinates, from wrenches at named frames."""

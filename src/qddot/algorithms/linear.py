@@ -102,9 +102,9 @@ def inverse(factor: Factor) -> list[list[Scalar]]:
 def solve_columns(
     factor: Factor, columns: Iterable[tuple[_K, Sequence[Scalar]]]
 ) -> Iterator[tuple[_K, list[Scalar]]]:
-    """A⁻¹ b for many named columns b: L⁻¹ keeps what a column has no part in out of it.
+    """Solutions A⁻¹ b of named columns b by L⁻¹, whose zeros skip what b has no part in.
 
-    Some columns at a time, row by row: what they share is at hand.
+    A few columns at a time, row by row, so that they share each row of the factors.
     """
     # A⁻¹ = L⁻¹ (D⁻¹ L⁻ᵀ)
     L, d = factor

@@ -14,7 +14,7 @@ from qddot.algorithms.configuration import integrate
 from qddot.algorithms.inverse_dynamics import bias, gravity
 from qddot.algorithms.kinematics import (
     TASK_AXES,
-    Reference,
+    ReferenceAxes,
     frame_acceleration,
     frame_classical_acceleration,
     frame_jacobian,
@@ -48,14 +48,14 @@ def _axis_indices(axes: Axes) -> list[int]:
 
 
 def task_jacobian(
-    model: Model, q: Vector, *, frame: str, reference: Reference, axes: Axes = None
+    model: Model, q: Vector, *, frame: str, reference: ReferenceAxes, axes: Axes = None
 ) -> Matrix:
     """Jacobian J (nt × nv) of a task: the rows of the frame Jacobian that the axes name."""
     J = frame_jacobian(model, q, frame=frame, reference=reference)
     return [J[i] for i in _axis_indices(axes)]
 
 
-def _check_possible(model: Model, frame: str, reference: Reference, axes: Axes) -> None:
+def _check_possible(model: Model, frame: str, reference: ReferenceAxes, axes: Axes) -> None:
     """Refuse a task with an axis that is never free: at no configuration could it be inverted.
 
     Gram–Schmidt on the rows of the Jacobian at a configuration without symmetries.
@@ -82,9 +82,9 @@ def _check_possible(model: Model, frame: str, reference: Reference, axes: Axes) 
 
 
 def task_mobility(
-    model: Model, q: Vector, *, frame: str, reference: Reference, axes: Axes = None
+    model: Model, q: Vector, *, frame: str, reference: ReferenceAxes, axes: Axes = None
 ) -> Matrix:
-    """Mobility Λ⁻¹ = J M⁻¹ Jᵀ (nt × nt): what a force at the task accelerates (also if singular).
+    """Mobility Λ⁻¹ = J M⁻¹ Jᵀ (nt × nt): acceleration of the task by force (also if singular).
 
     Hogan 1985. Its entries are 1/kg and 1/(kg m²); where the task is singular so is this matrix,
     but it stays finite.
@@ -94,7 +94,7 @@ def task_mobility(
 
 
 def task_inertia(
-    model: Model, q: Vector, *, frame: str, reference: Reference, axes: Axes = None
+    model: Model, q: Vector, *, frame: str, reference: ReferenceAxes, axes: Axes = None
 ) -> Matrix:
     """Inertia Λ = (J M⁻¹ Jᵀ)⁻¹ (nt × nt) that is felt at the task; infinite or NaN if singular."""
     _check_possible(model, frame, reference, axes)
@@ -103,7 +103,7 @@ def task_inertia(
 
 
 def operational_space(
-    model: Model, q: Vector, v: Vector, *, frame: str, reference: Reference, axes: Axes = None
+    model: Model, q: Vector, v: Vector, *, frame: str, reference: ReferenceAxes, axes: Axes = None
 ) -> tuple[Matrix, Matrix, list[Scalar], list[Scalar]]:
     """Λ, J̄, μ and p of F = Λ ẍ + μ + p, the dynamics that is felt at a task.
 
@@ -132,7 +132,7 @@ def operational_space(
 
 
 def manipulability(
-    model: Model, q: Vector, *, frame: str, reference: Reference, axes: Axes = None
+    model: Model, q: Vector, *, frame: str, reference: ReferenceAxes, axes: Axes = None
 ) -> Scalar:
     """Manipulability √det(J Jᵀ) of a task, zero where it is singular (Yoshikawa 1985)."""
     J = task_jacobian(model, q, frame=frame, reference=reference, axes=axes)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial import ConvexHull
 
-from qddot.algorithms.kinematics import Reference
+from qddot.algorithms.kinematics import ReferenceAxes
 from qddot.display.text import Readable
 from qddot.errors import InvalidArgument, NoSupport, ShapeMismatch, UnknownName
 from qddot.robot.interpret import as_floats
@@ -197,8 +197,8 @@ def total_wrench(
     """Sum of wrenches on a robot, [force; moment] about the world's origin in world axes."""
     total = np.zeros(6)
     for wrench in list_wrenches(wrenches):
-        if wrench.reference not in get_args(Reference):
-            raise UnknownName("reference", wrench.reference, get_args(Reference))
+        if wrench.reference not in get_args(ReferenceAxes):
+            raise UnknownName("reference", wrench.reference, get_args(ReferenceAxes))
         value = value_of(wrench).astype(float)
         X = robot.frame_pose(q, wrench.frame)
         force, moment = value[..., :3], value[..., 3:]

@@ -8,12 +8,12 @@ Jeltsema 2014).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from qddot.display.progress import OnStep
 from qddot.display.text import Readable
 from qddot.errors import InvalidArgument, InvalidModel, ShapeMismatch, count_text
 from qddot.model.model import Model
@@ -318,7 +318,7 @@ def worst_condition(
     samples: int = 1000,
     refine: int = 200,
     seed: int = 0,
-    on_step: Callable[[str, int, int], None] | None = None,
+    on_step: OnStep | None = None,
 ) -> WorstCondition:
     """Search the configurations of a robot for the worst conditioned mass matrix.
 

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from qddot.algorithms.kinematics import TASK_AXES, Reference
+from qddot.algorithms.kinematics import TASK_AXES, ReferenceAxes
 from qddot.display.text import Readable
 from qddot.errors import InvalidArgument, ShapeMismatch, UnknownName
 from qddot.robot.interpret import as_floats
@@ -112,7 +112,7 @@ def damped_inverse(
     robot: Robot,
     q: ArrayLike,
     frame: str,
-    reference: Reference,
+    reference: ReferenceAxes,
     axes: Axes = None,
     *,
     heaviest: float | None = None,
@@ -146,7 +146,7 @@ def damped_inverse(
 
 
 def null_space(
-    robot: Robot, q: ArrayLike, frame: str, reference: Reference, axes: Axes = None
+    robot: Robot, q: ArrayLike, frame: str, reference: ReferenceAxes, axes: Axes = None
 ) -> np.ndarray:
     """Projector N = 1 − J̄ J (nv × nv) on the joint motions that leave a task still.
 
@@ -166,7 +166,7 @@ def effective_mass(
     robot: Robot,
     q: ArrayLike,
     frame: str,
-    reference: Reference,
+    reference: ReferenceAxes,
     direction: ArrayLike,
     axes: Axes = None,
 ) -> np.ndarray:
@@ -196,7 +196,7 @@ def effective_mass(
 
 
 def manipulability_measures(
-    robot: Robot, q: ArrayLike, frame: str, reference: Reference, axes: Axes = None
+    robot: Robot, q: ArrayLike, frame: str, reference: ReferenceAxes, axes: Axes = None
 ) -> Manipulability:
     """Yoshikawa's volume, the condition and the smallest singular value of a task's Jacobian."""
     U, s, _ = decompose(robot.task_jacobian(q, frame, reference, axes=axes))

@@ -18,7 +18,7 @@ from qddot.robot.robot import Robot
 __all__ = [
     "PEAK_ACCELERATION",
     "PEAK_SPEED",
-    "Motion",
+    "JointMotion",
     "PoseMotion",
     "TimeScaling",
     "arc",
@@ -30,7 +30,7 @@ __all__ = [
     "via_points",
 ]
 
-Motion = tuple[np.ndarray, np.ndarray, np.ndarray]
+JointMotion = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Position, velocity and acceleration at times, each of the shape of the times before its own."""
 
 PEAK_SPEED = 15.0 / 8.0
@@ -40,7 +40,7 @@ PEAK_ACCELERATION = 10.0 / math.sqrt(3.0)
 """Largest acceleration of a quintic of unit length and duration, at ½ ∓ √3/6."""
 
 
-def quintic(q0: ArrayLike, q1: ArrayLike, duration: float, t: ArrayLike) -> Motion:
+def quintic(q0: ArrayLike, q1: ArrayLike, duration: float, t: ArrayLike) -> JointMotion:
     """Position, velocity and acceleration of the quintic from rest at q0 to rest at q1.
 
     Of all motions from rest to rest it has the least jerk (Flash & Hogan 1985).
@@ -66,7 +66,7 @@ def quintic(q0: ArrayLike, q1: ArrayLike, duration: float, t: ArrayLike) -> Moti
 
 def trapezoidal(
     q0: ArrayLike, q1: ArrayLike, velocity: ArrayLike, acceleration: ArrayLike, t: ArrayLike
-) -> tuple[Motion, float]:
+) -> tuple[JointMotion, float]:
     """Fastest motion from rest at q0 (n) to rest at q1 within these bounds, and its duration.
 
     Constant acceleration, constant speed, constant deceleration, all joints in step: the bounds of
@@ -101,7 +101,7 @@ def trapezoidal(
 
 def fourier(
     center: ArrayLike, sines: ArrayLike, cosines: ArrayLike, frequency: float, t: ArrayLike
-) -> Motion:
+) -> JointMotion:
     """Periodic motion q = center + Σ (sines_k sin kωt − cosines_k cos kωt) / (kω), k from 1.
 
     `sines` and `cosines` (K, n) are amplitudes of the velocity, `frequency` is ω in rad/s
@@ -119,7 +119,7 @@ def fourier(
     return q, C @ a + S @ b, -S @ (a * k[:, None]) + C @ (b * k[:, None])
 
 
-def via_points(times: ArrayLike, points: ArrayLike, t: ArrayLike) -> Motion:
+def via_points(times: ArrayLike, points: ArrayLike, t: ArrayLike) -> JointMotion:
     """Motion through points (m, n) at given times, from rest to rest.
 
     The quintic spline of class C⁴ with velocity and acceleration zero at both ends.
@@ -208,7 +208,7 @@ class TimeScaling:
 
 def shortest_duration(
     robot: Robot,
-    motion: Callable[[np.ndarray], Motion],
+    motion: Callable[[np.ndarray], JointMotion],
     *,
     velocity: ArrayLike | None = None,
     acceleration: ArrayLike | None = None,

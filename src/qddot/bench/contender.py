@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from qddot.algorithms.catalogue import function, sizes
-from qddot.algorithms.kinematics import Reference
+from qddot.algorithms.kinematics import ReferenceAxes
 from qddot.bench.subjects import Subject
 from qddot.errors import QddotError
 from qddot.model.links import Contact
@@ -43,7 +43,7 @@ BRIEF = 5e-4
 """Seconds that a measurement should take: machines are left alone for no longer than that."""
 CHECKED = 3
 """How many states are compared before anything is timed."""
-_REFERENCE: Reference = "local_world_aligned"
+_REFERENCE: ReferenceAxes = "local_world_aligned"
 _MOST_CALLS = 512
 
 

@@ -116,7 +116,7 @@ class Clock:
         return max(self.settings.rounds, round(seconds / turn))
 
     def first(self, row: str, measure: Callable[[], Any]) -> Any:
-        """What is measured in the first pass only."""
+        """The result of a measurement that only the first pass makes."""
         if row not in self._first:
             self._first[row] = measure()
         return self._first[row]

@@ -48,6 +48,7 @@ from qddot.bench.shape_rollouts import MOTIONS, SHAPES, measure_shapes
 from qddot.bench.subjects import SUITE, Subject, chain, find_subject
 from qddot.compile.runtime import native
 from qddot.compile.runtime.threads import threads
+from qddot.display.progress import OnStep
 from qddot.errors import JointsDiffer
 
 __all__ = [
@@ -100,7 +101,7 @@ class BenchmarkPlan:
     devices: bool = False
 
 
-def benchmark(plan: BenchmarkPlan, on_step: Callable[[str, int, int], None]) -> dict[str, Any]:
+def benchmark(plan: BenchmarkPlan, on_step: OnStep) -> dict[str, Any]:
     """All measurements; `on_step(name, done, of)` hears what comes next."""
     for name in plan.functions:
         function(name)

@@ -30,7 +30,7 @@ from qddot.cli.terminal import (
 )
 from qddot.errors import count_text
 from qddot.evidence.results import record_checks
-from qddot.verify import invariants, sample
+from qddot.verify import invariants, random_states
 
 __all__ = ["check"]
 
@@ -57,7 +57,7 @@ def check(
     with errors_as_messages():
         check_outputs(force, record)
         loaded = load_robot(robot, base, couplings, strict, trust)
-        at, measures = sample(loaded, states, seed), list(invariants())
+        at, measures = random_states(loaded, states, seed), list(invariants())
         results = []
         with (
             open_recorder(context, record, [robot], force, seed) as recorder,

@@ -27,7 +27,6 @@ from qddot.cli.log_options import (
 from qddot.cli.terminal import (
     ForceOption,
     JsonOption,
-    OnStep,
     RobotArgument,
     check_outputs,
     errors_as_messages,
@@ -37,6 +36,7 @@ from qddot.cli.terminal import (
     progress_bar,
     write_output,
 )
+from qddot.display.progress import OnStep
 from qddot.errors import Unsupported
 from qddot.identify import Fit, Plan
 from qddot.robot.robot import Robot
@@ -80,9 +80,7 @@ def plan(
         check_outputs(force, csv, plot, save)
         loaded = load_robot_plainly(robot)
         if sweep is not None:
-            if plot is not None:
-                raise Unsupported("--plot", str(plot), "a sweep has constant speeds: see its --csv")
-            _plan_sweep(loaded, sweep, rate, csv, force, as_json)
+            _plan_sweep(loaded, sweep, rate, csv, plot, force, as_json)
             return
         above = ((-1e9, -1e9, floor or 0.0), (1e9, 1e9, 1e9))
         boxes = {} if floor is None else {loaded.frame_names[-1]: above}
@@ -123,9 +121,12 @@ def _print_plan(robot: Robot, found: Plan) -> None:
 
 
 def _plan_sweep(
-    robot: Robot, joint: str, rate: float, csv: Path | None, force: bool, as_json: bool
-) -> None:
+    robot: Robot, joint: str, rate: float, csv: Path | None, plot: Path | None, force: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
     """Print and write the sweep of a joint."""
+    if plot is not None:
+        raise Unsupported("--plot", str(plot), "a sweep has constant speeds: see its --csv")
     motion = identification.plan_sweep(robot, joint, rate=rate)
     if csv is not None:
         motion.write(csv, force)

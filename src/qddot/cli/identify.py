@@ -157,20 +157,19 @@ def _fit(
         if checked is not None:
             _print_validation(checked)
 
-    both = _Both(found, checked)
-    deliver(both, show, as_json, save, force, plot, write, record)
+    deliver(_ValidatedFit(found, checked), show, as_json, save, force, plot, write, record)
     raise typer.Exit(1 if checked is not None and checked.verdict == "poor" else 0)
 
 
 @dataclass(frozen=True)
-class _Both:
-    """A fit and its validation as one result."""
+class _ValidatedFit:
+    """A fit, and its validation where rows were held out, as one result."""
 
     fit: Fit
     validation: Validation | None
 
     def summary(self) -> dict[str, Any]:
-        """Both as plain data."""
+        """Fit and validation as plain data."""
         checked = self.validation
         return {**self.fit.summary(), "held_out": checked.summary() if checked else None}
 

@@ -44,7 +44,7 @@ class ExperimentChoice(str, Enum):
 
 
 class PlantChoice(str, Enum):
-    """What the laws are run on."""
+    """The plant that the laws run on."""
 
     own = "own"
     mujoco = "mujoco"

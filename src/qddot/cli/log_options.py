@@ -17,13 +17,13 @@ import typer
 from qddot import identify as identification
 from qddot.cli.terminal import (
     CouplingsChoice,
-    OnStep,
     errors_as_messages,
     load_robot,
     print_json,
     print_written,
     write_output,
 )
+from qddot.display.progress import OnStep
 from qddot.errors import InvalidArgument
 from qddot.identify import Log, Shaft
 from qddot.robot.robot import Robot

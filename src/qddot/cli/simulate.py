@@ -22,7 +22,6 @@ from qddot.cli.terminal import (
     CouplingsOption,
     ForceOption,
     JsonOption,
-    OnStep,
     RobotArgument,
     StrictOption,
     TrustOption,
@@ -38,6 +37,7 @@ from qddot.cli.terminal import (
     write_output,
 )
 from qddot.display.plots import PALETTE, new_figure, save_figure
+from qddot.display.progress import OnStep
 from qddot.errors import InvalidArgument, count_text
 from qddot.evidence.results import record_motion
 from qddot.model.model import WORLD

@@ -25,6 +25,7 @@ from rich.progress import Progress, TextColumn
 from rich.text import Text
 
 from qddot.cli.encoding import spell
+from qddot.display.progress import OnStep
 from qddot.errors import CannotWrite, QddotError
 from qddot.files import check_target, fill_whole, write_whole
 from qddot.loaders.load import locate_source, try_file
@@ -38,7 +39,6 @@ __all__ = [
     "CouplingsOption",
     "ForceOption",
     "JsonOption",
-    "OnStep",
     "RobotArgument",
     "StrictOption",
     "TrustOption",
@@ -59,7 +59,6 @@ __all__ = [
     "write_output",
 ]
 
-OnStep = Callable[[str, int, int], None]
 _WIDE = 160
 # exit codes of a shell for SIGINT and SIGPIPE
 _INTERRUPTED, _NO_READER = 130, 141

@@ -10,7 +10,7 @@
 5. lower      `ir/lower.py`          pieces as LLVM IR; `ir/loop.py` counts through the batch,
                                      `ir/scan.py` through time, `ir/fast_call.py` passes NumPy by,
                                      `ir/elementary.py` has exp, log and their kin
-6. assemble   `runtime/native.py`    LLVM IR to object code, kept by `runtime/cache.py`
+6. emit       `runtime/native.py`    LLVM IR to object code, kept by `runtime/cache.py`
 7. link       `runtime/native.py`    object code to addresses in this process
 8. gufunc     `runtime/gufunc.py`    addresses to a gufunc; `runtime/calls.py`, `chunks.py` and
                                      `threads.py` guard and split a large batch

@@ -299,8 +299,8 @@ def _compile_source(source: KernelSource, dtype: str) -> Entry:
     ir = lower_tape(tape, plan, vector, source.loop_ir(tape, plan, vector, places), places)
     if dtype == "float64" and source.has_fast_call:
         ir += "\n" + fast_call_ir(source.inputs, source.outputs, _LOOP, makes=source.zeros)
-    # assemble: IR to object code
-    code = native.assemble(ir, target)
+    # emit: IR to object code
+    code = native.emit_object_code(ir, target)
     counts = recorded.operation_counts()
     # a number that is moved counts as ten; those of a step move less often, but all are counted
     moved = sum(map(math.prod, (*source.inputs, *source.outputs)))

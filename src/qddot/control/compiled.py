@@ -75,7 +75,7 @@ class CompiledLaw:
 
     @cached_property
     def _sense(self) -> Callable[[State], tuple[Any, ...]]:
-        """What the law reads of a state beside q and v: the clock, then wrenches."""
+        """A function from a state to the further inputs of the law: the clock, then wrenches."""
         if not self.reads_clock and not self.frames:
             return lambda state: ()
         if not self.reads_clock:

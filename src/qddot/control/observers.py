@@ -25,13 +25,12 @@ __all__ = [
     "ButterworthForce",
     "CollisionObserver",
     "DisturbanceCompensation",
-    "HeldPayload",
     "MomentumObserver",
+    "PayloadEstimate",
     "TareForce",
     "VelocityFromPositions",
     "estimate_payload",
-    "tare_residual",
-    "torque_uncertainty",
+    "torque_error_bound",
     "wrench_at_frame",
 ]
 
@@ -51,32 +50,42 @@ class MomentumObserver(Wrapper):
     coulomb: Gain = gain("nv", default=0.0)
     viscous: Gain = gain("nv", default=0.0)
 
+    prefix: ClassVar[str] = ""
+    """Comes before the names in memory: other than that of a law inside which observes too."""
+
     def own_memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
-        """The residual, the predicted momentum and the last command."""
-        n = robot.nv
-        own: dict[str, Any] = {"residual": np.zeros(n), "predicted": np.zeros(n), "begun": 0.0}
-        return {**own, "sent": np.zeros(n)}
+        """The residual, the predicted momentum, and the last command."""
+        zero = np.zeros(robot.nv)
+        own = {"residual": zero, "predicted_momentum": zero, "last_command": zero}
+        names = {f"{self.prefix}{name}": x for name, x in own.items()}
+        return {**names, f"{self.prefix}momentum_initialised": 0.0}
 
     def observe(self, robot: Robot, state: State, memory: Memory) -> dict[str, Any]:
-        """The residual at a sample, from the torques that were sent at the one before."""
-        q, v, dt = state.q, state.v, state.dt
+        """Memory with the residual at a sample, from the torques commanded at the one before."""
+        q, v, dt, prefix = state.q, state.v, state.dt, self.prefix
         p = robot.momentum(q, v)
         loss = self.coulomb * np.tanh(v / 0.01) + self.viscous * v
         # momentum that the model predicts from the sample before, and its miss
-        begun = memory["begun"] > 0.5
-        flow = memory["sent"] - loss + robot.coriolis_transpose_product(q, v) - robot.gravity(q)
-        ahead = memory["predicted"] + (flow + memory["residual"]) * dt
-        predicted = np.where(begun, ahead, p)
+        initialised = memory[f"{prefix}momentum_initialised"]
+        command = memory[f"{prefix}last_command"]
+        flow = command - loss + robot.coriolis_transpose_product(q, v) - robot.gravity(q)
+        ahead = memory[f"{prefix}predicted_momentum"] + (flow + memory[f"{prefix}residual"]) * dt
+        predicted = np.where(initialised > 0.5, ahead, p)
         # the gain of the filter of the same bandwidth in discrete time
         residual = self.bandwidth * (p - predicted)
-        return {"residual": residual, "predicted": predicted, "begun": memory["begun"] * 0.0 + 1.0}
+        return {
+            f"{prefix}residual": residual,
+            f"{prefix}predicted_momentum": predicted,
+            f"{prefix}momentum_initialised": initialised * 0.0 + 1.0,
+        }
 
     def command(
         self, robot: Robot, state: State, reference: Reference, memory: Memory
     ) -> tuple[Any, Memory]:
         """The torques of the inner law; the estimate is in memory."""
         tau, kept = self.command_inside(robot, state, reference, memory)
-        return tau, {**kept, **self.observe(robot, state, memory), "sent": tau}
+        found = self.observe(robot, state, memory)
+        return tau, {**kept, **found, f"{self.prefix}last_command": tau}
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +94,11 @@ class DisturbanceCompensation(MomentumObserver):
 
     External torques that the measured wrenches do not explain are friction of the joints and errors
     of the model: the residual of a momentum observer less Jᵀ F is taken away from the command, up
-    to ± `limit` (N m). Memory has it as "disturbance".
+    to ± `limit` (N m). Memory has it as "disturbance", and the residual as "disturbance_residual".
+    A `MomentumObserver` may go around it, which takes the compensated torque for the one sent.
     """
+
+    prefix: ClassVar[str] = "disturbance_"
 
     bandwidth: Gain = gain("nv", default=60.0)
     limit: Gain = gain("nv", default=5.0)
@@ -101,16 +113,17 @@ class DisturbanceCompensation(MomentumObserver):
         """The torques of the inner law less the disturbance."""
         tau, kept = self.command_inside(robot, state, reference, memory)
         found = self.observe(robot, state, memory)
-        rest = found["residual"]
+        rest = found[f"{self.prefix}residual"]
         for frame in self.senses(robot):
             J = robot.frame_jacobian(state.q, frame, "local_world_aligned")
             rest = rest - J.T @ state.wrenches[frame]
         rest = np.clip(rest, -self.limit, self.limit)
         tau = tau - rest
-        return tau, {**kept, **found, "sent": tau, "disturbance": rest}
+        last = {f"{self.prefix}last_command": tau}
+        return tau, {**kept, **found, **last, "disturbance": rest}
 
 
-def torque_uncertainty(robot: Robot, q: ArrayLike, v: ArrayLike, a: ArrayLike, share: Any) -> Any:
+def torque_error_bound(robot: Robot, q: ArrayLike, v: ArrayLike, a: ArrayLike, share: Any) -> Any:
     """Largest error (nv) of the model torques when each body's parameters are off by a share.
 
     The sum over bodies of |Yᵢ πᵢ| · share: all parameters of a body scale together, with its mass.
@@ -130,7 +143,7 @@ def torque_uncertainty(robot: Robot, q: ArrayLike, v: ArrayLike, a: ArrayLike, s
 class CollisionObserver(Wrapper):
     """A momentum observer that says when its residual is more than the model's uncertainty.
 
-    The threshold of a joint is `torque_uncertainty` at the state and the commanded acceleration
+    The threshold of a joint is `torque_error_bound` at the state and the commanded acceleration
     (`a_ref`, if the law has it), with `uncertainty` as the share of error of each body, plus a
     `floor` (N m). Memory: "residual", "threshold", "collision" (1 from the first alarm on).
     """
@@ -152,8 +165,10 @@ class CollisionObserver(Wrapper):
         """The torques of the inner law; the alarm is in memory."""
         tau, kept = self.command_inside(robot, state, reference, memory)
         a = reference["a_ref"] if "a_ref" in self.references(robot) else 0.0 * state.v
-        bound = torque_uncertainty(robot, state.q, state.v, a, self.uncertainty) + self.floor
-        beyond = np.abs(kept["residual"]) > bound
+        bound = torque_error_bound(robot, state.q, state.v, a, self.uncertainty) + self.floor
+        # that of the momentum observer inside, or else of the one in a disturbance compensation
+        name = "residual" if "residual" in kept else f"{DisturbanceCompensation.prefix}residual"
+        beyond = np.abs(kept[name]) > bound
         alarm = memory["collision"]
         for k in range(robot.nv):
             alarm = np.where(beyond[k], 1.0, alarm)
@@ -184,14 +199,6 @@ def wrench_at_frame(
     return np.concatenate([found, np.zeros((*found.shape[:-1], 6 - found.shape[-1]))], axis=-1)
 
 
-def tare_residual(residual: ArrayLike, before: int) -> np.ndarray:
-    """Residuals (time, nv) less their mean over the first `before` samples, without contact."""
-    values = np.asarray(residual, float)
-    if values.ndim != 2 or not 0 < before <= len(values):
-        raise InvalidArgument("before", before, f"it is a number of samples, 1 to {len(values)}")
-    return values - values[:before].mean(axis=0)
-
-
 @dataclass(frozen=True, eq=False)
 class TareForce(Wrapper):
     """A law that is told measured wrenches less their mean of the first `time` seconds.
@@ -204,13 +211,13 @@ class TareForce(Wrapper):
 
     def own_memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
         """The mean of each wrench, and the time over which it was taken."""
-        return {**{f"tare {frame}": np.zeros(6) for frame in self.senses(robot)}, "tared": 0.0}
+        return {**{f"tare {frame}": np.zeros(6) for frame in self.senses(robot)}, "tare_time": 0.0}
 
     def command(
         self, robot: Robot, state: State, reference: Reference, memory: Memory
     ) -> tuple[Any, Memory]:
         """The torques of the inner law at the tared wrenches."""
-        time = memory["tared"] + state.dt
+        time = memory["tare_time"] + state.dt
         takes = time <= self.time + 0.5 * state.dt
         wrenches, means = {}, {}
         for frame in self.senses(robot):
@@ -219,11 +226,11 @@ class TareForce(Wrapper):
             wrenches[frame], means[f"tare {frame}"] = x - mean, mean
         seen = State(state.q, state.v, state.dt, state.time, wrenches)
         tau, kept = self.command_inside(robot, seen, reference, memory)
-        return tau, {**kept, **means, "tared": time}
+        return tau, {**kept, **means, "tare_time": time}
 
 
 @dataclass(frozen=True, repr=False)
-class HeldPayload(Readable):
+class PayloadEstimate(Readable):
     """A load at a frame: mass (kg), centre of mass (m, in the frame), and how well it explains."""
 
     mass: float
@@ -231,7 +238,7 @@ class HeldPayload(Readable):
     residual: float
 
 
-def estimate_payload(robot: Robot, q: ArrayLike, torque: ArrayLike, frame: str) -> HeldPayload:
+def estimate_payload(robot: Robot, q: ArrayLike, torque: ArrayLike, frame: str) -> PayloadEstimate:
     """Load at a frame from torques (n, nv) that hold the robot still at poses q (n, nq).
 
     What the torques are more than gravity is linear in mass and first moment (least squares).
@@ -255,7 +262,7 @@ def estimate_payload(robot: Robot, q: ArrayLike, torque: ArrayLike, frame: str) 
         raise InvalidArgument("q", q.shape, accepted)
     left = excess.ravel() - A @ found
     com = found[1:] / found[0] if abs(found[0]) > 1e-9 else np.zeros(3)
-    return HeldPayload(float(found[0]), com, float(np.sqrt(np.mean(left**2))))
+    return PayloadEstimate(float(found[0]), com, float(np.sqrt(np.mean(left**2))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,21 +277,24 @@ class VelocityFromPositions(Wrapper):
 
     def own_memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
         """The last configuration, the velocity, and whether there was a sample before."""
-        return {"before": robot.neutral(), "speed": np.zeros(robot.nv), "started": 0.0}
+        return {
+            "last_position": robot.neutral(),
+            "estimated_velocity": np.zeros(robot.nv),
+            "velocity_initialised": 0.0,
+        }
 
     def command(
         self, robot: Robot, state: State, reference: Reference, memory: Memory
     ) -> tuple[Any, Memory]:
         """The torques of the inner law at the estimated velocity."""
-        started = memory["started"] > 0.5
-        change = robot.difference(memory["before"], state.q) / state.dt
+        initialised, last = memory["velocity_initialised"], memory["estimated_velocity"]
+        change = robot.difference(memory["last_position"], state.q) / state.dt
         share = state.dt / (state.dt + 1.0 / self.cutoff)
-        moved = memory["speed"] + (change - memory["speed"]) * share
-        v = np.where(started, moved, state.v)
+        v = np.where(initialised > 0.5, last + (change - last) * share, state.v)
         seen = State(state.q, v, state.dt, state.time, state.wrenches)
         tau, kept = self.command_inside(robot, seen, reference, memory)
-        on = memory["started"] * 0.0 + 1.0
-        return tau, {**kept, "before": state.q, "speed": v, "started": on}
+        own = {"last_position": state.q, "estimated_velocity": v}
+        return tau, {**kept, **own, "velocity_initialised": initialised * 0.0 + 1.0}
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,29 +327,33 @@ class ButterworthForce(Wrapper):
         own: dict[str, Any] = {
             f"filter {f}": np.zeros((sections, 2, 6)) for f in self.senses(robot)
         }
-        return {**own, "filtering": 0.0}
+        return {**own, "filter_initialised": 0.0}
 
     def command(
         self, robot: Robot, state: State, reference: Reference, memory: Memory
     ) -> tuple[Any, Memory]:
         """The torques of the inner law at the filtered wrenches."""
         wrenches, kept = {}, {}
-        begun = memory["filtering"] > 0.5
+        initialised = memory["filter_initialised"]
         for frame in self.senses(robot):
             x, rows = state.wrenches[frame], []
             for k, (b, a) in enumerate(self._sections()):
                 z = memory[f"filter {frame}"][k]
                 # at rest under x the output is x (gain 1): z₂ = (b₂ − a₂) x, z₁ = z₂ + (b₁ − a₁) x
                 rest2 = (b[2] - a[2]) * x
-                z1 = np.where(begun, z[0], rest2 + (b[1] - a[1]) * x)
-                z2 = np.where(begun, z[1], rest2)
+                z1 = np.where(initialised > 0.5, z[0], rest2 + (b[1] - a[1]) * x)
+                z2 = np.where(initialised > 0.5, z[1], rest2)
                 y = b[0] * x + z1
                 rows.append(np.stack([b[1] * x - a[1] * y + z2, b[2] * x - a[2] * y]))
                 x = y
             wrenches[frame], kept[f"filter {frame}"] = x, np.stack(rows)
         seen = State(state.q, state.v, state.dt, state.time, wrenches)
         tau, inner = self.command_inside(robot, seen, reference, memory)
-        return tau, {**inner, **kept, "filtering": memory["filtering"] * 0.0 + 1.0}
+        return tau, {
+            **inner,
+            **kept,
+            "filter_initialised": initialised * 0.0 + 1.0,
+        }
 
     def _sections(self) -> Sequence[tuple[list[float], list[float]]]:
         """Second-order sections (b, a), each of gain 1 at rest."""

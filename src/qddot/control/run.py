@@ -13,6 +13,7 @@ from qddot.control.compiled import CompiledLaw, compile_law
 from qddot.control.law import Law, State, evaluate_law, validate_law
 from qddot.control.plants import Plant, require_same_joints
 from qddot.control.trace import Event, Trace
+from qddot.display.progress import OnStep
 from qddot.errors import InvalidArgument, ShapeMismatch, UnknownArgument, UnknownName
 from qddot.robot.robot import Robot, Wrench
 
@@ -49,7 +50,7 @@ def run(
     pushes: Pushes = (),
     compiled: bool | None = None,
     record: Sequence[str] | None = None,
-    on_step: Callable[[str, int, int], None] | None = None,
+    on_step: OnStep | None = None,
 ) -> Trace:
     """Run a law on a plant from the plant's present state, for `duration` seconds.
 

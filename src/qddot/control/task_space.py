@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from qddot.algorithms.kinematics import Reference as Axes
+from qddot.algorithms.kinematics import ReferenceAxes
 from qddot.control.law import Gain, Memory, Reference, State, gain
 from qddot.errors import UnknownName
 from qddot.robot.robot import Robot
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 Shapes = Mapping[str, tuple[int, ...]]
-ALIGNED: Axes = "local_world_aligned"
+ALIGNED: ReferenceAxes = "local_world_aligned"
 STIFFNESS = {"soft": 100.0, "medium": 500.0, "stiff": 2000.0}
 """Translational stiffness of the presets (N/m); rotational stiffness is a twentieth (N m/rad)."""
 _ROTATION = 0.05

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.control.law import Gain, Law, Memory, Reference, State, gain
-from qddot.errors import InvalidArgument
+from qddot.errors import DuplicateMemory
 from qddot.robot.robot import Robot
 
 __all__ = ["FrictionCompensation", "Saturation", "Wrapper"]
@@ -42,8 +42,11 @@ class Wrapper:
         """Memory of the inner law and of this one, under names that differ."""
         inside, own = self.law.memory(robot), self.own_memory(robot)
         for name in sorted(inside.keys() & own.keys()):
-            remedy = f"a law inside {type(self).__name__} remembers a value of that name too"
-            raise InvalidArgument("memory", name, remedy)
+            # the law inside that has the name too
+            owner: Any = self.law
+            while isinstance(owner, Wrapper) and name not in owner.own_memory(robot):
+                owner = owner.law
+            raise DuplicateMemory(name, type(self).__name__, type(owner).__name__)
         return {**inside, **own}
 
     def command_inside(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qddot.engines.rotations import quaternion_of_rpy, rotation_matrix, rpy_of
+from qddot.engines.rotations import quaternion_of_rpy, rotation_matrix, rpy_of_quaternion
 
 __all__ = ["FORMS", "Form", "joint_family"]
 
@@ -110,7 +110,7 @@ FORMS: dict[str, Form] = {
         "ball", 4, _XYZ, _pick_entries(3, 0, 1, 2), _pick_entries(1, 2, 3, 0),
         (False,), (1, 2, 3, 0),
     ),
-    "ball rpy": Form("ball", 3, _XYZ, rpy_of, quaternion_of_rpy, (True,)),
+    "ball rpy": Form("ball", 3, _XYZ, rpy_of_quaternion, quaternion_of_rpy, (True,)),
     "free xyzw": Form(
         "free", 7, _SIX, parent_axes=(False, False), quaternion=(3, 4, 5, 6)
     ),
@@ -125,7 +125,7 @@ FORMS: dict[str, Form] = {
     ),
     "rpy free": Form(
         "free", 6, _ANGULAR_FIRST,
-        lambda x: np.concatenate([rpy_of(x[..., 3:]), x[..., :3]], axis=-1),
+        lambda x: np.concatenate([rpy_of_quaternion(x[..., 3:]), x[..., :3]], axis=-1),
         lambda y: np.concatenate([y[..., 3:], quaternion_of_rpy(y[..., :3])], axis=-1),
         (True, True),
     ),

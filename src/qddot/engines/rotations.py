@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from qddot.spatial import so3
 from qddot.spatial.algebra import rotation_from_quaternion
 
 __all__ = [
@@ -11,7 +12,7 @@ __all__ = [
     "quaternion_of_rpy",
     "quaternion_product",
     "rotation_matrix",
-    "rpy_of",
+    "rpy_of_quaternion",
 ]
 
 
@@ -44,13 +45,9 @@ def quaternion_of_matrix(R: np.ndarray) -> np.ndarray:
     return q / np.linalg.norm(q)
 
 
-def rpy_of(quaternion: np.ndarray) -> np.ndarray:
+def rpy_of_quaternion(quaternion: np.ndarray) -> np.ndarray:
     """Roll, pitch and yaw: turns about the fixed x, y and z axes, in this order."""
-    R = rotation_matrix(quaternion)
-    pitch = np.arctan2(-R[..., 2, 0], np.hypot(R[..., 0, 0], R[..., 1, 0]))
-    roll = np.arctan2(R[..., 2, 1], R[..., 2, 2])
-    yaw = np.arctan2(R[..., 1, 0], R[..., 0, 0])
-    return np.stack([roll, pitch, yaw], axis=-1)
+    return so3.to_rpy(rotation_matrix(quaternion))
 
 
 def quaternion_of_rpy(rpy: np.ndarray) -> np.ndarray:

@@ -94,7 +94,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Run:
-    """What ran: command and arguments, inputs, versions, machine, seed, conventions, start."""
+    """A run: command and arguments, inputs, versions, machine, seed, conventions, start."""
 
     command: str
     arguments: tuple[str, ...] = ()

@@ -15,7 +15,7 @@ from qddot.simulate.energy import EnergyLedger
 from qddot.simulate.rollout import Rollout
 from qddot.verify.audit import Audit, AuditFinding
 from qddot.verify.compare import Report
-from qddot.verify.invariants import Check, Sample
+from qddot.verify.invariants import Check, RandomStates
 
 if TYPE_CHECKING:
     from qddot.control.laboratory import Result
@@ -47,7 +47,7 @@ _MOST_ROWS = 20_000
 _VERDICTS = {True: Verdict.PASS, False: Verdict.FAIL, None: Verdict.NOT_EVALUATED}
 
 
-def record_checks(recorder: Recorder, checks: Sequence[Check], at: Sample) -> None:
+def record_checks(recorder: Recorder, checks: Sequence[Check], at: RandomStates) -> None:
     """Invariants: the states, the residual of each invariant at each state, a claim each."""
     units = {"q": "rad, m", "v": "rad/s, m/s", "a": "rad/s², m/s²", "x": ""}
     recorder.trace("states", {k: getattr(at, k) for k in units}, units)
@@ -278,7 +278,7 @@ def record_experiment(recorder: Recorder, result: Result) -> None:
 
 
 def record_inspection(recorder: Recorder, found: Inspection) -> None:
-    """What a log shows of its own mistakes: shares by joint, a claim for each suspicion."""
+    """Record the inspection of a log: shares by joint, a claim for each suspected mistake."""
     columns = {"explained": found.explained, "gravity_share": found.gravity_shares}
     recorder.trace("joints", columns, labels=found.joints)
     for s in found.suspicions:

@@ -16,7 +16,7 @@ __all__ = ["Workspace", "workspace_violation"]
 
 @dataclass(frozen=True)
 class Workspace:
-    """What a robot has to keep clear of.
+    """Regions that frames stay in, and the clearance that links keep from each other.
 
     `boxes` has, for frames, the corners between which they stay in the world; `clearance` is the
     least distance in m between the axes of links that are not neighbours (0: not looked at). The

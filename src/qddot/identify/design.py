@@ -6,13 +6,14 @@ alone would bias what bends, such as Coulomb friction. Nothing of the size of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from scipy.ndimage import uniform_filter1d
 
+from qddot.display.progress import OnStep
 from qddot.errors import InvalidArgument, UnusableLog
 from qddot.identify.base_parameters import BaseParameters
 from qddot.identify.log import Log
@@ -20,10 +21,9 @@ from qddot.identify.signals import Filter, motion_bandwidth
 from qddot.identify.spill import release_pages
 from qddot.identify.torque_model import TorqueModel
 
-__all__ = ["Block", "Design", "Form", "OnStep", "choose_filters", "rest_speeds"]
+__all__ = ["Block", "Design", "Form", "choose_filters", "rest_speeds"]
 
 Form = Literal["torque", "momentum"]
-OnStep = Callable[[str, int, int], None]
 _BLOCK_BYTES = 24 * 2**20
 """Bytes of the unfiltered columns of a block."""
 _BAND = 5.0

@@ -16,11 +16,12 @@ from typing import Any, Literal
 import numpy as np
 from scipy.optimize import nnls
 
+from qddot.display.progress import OnStep
 from qddot.display.text import Readable
 from qddot.errors import InvalidArgument
 from qddot.identify.blas import on_one_blas_thread
 from qddot.identify.delays import estimate_delay
-from qddot.identify.design import OnStep, choose_filters
+from qddot.identify.design import choose_filters
 from qddot.identify.log import Log
 from qddot.robot.robot import Robot
 
@@ -71,7 +72,7 @@ class Suspicion:
 
 @dataclass(frozen=True, repr=False)
 class Inspection(Readable):
-    """What a log shows of its own mistakes, and what it cannot say."""
+    """Suspected mistakes in a log, and the questions that it cannot answer."""
 
     suspicions: tuple[Suspicion, ...]
     silent: tuple[str, ...]

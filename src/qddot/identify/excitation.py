@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
+from qddot.display.progress import OnStep
 from qddot.display.text import Readable
 from qddot.errors import InvalidArgument, NotIdentifiable
 from qddot.identify.base_parameters import BaseParameters, base_parameters
 from qddot.identify.blas import on_one_blas_thread
 from qddot.identify.clearance import Workspace, workspace_violation
-from qddot.identify.design import OnStep
 from qddot.identify.fourier import FourierMotion, fourier_basis, random_motion
 from qddot.identify.torque_model import STANDARD_TERMS, TorqueModel, torque_model
 from qddot.robot.robot import Robot
@@ -57,7 +57,7 @@ class MotionLimits(Readable):
 
 @dataclass(frozen=True, repr=False)
 class Plan(Readable):
-    """A motion for identification, with what it will tell.
+    """A motion for identification, with the precision that it will give.
 
     `condition` is that of the weighted regressor, `deviations` the predicted standard deviations
     of the base parameters for torque noise of `noise` (one a joint) in `samples` independent
@@ -75,11 +75,6 @@ class Plan(Readable):
     usage: Mapping[str, float]
     seed: int
     limits: MotionLimits
-
-    @property
-    def mean_deviation(self) -> float:
-        """Geometric mean of the predicted deviations along the axes of the ellipsoid."""
-        return float(np.exp(-0.5 * self.log_det / self.base.rank))
 
     def write(self, file: str | Path, rate: float = 500.0, force: bool = False) -> Path:
         """Write the motion for the robot: a CSV of time, q, v and a."""
@@ -216,7 +211,7 @@ def plan(
 def information(
     model: TorqueModel, base: BaseParameters, noise: np.ndarray, motion: Any, samples: int
 ) -> np.ndarray:
-    """Information matrix F of a motion (q, v, a) on the base parameters, for so many samples."""
+    """Information matrix F of a motion (q, v, a) on the base parameters, for `samples` samples."""
     q, v, a = motion
     Y = model.regressor(q, v, a)[..., base.independent] / noise[:, None]
     rows = Y.reshape(-1, base.rank)
@@ -413,7 +408,7 @@ class _Problem:
         return None
 
     def describe(self, motion: FourierMotion, objective: Objective, seed: int) -> Plan:
-        """The plan of a motion: its condition, and what it will tell of each parameter."""
+        """The plan of a motion: its condition, and the deviation of each parameter."""
         time = np.arange(4 * self.points) * self.duration / (4 * self.points)
         F = information(self.model, self.base, self.noise, motion.sample(time), self.samples)
         return Plan(

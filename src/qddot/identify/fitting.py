@@ -11,11 +11,12 @@ from typing import Any, Literal
 import numpy as np
 from scipy.optimize import nnls
 
+from qddot.display.progress import OnStep
 from qddot.display.text import Readable
 from qddot.errors import InvalidArgument, NotIdentifiable
 from qddot.identify.base_parameters import base_parameters
 from qddot.identify.blas import on_one_blas_thread
-from qddot.identify.design import Block, Design, Form, OnStep, choose_filters, rest_speeds
+from qddot.identify.design import Block, Design, Form, choose_filters, rest_speeds
 from qddot.identify.estimators import (
     Estimate,
     Residuals,
@@ -211,7 +212,7 @@ class Fit(Readable):
         return float(np.linalg.norm(self.residuals.errors) / np.linalg.norm(self.residuals.tau))
 
     def predict(self, q: np.ndarray, v: np.ndarray, a: np.ndarray) -> np.ndarray:
-        """Torques of the identified model."""
+        """Torques (..., nv) of the identified model, drives included, at states."""
         return self.model.regressor(q, v, a)[..., self.design.base.independent] @ self.values
 
     @cached_property

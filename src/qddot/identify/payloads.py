@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from qddot.display.progress import OnStep
 from qddot.display.text import Readable
 from qddot.errors import InvalidArgument, NotIdentifiable
 from qddot.identify.blas import on_one_blas_thread
-from qddot.identify.design import OnStep
 from qddot.identify.estimators import interval_factor
 from qddot.identify.fitting import Fit, fit
 from qddot.identify.log import Log

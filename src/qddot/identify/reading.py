@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from qddot.display.progress import OnStep
 from qddot.errors import InvalidArgument, UnusableLog
-from qddot.identify.design import OnStep
 from qddot.identify.log import Log, make_log
 from qddot.identify.spill import row_slices
 from qddot.identify.tables import TIME, Table, gather_rows, lost_rows_note, open_table, squeeze_name

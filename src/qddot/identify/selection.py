@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from qddot.display.progress import OnStep
 from qddot.identify.base_parameters import base_parameters
-from qddot.identify.design import Design, OnStep
+from qddot.identify.design import Design
 from qddot.identify.estimators import Moments, gather_moments, residual_squares, solve_weighted
 from qddot.identify.torque_model import DriveTerm
 

@@ -83,7 +83,7 @@ class Filter:
         return value / value.sum()
 
     def _slope(self, half: int) -> np.ndarray:
-        """Kernel of the first derivative, so many samples to each side."""
+        """Kernel of the first derivative, of `half` samples to each side."""
         n, h = np.arange(-half, half + 1.0), 1e-3
         slope = (self._kernel(n - h, half) - self._kernel(n + h, half)) / (2 * h)
         return slope / (slope @ n) / self.dt

@@ -19,6 +19,7 @@ from typing import IO, Any, TextIO
 
 import numpy as np
 
+from qddot.display.progress import OnStep
 from qddot.errors import MissingPackage, QddotError, UnusableLog, count_text
 from qddot.identify.spill import row_slices, stack_rows
 
@@ -76,9 +77,7 @@ def open_table(file: str | Path, topic: str | None = None) -> Table:
         raise UnusableLog(path.name, f"it cannot be read: {error}") from error
 
 
-def gather_rows(
-    table: Table, columns: Sequence[int], on_step: Callable[[str, int, int], None] | None = None
-) -> np.ndarray:
+def gather_rows(table: Table, columns: Sequence[int], on_step: OnStep | None = None) -> np.ndarray:
     """All rows of some columns: in memory, or in a temporary file where they are many."""
 
     def pieces() -> Iterator[np.ndarray]:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from qddot.display.plots import PALETTE, save_figure
+from qddot.display.progress import OnStep
 from qddot.display.text import Readable
 from qddot.errors import InvalidArgument
-from qddot.identify.design import OnStep
 from qddot.identify.estimators import interval_factor
 from qddot.identify.fitting import Fit
 from qddot.identify.log import Log

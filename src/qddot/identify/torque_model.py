@@ -85,7 +85,7 @@ class Shaft:
 
 @dataclass(frozen=True)
 class TorqueModel:
-    """What the torque of a robot is made of: a robot and the drive terms of each joint."""
+    """Model of the torques of a robot: its rigid bodies and the drive terms of each joint."""
 
     robot: Robot
     drives: tuple[tuple[DriveTerm, ...], ...]

@@ -7,9 +7,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from qddot.display.progress import OnStep
 from qddot.display.text import Readable
 from qddot.errors import InvalidArgument
-from qddot.identify.design import Design, OnStep
+from qddot.identify.design import Design
 from qddot.identify.estimators import (
     Residuals,
     autocorrelation,
@@ -28,7 +29,7 @@ __all__ = [
     "validate",
 ]
 
-Verdict = Literal["good", "usable", "poor"]
+FitVerdict = Literal["good", "usable", "poor"]
 _GOOD, _USABLE = 0.10, 0.25
 _OVERFIT = 1.5
 """Ratio of held-out and training errors from which a fit has learned the log by heart."""
@@ -48,7 +49,7 @@ class JointValidation:
     relative: float
     trained: float
     before: float
-    verdict: Verdict
+    verdict: FitVerdict
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Validation:
     notes: tuple[str, ...]
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> FitVerdict:
         """Judgement of all joints together."""
         return _judge(self.total)
 
@@ -102,7 +103,7 @@ class Validation:
         return "\n".join((*lines, *(f"  {note}" for note in self.notes)))
 
 
-def _judge(error: float) -> Verdict:
+def _judge(error: float) -> FitVerdict:
     return "good" if error <= _GOOD else "usable" if error <= _USABLE else "poor"
 
 

@@ -33,7 +33,7 @@ __all__ = [
     "drop_simulation",
     "has_file",
     "inertia_from_geoms",
-    "try_file",
+    "probe_mjcf",
 ]
 
 _FREE, _BALL, _SLIDE, _HINGE = range(4)
@@ -46,7 +46,7 @@ def describe_mjcf(path: Path) -> Description:
     return _describe_spec(lambda: read_spec(path), str(path))
 
 
-def try_file(path: str) -> None:
+def probe_mjcf(path: str) -> None:
     """Describe an MJCF file to see whether that ends the process: the task of a child.
 
     Errors are not its matter: who reads the file afterwards may know better, and finds them again.

@@ -102,7 +102,7 @@ def mujoco_errors(file: object) -> Iterator[None]:
 
 def try_in_child(path: Path) -> None:
     """Read an MJCF file in a child process first; what ends the child is a DescriptionError."""
-    run_isolated("qddot.loaders.mjcf:try_file", str(path.resolve()), file=path)
+    run_isolated("qddot.loaders.mjcf:probe_mjcf", str(path.resolve()), file=path)
 
 
 def check_file(path: Path) -> None:

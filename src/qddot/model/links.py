@@ -266,7 +266,7 @@ def warn_of_defects(model: str, findings: Iterable[Finding], stacklevel: int) ->
 
 
 def open_loops(loops: Sequence[Loop]) -> list[Finding]:
-    """That the dynamics are those of the tree, where loop closures are kept."""
+    """A finding that the dynamics of a model with loop closures are those of its open tree."""
     if not loops:
         return []
     one = len(loops) == 1

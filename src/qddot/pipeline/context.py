@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from qddot.control.gains import joint_gains
+from qddot.display.progress import OnStep
 from qddot.errors import InvalidArgument, Unsupported
 from qddot.evidence.record import Verdict
 from qddot.evidence.recorder import Recorder
@@ -19,7 +20,7 @@ from qddot.identify import Fit, Log, fit, make_log, read
 from qddot.loaders.description import Base
 from qddot.pipeline.virtual import VirtualHardware, build_hardware, fourier_motion, rest_pose
 from qddot.robot.robot import Robot, load
-from qddot.verify.invariants import Sample, sample
+from qddot.verify.invariants import RandomStates, random_states
 
 __all__ = [
     "BANDWIDTH",
@@ -93,7 +94,7 @@ class Context:
     source: str
     settings: PipelineSettings
     recorder: Recorder
-    on_step: Callable[[str, int, int], None] = lambda name, done, of: None
+    on_step: OnStep = lambda name, done, of: None
 
     @cached_property
     def robot(self) -> Robot:
@@ -105,9 +106,9 @@ class Context:
             )
 
     @cached_property
-    def states(self) -> Sample:
+    def states(self) -> RandomStates:
         """Random states within the limits."""
-        return sample(self.robot, max(100, self.settings.states), self.settings.seed)
+        return random_states(self.robot, max(100, self.settings.states), self.settings.seed)
 
     @property
     def floats(self) -> bool:

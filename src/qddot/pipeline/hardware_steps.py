@@ -30,7 +30,7 @@ __all__ = [
     "verify_on_log",
 ]
 
-Motion = Callable[[Any], tuple[np.ndarray, np.ndarray, np.ndarray]]
+MotionFunction = Callable[[Any], tuple[np.ndarray, np.ndarray, np.ndarray]]
 _BASELINE = 0.05
 """RMS error (rad or m) up to which the baseline tracks."""
 _SLOW, _SECONDS = 0.4, 5.0
@@ -246,7 +246,7 @@ def _track(
     context: Context,
     name: str,
     law: Law,
-    motion: Motion,
+    motion: MotionFunction,
     seconds: float = _SECONDS,
     hardware: VirtualHardware | None = None,
     delay: int | None = None,
@@ -342,7 +342,7 @@ def build_controllers(context: Context) -> None:
     )
 
 
-def _slow_motion(context: Context) -> Motion:
+def _slow_motion(context: Context) -> MotionFunction:
     """A slow periodic motion, another than that of identification."""
     return fourier_motion(context.robot, context.settings.seed + 1, _SECONDS, speed=_SLOW)
 

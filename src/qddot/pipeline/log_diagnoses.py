@@ -63,7 +63,7 @@ class _Hypothesis:
 
     @property
     def score(self) -> float:
-        """What is left, worse for every parameter."""
+        """The share of the torque that is left, with a penalty for each parameter."""
         return (self.left + _NOTHING) * (1.0 + _PENALTY * self.parameters)
 
     def explained_share(self, plain: float) -> float:

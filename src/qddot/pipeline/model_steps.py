@@ -33,9 +33,9 @@ __all__ = [
     "compare_engines",
     "draw_condition_map",
     "draw_mass_ellipsoids",
-    "draw_robot",
     "equivalent_box",
     "read_description",
+    "record_body_poses",
     "static_torques",
     "tip_frame",
 ]
@@ -71,11 +71,11 @@ def read_description(context: Context) -> None:
     )
     if not model.nb:
         raise NotApplicable("nothing in it moves")
-    draw_robot(context)
+    record_body_poses(context)
 
 
-def draw_robot(context: Context) -> None:
-    """Keep where bodies are at the neutral pose, with the box that has the inertia of each."""
+def record_body_poses(context: Context) -> None:
+    """Record the poses of the bodies at the neutral configuration, and their equivalent boxes."""
     model, recorder = context.robot.model, context.recorder
     poses = context.robot.call("body_poses", context.robot.neutral())
     rows: dict[str, list[np.ndarray]] = {k: [] for k in ("origin", "com", "edges", "axes")}

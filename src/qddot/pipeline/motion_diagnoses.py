@@ -216,7 +216,7 @@ def _find_singular(case: Case) -> Diagnosis | None:
 
 
 def _find_statements(case: Case) -> Diagnosis | None:
-    """What the run itself said: a QP without a solution, contact that did not converge."""
+    """A diagnosis from messages of the run: an infeasible QP, contact that did not converge."""
     for words in case.statements:
         if "infeasible" in words.lower():
             return Diagnosis(

@@ -31,7 +31,7 @@ from qddot.simulate.integrators import INTEGRATORS
 from qddot.simulate.rollout import Rollout
 from qddot.simulate.simulator import rollout
 
-__all__ = ["choose_integrator", "probe_contact"]
+__all__ = ["certify_integrator", "probe_contact"]
 
 _CANDIDATES = ("semi_implicit", "rk4", "dormand_prince")
 """Integrators that are tried in this order, the cheapest first."""
@@ -48,7 +48,7 @@ _MOST_SITES = 8
 """Points of contact in a drop: those of the shapes that touch first."""
 
 
-def choose_integrator(context: Context) -> None:
+def certify_integrator(context: Context) -> None:
     """Step 9: order, energy and stability of an integrator on this robot, at its step."""
     robot, recorder, settings = context.robot, context.recorder, context.settings
     if robot.singular_joints:

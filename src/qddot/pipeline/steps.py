@@ -25,7 +25,7 @@ from qddot.pipeline.model_steps import (
     compare_engines,
     read_description,
 )
-from qddot.pipeline.simulation_steps import choose_integrator, probe_contact
+from qddot.pipeline.simulation_steps import certify_integrator, probe_contact
 
 __all__ = ["STEPS", "PipelineStep", "run_pipeline", "select_steps", "step_verdict"]
 
@@ -56,7 +56,7 @@ STEPS = tuple(
             ("Coriolis", check_coriolis_matrix),
             ("identification", identify_parameters),
             ("friction", calibrate_friction),
-            ("integrator", choose_integrator),
+            ("integrator", certify_integrator),
             ("contact", probe_contact),
             ("control", build_controllers),
             ("hardware", verify_on_log),

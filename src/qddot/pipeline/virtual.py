@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from qddot.robot.robot import Robot
+from qddot.simulate.function_law import TorqueFunction
 from qddot.simulate.mujoco_plant import MujocoPlant
 
 __all__ = ["VirtualHardware", "VirtualLog", "build_hardware", "fourier_motion", "rest_pose"]
 
-Law = Callable[[float, np.ndarray, np.ndarray], np.ndarray]
 RATE = 1000.0
 """Cycles of control a second."""
 DELAY = 1
@@ -35,7 +35,7 @@ _VELOCITY_NOISE, _TORQUE_NOISE = 1e-3, 0.005
 
 @dataclass(frozen=True)
 class VirtualLog:
-    """What virtual hardware reports: time, encoders, velocities, torques of the motors."""
+    """Measurements of virtual hardware: time, encoders, velocities, torques of the motors."""
 
     time: np.ndarray
     q: np.ndarray
@@ -59,7 +59,7 @@ class VirtualHardware:
 
     def run(
         self,
-        law: Law,
+        law: TorqueFunction,
         q0: np.ndarray,
         v0: np.ndarray,
         seconds: float,

@@ -246,7 +246,7 @@ def _picture(record: Record) -> str:
 
 
 def _reference_tables(record: Record) -> str:
-    """What the rest of the page refers to: metrics, traces, and the facts of the run."""
+    """Tables of metrics, traces and the facts of the run, which the page refers to."""
     # metrics with their definitions
     rows = []
     for m in record.metrics.values():

@@ -190,7 +190,7 @@ def accumulate(
 
 
 def _reduce_by(reducer: Reducer, *given: Any) -> Any:
-    """What a user's function makes of a block, in memory of its own: blocks are written again."""
+    """The value of a user's reducer on a block, copied if it is a view: blocks are reused."""
     arrays = [x for x in given if x is not None]
     value = reducer(*arrays)
     if value is None:
@@ -212,7 +212,7 @@ def _block_reader(x: np.ndarray, core: int, batch: tuple[int, ...]) -> Callable[
 def _side_reader(
     name: str, given: Any, batch: tuple[int, ...], rows: tuple[int, ...]
 ) -> Callable[[slice], Any] | None:
-    """Reads what stands beside the results: a number for each of their rows, or None."""
+    """A function that reads `rhs` or `weights` for a part of the batch; None where not given."""
     if given is None:
         return None
     x = as_numbers("accumulate", name, given)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.algorithms.constraints import Constraints
-from qddot.algorithms.kinematics import Reference
+from qddot.algorithms.kinematics import ReferenceAxes
 from qddot.algorithms.task_space import Axes
 from qddot.robot.wrenches import Wrench
 
@@ -151,7 +151,7 @@ class CatalogueMethods:
         constraints: Constraints = None,
         out: tuple[np.ndarray | None, ...] | None = None,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Torques τ of motors, multipliers λ and what neither carries: M a + h = B τ + Jᵀ λ + rest.
+        """Motor torques τ, multipliers λ and the remaining force: M a + h = B τ + Jᵀ λ + rest.
 
         `actuated` names joints or velocities with a motor, all if None. Where motors are more than the
         freedoms that the constraints leave, τ is the least (Nakamura & Ghodoussi 1989); where they are
@@ -637,7 +637,7 @@ class CatalogueMethods:
         q: ArrayLike,
         v: ArrayLike,
         frame: str,
-        reference: Reference,
+        reference: ReferenceAxes,
         *,
         out: np.ndarray | None = None,
     ) -> np.ndarray:
@@ -660,7 +660,7 @@ class CatalogueMethods:
         v: ArrayLike,
         a: ArrayLike,
         frame: str,
-        reference: Reference,
+        reference: ReferenceAxes,
         *,
         out: np.ndarray | None = None,
     ) -> np.ndarray:
@@ -684,7 +684,7 @@ class CatalogueMethods:
         v: ArrayLike,
         a: ArrayLike,
         frame: str,
-        reference: Reference,
+        reference: ReferenceAxes,
         *,
         out: np.ndarray | None = None,
     ) -> np.ndarray:
@@ -709,7 +709,7 @@ class CatalogueMethods:
         self,
         q: ArrayLike,
         frame: str,
-        reference: Reference,
+        reference: ReferenceAxes,
         *,
         out: np.ndarray | None = None,
     ) -> np.ndarray:
@@ -730,7 +730,7 @@ class CatalogueMethods:
         q: ArrayLike,
         v: ArrayLike,
         frame: str,
-        reference: Reference,
+        reference: ReferenceAxes,
         *,
         out: np.ndarray | None = None,
     ) -> np.ndarray:
@@ -879,7 +879,7 @@ class CatalogueMethods:
         self,
         q: ArrayLike,
         frame: str,
-        reference: Reference,
+        reference: ReferenceAxes,
         *,
         axes: Axes = None,
         out: np.ndarray | None = None,
@@ -901,7 +901,7 @@ class CatalogueMethods:
         self,
         q: ArrayLike,
         frame: str,
-        reference: Reference,
+        reference: ReferenceAxes,
         *,
         axes: Axes = None,
         out: np.ndarray | None = None,
@@ -923,12 +923,12 @@ class CatalogueMethods:
         self,
         q: ArrayLike,
         frame: str,
-        reference: Reference,
+        reference: ReferenceAxes,
         *,
         axes: Axes = None,
         out: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Mobility Λ⁻¹ = J M⁻¹ Jᵀ (nt × nt): what a force at the task accelerates (also if singular).
+        """Mobility Λ⁻¹ = J M⁻¹ Jᵀ (nt × nt): acceleration of the task by force (also if singular).
 
         Hogan 1985. Its entries are 1/kg and 1/(kg m²); where the task is singular so is this matrix,
         but it stays finite.
@@ -948,7 +948,7 @@ class CatalogueMethods:
         self,
         q: ArrayLike,
         frame: str,
-        reference: Reference,
+        reference: ReferenceAxes,
         *,
         axes: Axes = None,
         out: np.ndarray | None = None,
@@ -971,7 +971,7 @@ class CatalogueMethods:
         q: ArrayLike,
         v: ArrayLike,
         frame: str,
-        reference: Reference,
+        reference: ReferenceAxes,
         *,
         axes: Axes = None,
         out: tuple[np.ndarray | None, ...] | None = None,
@@ -1157,7 +1157,7 @@ class CatalogueMethods:
         q: ArrayLike,
         v: ArrayLike,
         frame: str,
-        reference: Reference,
+        reference: ReferenceAxes,
         *,
         out: tuple[np.ndarray | None, ...] | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:

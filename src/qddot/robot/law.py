@@ -40,13 +40,13 @@ Shape = tuple[int, ...]
 Memory = Mapping[str, Any]
 """Numbers that a law keeps from sample to sample, by name: filters, integrals, phases."""
 Reference = Mapping[str, Any]
-"""What a law is to follow at a sample, by name."""
+"""Values that a law follows at a sample, by name."""
 _REQUIRED: Any = dataclasses.MISSING
 
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """What a law is told at a sample.
+    """The measured state of a robot at a sample, the input of a law.
 
     `q` (nq) and `v` (nv) are measured, `dt` is the time between samples and `time` that of the
     measurement. `wrenches` has the measured wrench on the robot, [f; n], at frames by name, in
@@ -62,7 +62,7 @@ class State:
 
 @runtime_checkable
 class Law(Protocol):
-    """A controller: what it reads, what it keeps, and the torques it commands."""
+    """A controller: its references and sensors, its memory, and the torques it commands."""
 
     def references(self, robot: Robot) -> Mapping[str, Shape]:
         """Names and shapes of the references."""

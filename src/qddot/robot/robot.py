@@ -276,7 +276,7 @@ class Robot(CatalogueMethods, OtherNames):
     def _require_inertia(
         self, row: Function, options: Mapping[str, Any], parameters: Sequence[str] = ()
     ) -> None:
-        """Refuse what this robot does not have; inertias that are inputs may be regular."""
+        """Refuse a function that this robot lacks the inertia for, unless inertia is an input."""
         open_inertia = {"inertia", "armature"} & set(parameters)
         if row.needs_inverse and not open_inertia:
             refuse_singular(self.name, self.singular_joints, options)
@@ -352,8 +352,8 @@ class Robot(CatalogueMethods, OtherNames):
         kernel = self._kernels.get(key)
         if kernel is None:
             check = self._deferred_check(row, given)
-            held = with_marked_rows(self, row, given)
-            kernel = self._kernels[key] = kernel_of(row, self.model, held, check=check)
+            kernel_options = with_marked_rows(self, row, given)
+            kernel = self._kernels[key] = kernel_of(row, self.model, kernel_options, check=check)
             # methods find it by name and settings
             if "forces" not in given and "friction" not in given:
                 settings = [given.get(o.name, o.default) for o in method_settings(row)]
@@ -451,9 +451,9 @@ class Robot(CatalogueMethods, OtherNames):
         given = normalise_options(row, options)
         names = parameter_names(row, given, parameters)
         check = self._deferred_check(row, given, names)
-        held = with_marked_rows(self, row, given)
+        kernel_options = with_marked_rows(self, row, given)
         kernel = kernel_of(
-            row, self.model, held, parameters=names, check=check, zeros=zeros == "written"
+            row, self.model, kernel_options, parameters=names, check=check, zeros=zeros == "written"
         )
         return kernel.gufunc if zeros == "written" else Refill(kernel)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from qddot.algorithms.kinematics import Reference
+from qddot.algorithms.kinematics import ReferenceAxes
 from qddot.errors import BatchMismatch, ShapeMismatch, WrongType
 from qddot.robot.arrays import as_numbers
 
@@ -21,7 +21,7 @@ class Wrench:
     """An external wrench on the robot: [force; moment] at a frame, with the axes it is given in."""
 
     frame: str
-    reference: Reference
+    reference: ReferenceAxes
     value: ArrayLike
 
 
@@ -39,7 +39,7 @@ def list_wrenches(wrenches: Wrench | Sequence[Wrench] | None) -> Sequence[Wrench
 
 def stack_wrenches(
     f_ext: Wrench | Sequence[Wrench] | None,
-) -> tuple[tuple[tuple[str, Reference], ...], list[np.ndarray]]:
+) -> tuple[tuple[tuple[str, ReferenceAxes], ...], list[np.ndarray]]:
     """The (frame, reference) of each wrench, and their values as one array, if there are any."""
     given = list_wrenches(f_ext)
     if not given:

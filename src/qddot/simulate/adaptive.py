@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from qddot.algorithms.recursion import Vector
 from qddot.compile.kernel import KernelSource
+from qddot.display.progress import OnStep
 from qddot.display.text import Readable
 from qddot.errors import InvalidArgument, ShapeMismatch, Unsupported
 from qddot.model.model import Model
@@ -59,7 +60,7 @@ def integrate_adaptive(
     atol: float = 1e-10,
     *,
     most_steps: int = 1_000_000,
-    on_step: Callable[[str, int, int], None] | None = None,
+    on_step: OnStep | None = None,
 ) -> AdaptiveMotion:
     """The motion from states q0 (..., nq) and v0 (..., nv) at times[0], at all times (T).
 

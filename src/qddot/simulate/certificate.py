@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from qddot.analysis.constraints import with_loops
 from qddot.display.plots import PALETTE, new_figure, save_figure
+from qddot.display.progress import OnStep
 from qddot.errors import InvalidArgument, UnknownName
 from qddot.robot.law import Law
 from qddot.robot.robot import Robot
@@ -40,7 +41,6 @@ __all__ = [
     "plot",
 ]
 
-Progress = Callable[[str, int, int], None]
 
 STATES = 128
 """Random states of a trial: if 5 % of all states broke a bound, one of them would in 99.86 %."""
@@ -210,7 +210,7 @@ def certify(
     v: ArrayLike | None = None,
     tau: ArrayLike | None = None,
     seed: int = 0,
-    on_step: Progress | None = None,
+    on_step: OnStep | None = None,
     **law_inputs: ArrayLike,
 ) -> Certificate:
     """Measure the integrators on a plant, with native code; the drift at steps of `dt`.

@@ -331,8 +331,8 @@ def _flows(rollout: Rollout) -> list[np.ndarray]:
             bent[body.iv.start] = np.zeros_like(moved[body.iv.start])
     rows, error = [], np.zeros((*shape, len(rollout.time) - 1))
     # which forces are constant during a step: given torques are, feedback is from step to step
-    held = not step.feedback or (stepwise and step.feedback.time != "stages")
-    kinds = (exact or held, exact, stepwise, stepwise, exact)
+    constant_torque = not step.feedback or (stepwise and step.feedback.time != "stages")
+    kinds = (exact or constant_torque, exact, stepwise, stepwise, exact)
     parts = (loads.motor, loads.friction, loads.implicit, loads.springs, loads.contact)
     for part, constant in zip(parts, kinds, strict=True):
         force = [np.broadcast_to(x, error.shape) for x in part]
@@ -394,8 +394,8 @@ def _loads(step: Any, start: StepStart, v1: Vector, stepwise: bool, span: float)
         if plant.loops:
             # forces of the loops do no work
             mass = factorise(mass_matrix(model, q))
-            held = ConstraintMobility.of(plant.loops.rows(model, q), mass)
-            remaining = held.remove_force(remaining)
+            closure = ConstraintMobility.of(plant.loops.rows(model, q), mass)
+            remaining = closure.remove_force(remaining)
         implicit, v_end = _implicit_torques_in_contact(step, start, v1, stepwise)
         contact = _difference(_sum(contact, remaining), implicit)
         springs = _springs_at_end(plant, q, v, v_end)

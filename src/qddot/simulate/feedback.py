@@ -73,7 +73,7 @@ class Controller:
         return f"Controller({tape.digest!r}, {choices})"
 
     def references(self, model: Model) -> Shapes:
-        """Names and shapes of what is given a row a sample: given wrenches, references."""
+        """Names and shapes of the inputs with a row a sample: given wrenches, references."""
         law = self.recorded
         given = () if self.feels_contact else law.frames
         wrenches: dict[str, tuple[int, ...]] = {f"wrench_{frame}": (6,) for frame in given}
@@ -153,7 +153,7 @@ class Controller:
 
 @dataclass(frozen=True)
 class LawInputs:
-    """What a law reads in a step beside q and v."""
+    """Inputs of a law in a step beside q and v."""
 
     dt: Scalar
     wrenches: Sequence[Vector]

@@ -47,7 +47,7 @@ def choose_feedback_time(
 
 
 def law_notes(controller: Controller | None, asked: Any, function: Any) -> tuple[str, ...]:
-    """What a status tells of a law: that its damping was moved to the end, or that it is slow."""
+    """Notes of a status on a law: damping taken at the end of the step, or a slow function."""
     if function is not None:
         return ("feedback is a Python function, called once a sample: slow",)
     if controller is None or asked is not None or controller.time == "start":

@@ -9,19 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from qddot.display.progress import OnStep
 from qddot.errors import InvalidArgument, ShapeMismatch, Unsupported
 from qddot.simulate.arguments import real_array, sample_count
 from qddot.simulate.feedback import Sensor
-from qddot.simulate.rollout import OnStep, Rollout
+from qddot.simulate.rollout import Rollout
 
-__all__ = ["FunctionLaw", "require_plain_steps", "run_function_law"]
+__all__ = ["TorqueFunction", "require_plain_steps", "run_function_law"]
 
-FunctionLaw = Callable[[float, np.ndarray, np.ndarray], ArrayLike]
+TorqueFunction = Callable[[float, np.ndarray, np.ndarray], ArrayLike]
 """Torques (..., nv) at a time, from q (..., nq) and v (..., nv) of all rollouts of a batch."""
 
 
 def require_plain_steps(
-    law: FunctionLaw, control_every: int, time: Any, hold: str, sensors: Sequence[Sensor]
+    law: TorqueFunction, control_every: int, time: Any, hold: str, sensors: Sequence[Sensor]
 ) -> None:
     """Refuse what only laws inside a compiled step have."""
     refused = {
@@ -37,7 +38,7 @@ def require_plain_steps(
 
 
 def run_function_law(
-    law: FunctionLaw,
+    law: TorqueFunction,
     run: Callable[..., Rollout],
     q0: ArrayLike,
     v0: ArrayLike,

@@ -26,7 +26,7 @@ from qddot.spatial.scalar import Scalar, less, where
 
 __all__ = [
     "DampingTorque",
-    "ImplicitLaw",
+    "ImplicitTorque",
     "ImplicitTorques",
     "JointImpulses",
     "VelocityConstraint",
@@ -75,7 +75,7 @@ class VelocityConstraint:
         return isinstance(self.compliance, float) and self.compliance == 0.0
 
 
-ImplicitLaw = DampingTorque | VelocityConstraint
+ImplicitTorque = DampingTorque | VelocityConstraint
 
 
 @dataclass(frozen=True)
@@ -100,12 +100,12 @@ def solve_implicit_torques(
     v: Vector,
     drive: Vector,
     dt: Scalar,
-    laws: Sequence[ImplicitLaw],
+    implicit: Sequence[ImplicitTorque],
     damping: Vector,
     loops: tuple[Matrix, Vector] | None = None,
     gains: Matrix | None = None,
 ) -> ImplicitTorques:
-    """The torques of all laws during a step from v under the torques `drive` = τ − h.
+    """The implicit torques during a step from v under the torques `drive` = τ − h.
 
     `damping` acts on the velocity at the end of the step too, but is not part of the torques.
     `loops` are independent rows J of loop closures and J̇ v: accelerations keep them closed.
@@ -114,33 +114,34 @@ def solve_implicit_torques(
     n = range(len(v))
     # linear torques: a term of M, (M + Δt K) a = τ − h − offset − K v
     offset, slope, push = zeros(len(v)), zeros(len(v)), zeros(len(v))
-    for law in laws:
-        if isinstance(law, DampingTorque):
-            offset[law.dof] = offset[law.dof] + law.offset
-            slope[law.dof] = slope[law.dof] + law.slope
+    for x in implicit:
+        if isinstance(x, DampingTorque):
+            offset[x.dof] = offset[x.dof] + x.offset
+            slope[x.dof] = slope[x.dof] + x.slope
     loss = [s + d for s, d in zip(slope, damping, strict=True)]
     damped = [[M[i][j] + loss[i] * dt if i == j else M[i][j] for j in n] for i in n]
     if gains:
         damped = [[damped[i][j] + gains[i][j] * dt for j in n] for i in n]
     factor = factorise(damped)
     a = solve(factor, [drive[k] - offset[k] - loss[k] * v[k] for k in n])
-    held = ConstraintMobility.of(loops[0], factor) if loops else None
-    if held and loops:
+    closure = ConstraintMobility.of(loops[0], factor) if loops else None
+    if closure and loops:
         opening = [-(dot(row, a) + b) for row, b in zip(*loops, strict=True)]
-        a = [x + y for x, y in zip(a, held.least_motion(opening), strict=True)]
+        a = [x + y for x, y in zip(a, closure.least_motion(opening), strict=True)]
     # torques between bounds
-    constraints = _merge_constraints(laws)
+    constraints = _merge_constraints(implicit)
     sticking: dict[int, Scalar] = {}
     residual: Scalar = 0.0
     if constraints and all(c.rigid for c in constraints):
         free = [x + y * dt for x, y in zip(v, a, strict=True)]
         bounds = {c.dof: (c.lower * dt, c.upper * dt) for c in constraints}
-        solution = solve_joint_impulses(damped, factor, free, bounds, held)
+        solution = solve_joint_impulses(damped, factor, free, bounds, closure)
         a = [x + y / dt for x, y in zip(a, solution.change, strict=True)]
         push = [x / dt for x in solution.impulse]
         sticking, residual = solution.inside, solution.residual
     elif constraints:
-        A = [[x * dt for x in row] for row in _mobility(factor, [c.dof for c in constraints], held)]
+        rows = _mobility(factor, [c.dof for c in constraints], closure)
+        A = [[x * dt for x in row] for row in rows]
         for k, c in enumerate(constraints):
             A[k][k] = A[k][k] + c.compliance
         b = [v[c.dof] + a[c.dof] * dt + c.speed for c in constraints]
@@ -150,7 +151,7 @@ def solve_implicit_torques(
         for c, x in zip(constraints, torques, strict=True):
             push[c.dof] = push[c.dof] + x
         sticking = {c.dof: flag for c, flag in zip(constraints, inside, strict=True) if c.rigid}
-        carried = held.remove_force(push) if held else push
+        carried = closure.remove_force(push) if closure else push
         a = [x + y for x, y in zip(a, solve(factor, carried), strict=True)]
     v_end = [x + y * dt for x, y in zip(v, a, strict=True)]
     torque = [push[k] - offset[k] - slope[k] * v_end[k] for k in n]
@@ -180,7 +181,7 @@ def solve_joint_impulses(
     factor: Factor,
     v: Vector,
     bounds: Mapping[int, tuple[Scalar, Scalar]],
-    held: ConstraintMobility | None = None,
+    closure: ConstraintMobility | None = None,
 ) -> JointImpulses:
     """Impulses between bounds, by velocity, that leave least kinetic energy after velocities v.
 
@@ -189,14 +190,14 @@ def solve_joint_impulses(
     minima find it (Silcowitz, Niebe & Erleben 2010), until velocities stop changing.
     """
     box, (L, D) = list(bounds.values()), factor
-    if held:
+    if closure:
         # constraints leave a dense mobility
-        A, b = _mobility(held.mass, list(bounds), held), [v[k] for k in bounds]
+        A, b = _mobility(closure.mass, list(bounds), closure), [v[k] for k in bounds]
         x, residual = _minimise_in_box(A, b, box)
         impulse = _by_velocity(bounds, x, len(v))
         return JointImpulses(
             impulse=impulse,
-            change=solve(held.mass, held.remove_force(impulse)),
+            change=solve(closure.mass, closure.remove_force(impulse)),
             inside=dict(zip(bounds, _inside(x, box), strict=True)),
             residual=residual,
         )
@@ -246,7 +247,7 @@ class _TreeImpulses:
     def of(
         M: Matrix, factor: Factor, v: Vector, bounds: Mapping[int, tuple[Scalar, Scalar]]
     ) -> _TreeImpulses:
-        """From M, its factors, and velocities before the impulses."""
+        """The problem from M, its factors, and the velocities before the impulses."""
         L, D = factor
         Y = [solve_upper(L, [1.0 if i == k else 0.0 for i in range(len(v))]) for k in bounds]
         Z = [[y / d for y, d in zip(row, D, strict=True)] for row in Y]
@@ -325,13 +326,13 @@ class _TreeImpulses:
         return [where(less(_TOLERANCE, changed), going, 0.0), *x, *y]
 
 
-def _mobility(factor: Factor, dofs: Sequence[int], held: ConstraintMobility | None) -> Matrix:
+def _mobility(factor: Factor, dofs: Sequence[int], closure: ConstraintMobility | None) -> Matrix:
     """Velocities by unit impulses at these velocities, where constraints hold if there are any."""
     n = range(len(factor[1]))
     rows = [[1.0 if i == k else 0.0 for i in n] for k in dofs]
-    if not held:
+    if not closure:
         return mobility(factor, rows)
-    A = mobility(factor, [held.remove_force(row) for row in rows])
+    A = mobility(factor, [closure.remove_force(row) for row in rows])
     # more joints may be held than are free to move: the least of their impulses
     for k in range(len(A)):
         A[k][k] = A[k][k] * (1.0 + _DEPENDENT)
@@ -348,19 +349,17 @@ def clip(x: Scalar, lower: Scalar, upper: Scalar) -> Scalar:
     return where(less(x, lower), lower, where(less(upper, x), upper, x))
 
 
-def _merge_constraints(
-    laws: Sequence[ImplicitLaw],
-) -> list[VelocityConstraint]:
+def _merge_constraints(implicit: Sequence[ImplicitTorque]) -> list[VelocityConstraint]:
     """The constraints, rigid ones at the same velocity as one."""
     rigid: dict[int, VelocityConstraint] = {}
     others = []
-    for law in laws:
-        if isinstance(law, VelocityConstraint) and law.rigid:
-            before = rigid.get(law.dof, VelocityConstraint(law.dof, 0.0, 0.0))
-            bounds = before.lower + law.lower, before.upper + law.upper
-            rigid[law.dof] = VelocityConstraint(law.dof, *bounds)
-        elif isinstance(law, VelocityConstraint):
-            others.append(law)
+    for x in implicit:
+        if isinstance(x, VelocityConstraint) and x.rigid:
+            before = rigid.get(x.dof, VelocityConstraint(x.dof, 0.0, 0.0))
+            bounds = before.lower + x.lower, before.upper + x.upper
+            rigid[x.dof] = VelocityConstraint(x.dof, *bounds)
+        elif isinstance(x, VelocityConstraint):
+            others.append(x)
     return [*rigid.values(), *others]
 
 

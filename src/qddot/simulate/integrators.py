@@ -15,10 +15,10 @@ from qddot.algorithms.recursion import Vector, zeros
 from qddot.errors import UnknownName
 from qddot.simulate.implicit import OneStage
 from qddot.simulate.motion import (
+    ChartState,
     ExplicitPlant,
     ImplicitPlant,
     SolvedState,
-    State,
     advance,
     displacement_rate,
 )
@@ -28,9 +28,9 @@ from qddot.spatial.scalar import Scalar
 __all__ = [
     "DORMAND_PRINCE",
     "INTEGRATORS",
+    "ChartState",
     "IntegratedPlant",
     "Integrator",
-    "State",
     "Tableau",
     "find_integrator",
     "weighted_sum",
@@ -54,7 +54,7 @@ class Integrator:
     name: str
     order: int
     stages: int
-    step: Callable[[IntegratedPlant, Vector, Vector, Scalar], State | SolvedState]
+    step: Callable[[IntegratedPlant, Vector, Vector, Scalar], ChartState | SolvedState]
     symplectic: bool = False
     iterates: bool = False
 
@@ -72,7 +72,7 @@ class Tableau:
         """Times of the stages, as shares of the step."""
         return tuple(sum(row, Fraction(0)) for row in self.a)
 
-    def step(self, plant: ExplicitPlant, q: Vector, w: Vector, dt: Scalar) -> State:
+    def step(self, plant: ExplicitPlant, q: Vector, w: Vector, dt: Scalar) -> ChartState:
         """One step on the manifold (Munthe-Kaas 1999): stages are displacements from the start."""
         moves, rates = self.stages(plant, q, w, dt)
         u, dw = weighted_sum(self.b, moves, dt), weighted_sum(self.b, rates, dt)
@@ -109,13 +109,13 @@ def _sum(x: Vector, y: Vector) -> list[Scalar]:
     return [a + b for a, b in zip(x, y, strict=True)]
 
 
-def _semi_implicit(plant: IntegratedPlant, q: Vector, w: Vector, dt: Scalar) -> State:
+def _semi_implicit(plant: IntegratedPlant, q: Vector, w: Vector, dt: Scalar) -> ChartState:
     """Velocities first, then positions with the new velocities."""
     w = _sum(w, [x * dt for x in plant.rate(q, w, 0.0)])
     return advance(plant.model, q, [x * dt for x in w]), w
 
 
-def _implicit_damping(plant: IntegratedPlant, q: Vector, w: Vector, dt: Scalar) -> State:
+def _implicit_damping(plant: IntegratedPlant, q: Vector, w: Vector, dt: Scalar) -> ChartState:
     """Semi-implicit, with the damping of the joints taken at the new velocities."""
     w = _sum(w, [x * dt for x in plant.damped_rate(q, w, dt)])
     return advance(plant.model, q, [x * dt for x in w]), w

@@ -16,9 +16,9 @@ from qddot.spatial.algebra import Force, Vec3
 from qddot.spatial.scalar import Scalar, sqrt
 
 __all__ = [
+    "ChartState",
     "ExplicitPlant",
     "ImplicitPlant",
-    "State",
     "advance",
     "align",
     "chart_rate",
@@ -28,7 +28,8 @@ __all__ = [
     "unalign",
 ]
 
-State = tuple[list[Scalar], list[Scalar]]
+ChartState = tuple[list[Scalar], list[Scalar]]
+"""Configuration q and velocities w of the charts."""
 SolvedState = tuple[list[Scalar], list[Scalar], Scalar]
 """A state from an iteration, and its residual: the relative change of w in the last round."""
 

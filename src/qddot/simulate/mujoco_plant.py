@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot import engines
+from qddot.display.progress import OnStep
 from qddot.errors import DescriptionError, InvalidArgument, ShapeMismatch
 from qddot.loaders.formats import FORMATS
 from qddot.loaders.mjcf import drop_looks
@@ -20,6 +21,7 @@ from qddot.robot.robot import Robot, Wrench, load
 from qddot.simulate.arguments import positive_number, real_array, sample_count
 from qddot.simulate.contact.ledger import ContactEntry
 from qddot.simulate.feedback import Sensor
+from qddot.simulate.function_law import TorqueFunction
 from qddot.simulate.mujoco_contacts import ContactReader
 from qddot.simulate.rollout import Rollout
 from qddot.writers import convert
@@ -27,7 +29,6 @@ from qddot.writers.source import ShapeChoice
 
 __all__ = ["MujocoPlant"]
 
-Law = Callable[[float, np.ndarray, np.ndarray], ArrayLike]
 Pushes = Sequence[Wrench] | Callable[[float], Sequence[Wrench]]
 
 
@@ -147,12 +148,12 @@ class MujocoPlant:
         self,
         q0: ArrayLike,
         v0: ArrayLike,
-        tau: ArrayLike | Law | None = None,
+        tau: ArrayLike | TorqueFunction | None = None,
         *,
         steps: int,
         every: int = 1,
         pushes: Pushes = (),
-        on_step: Callable[[str, int, int], None] | None = None,
+        on_step: OnStep | None = None,
     ) -> Rollout:
         """Steps from a state, every `every`-th kept.
 

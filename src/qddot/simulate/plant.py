@@ -15,12 +15,12 @@ from typing import Protocol, runtime_checkable
 
 from qddot.algorithms.hybrid_dynamics import solve_accelerations
 from qddot.algorithms.inverse_dynamics import newton_euler
-from qddot.algorithms.kinematics import Reference, external_forces, world_poses
+from qddot.algorithms.kinematics import ReferenceAxes, external_forces, world_poses
 from qddot.algorithms.mass_matrix import mass_matrix
 from qddot.algorithms.recursion import Matrix, Vector, joint_kinematics, per_body, zeros
 from qddot.model.model import WORLD, Model
 from qddot.simulate.implicit_torques import (
-    ImplicitLaw,
+    ImplicitTorque,
     ImplicitTorques,
     VelocityConstraint,
     largest,
@@ -110,8 +110,8 @@ class StatelessEffect:
 class ImplicitEffect(Protocol):
     """An effect with torques that depend on the velocity at the end of a step."""
 
-    def implicit_torques(self, context: StepContext, state: Vector) -> Sequence[ImplicitLaw]:
-        """Laws of these torques during the step that starts at a state."""
+    def implicit_torques(self, context: StepContext, state: Vector) -> Sequence[ImplicitTorque]:
+        """The implicit torques of the step that starts at a state."""
 
 
 @runtime_checkable
@@ -193,9 +193,9 @@ class RobotPlant:
     implicit torques.
     `implicit` are the torques that depend on the velocity at the end of the step, `sticking` is 1
     at the velocities that friction holds at zero, `implicit_end` the velocities at the end of the
-    step that they are solved for, and `residual` the largest velocity by which these torques
-    violate their laws. `acceleration` is that at the start of the step with them, if it was found
-    with them.
+    step that they are solved for, and `residual` the largest velocity by which they
+    violate their constraints. `acceleration` is that at the start of the step with them, if it was
+    found with them.
     """
 
     model: Model
@@ -210,7 +210,7 @@ class RobotPlant:
     residual: Scalar = 0.0
     contact: ContactLaw | None = None
     loops: ClosedLoops | None = None
-    wrenches: tuple[tuple[str, Reference, Vector], ...] = ()
+    wrenches: tuple[tuple[str, ReferenceAxes, Vector], ...] = ()
     law: StepLaw | None = None
     law_damping: Matrix | None = None
     law_reaction: Vector = ()
@@ -258,15 +258,15 @@ class RobotPlant:
         rows = zip(self.effects, contexts, self.states, strict=True)
         return [effect.update(context, state) for effect, context, state in rows]
 
-    def implicit_torques(self, q: Vector, v: Vector) -> list[ImplicitLaw]:
-        """Laws of all torques that depend on the velocity at the end of a step from a state."""
+    def implicit_torques(self, q: Vector, v: Vector) -> list[ImplicitTorque]:
+        """The implicit torques of all effects, for a step from a state."""
         contexts, _, _ = self._apply_effects(q, v, 0.0)
         rows = zip(self.effects, contexts, self.states, strict=True)
         return [
-            law
+            torque
             for effect, context, state in rows
             if isinstance(effect, ImplicitEffect)
-            for law in effect.implicit_torques(context, state)
+            for torque in effect.implicit_torques(context, state)
         ]
 
     def with_implicit_torques(self, q: Vector, v: Vector, damped: bool = False) -> RobotPlant:
@@ -277,17 +277,17 @@ class RobotPlant:
         implicit = any(isinstance(effect, ImplicitEffect) for effect in self.effects)
         if not implicit and self.law_damping is None:
             return self
-        laws = self.implicit_torques(q, v)
-        dofs = [x.dof for x in laws if isinstance(x, VelocityConstraint) and x.rigid]
+        torques = self.implicit_torques(q, v)
+        dofs = [x.dof for x in torques if isinstance(x, VelocityConstraint) and x.rigid]
         sticks, nv = list(dict.fromkeys(dofs)), self.model.nv
-        acts = self._needs_implicit_torques(laws)
+        acts = self._needs_implicit_torques(torques)
         if type(acts) is float and acts == 1.0:
-            solution = self._solve_implicit_torques(q, v, laws, damped)
+            solution = self._solve_implicit_torques(q, v, torques, damped)
         else:
             # stops only, at which no joint may be
 
             def solve(_: list[Scalar]) -> list[Scalar]:
-                found = self._solve_implicit_torques(q, v, laws, damped)
+                found = self._solve_implicit_torques(q, v, torques, damped)
                 return [*found.torque, *(found.sticking[k] for k in sticks), found.residual]
 
             numbers = run_where(acts, solve, zeros(nv + len(sticks) + 1))
@@ -310,14 +310,14 @@ class RobotPlant:
             acceleration=solution.acceleration,
         )
 
-    def _needs_implicit_torques(self, laws: Sequence[ImplicitLaw]) -> Scalar:
-        """1 where a law can exert a torque, else 0."""
+    def _needs_implicit_torques(self, torques: Sequence[ImplicitTorque]) -> Scalar:
+        """1 where an implicit torque can be other than zero, else 0."""
         if self.law_damping is not None:
             return 1.0
         acts: Scalar = 0.0
-        for law in laws:
-            if isinstance(law, VelocityConstraint):
-                acts = where(less(law.lower, law.upper), 1.0, acts)
+        for torque in torques:
+            if isinstance(torque, VelocityConstraint):
+                acts = where(less(torque.lower, torque.upper), 1.0, acts)
             else:
                 acts = 1.0
             if type(acts) is float and acts == 1.0:
@@ -325,19 +325,19 @@ class RobotPlant:
         return acts
 
     def _solve_implicit_torques(
-        self, q: Vector, v: Vector, laws: Sequence[ImplicitLaw], damped: bool
+        self, q: Vector, v: Vector, torques: Sequence[ImplicitTorque], damped: bool
     ) -> ImplicitTorques:
-        """The torques of these laws during a step from a state."""
+        """Solve for the implicit torques during a step from a state."""
         # M, and the torques that accelerate the robot: τ − h
         model, (_, tau, forces) = self.model, self._apply_effects(q, v, 0.0)
         h = newton_euler(model, q, v, zeros(model.nv), forces)
         drive = [t - x for t, x in zip(tau, h, strict=True)]
         damping = self._damping() if damped else zeros(model.nv)
-        held = None
+        closure = None
         if self.loops:
-            held = self.loops.rows(model, q), self.loops.bias(model, q, v)
+            closure = self.loops.rows(model, q), self.loops.bias(model, q, v)
         return solve_implicit_torques(
-            mass_matrix(model, q), v, drive, self.dt, laws, damping, held, self.law_damping
+            mass_matrix(model, q), v, drive, self.dt, torques, damping, closure, self.law_damping
         )
 
     def hold_sticking(

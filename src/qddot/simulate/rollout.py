@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.compile.runtime.chunks import run_scan
+from qddot.display.progress import OnStep
 from qddot.display.text import Readable, range_text
 from qddot.errors import InvalidArgument, ShapeMismatch
 from qddot.robot.interpret import batch_shape
@@ -23,12 +24,10 @@ if TYPE_CHECKING:
     from qddot.robot.robot import Robot
     from qddot.simulate.status import Status
 
-__all__ = ["OnStep", "Rollout", "run_steps"]
+__all__ = ["Rollout", "run_steps"]
 
 _MOST_JUDGED = 10**6
 """Numbers of a trajectory up to which its status is found in order to be shown."""
-OnStep = Callable[[str, int, int], None]
-"""Called with the name of a stage, the steps done, and all steps."""
 
 
 @dataclass(frozen=True, repr=False)

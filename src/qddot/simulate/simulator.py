@@ -10,8 +10,9 @@ from typing import Any, cast, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from qddot.algorithms.kinematics import Reference
+from qddot.algorithms.kinematics import ReferenceAxes
 from qddot.compile.kernel import Kernel
+from qddot.display.progress import OnStep
 from qddot.errors import InvalidArgument, UnknownName, Unsupported
 from qddot.robot.health import refuse_singular
 from qddot.robot.law import Law, record_law
@@ -33,7 +34,7 @@ from qddot.simulate.file_physics import (
     find_physics,
     parse_without,
 )
-from qddot.simulate.function_law import FunctionLaw, require_plain_steps, run_function_law
+from qddot.simulate.function_law import TorqueFunction, require_plain_steps, run_function_law
 from qddot.simulate.integrators import INTEGRATORS, find_integrator
 from qddot.simulate.loops import close_start, find_loops
 from qddot.simulate.plant import (
@@ -43,7 +44,7 @@ from qddot.simulate.plant import (
     ImpactEffect,
     ImplicitEffect,
 )
-from qddot.simulate.rollout import OnStep, Rollout, run_steps
+from qddot.simulate.rollout import Rollout, run_steps
 from qddot.simulate.step import Hold, Step
 
 __all__ = ["Simulator", "make_simulator", "rollout"]
@@ -66,7 +67,7 @@ class Simulator:
     step: Step
     arrays: tuple[np.ndarray, ...] = ()
     gains: Mapping[str, np.ndarray] = field(default_factory=dict)
-    function: FunctionLaw | None = None
+    function: TorqueFunction | None = None
 
     def __repr__(self) -> str:
         return f"<Simulator of {self.robot.name!r}, steps of {self.dt:g} s>"
@@ -188,13 +189,13 @@ def rollout(
     without: str | Sequence[str] = (),
     effects: Sequence[Effect] = (),
     parameters: Mapping[str, ArrayLike] | None = None,
-    feedback: Law | FunctionLaw | None = None,
+    feedback: Law | TorqueFunction | None = None,
     control_every: int = 1,
     feedback_at: FeedbackTime | None = None,
     sensors: Sequence[Sensor] = (),
     contact: ContactLaw | None = None,
     wrenches: Mapping[str, ArrayLike] | None = None,
-    wrench_reference: Reference | None = None,
+    wrench_reference: ReferenceAxes | None = None,
     record: bool = False,
     out: tuple[np.ndarray, np.ndarray] | None = None,
     on_step: OnStep | None = None,
@@ -246,12 +247,12 @@ def make_simulator(
     without: str | Sequence[str] = (),
     effects: Sequence[Effect] = (),
     parameters: Sequence[str] = (),
-    feedback: Law | FunctionLaw | None = None,
+    feedback: Law | TorqueFunction | None = None,
     control_every: int = 1,
     feedback_at: FeedbackTime | None = None,
     sensors: Sequence[Sensor] = (),
     contact: ContactLaw | None = None,
-    wrenches: Mapping[str, Reference] | None = None,
+    wrenches: Mapping[str, ReferenceAxes] | None = None,
     record: bool = False,
 ) -> Simulator:
     """The simulator of a robot with steps of length dt (s).
@@ -384,29 +385,29 @@ def _as_tuple(what: str, parts: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _name_references(
-    wrenches: Mapping[str, ArrayLike] | None, reference: Reference | None
-) -> Mapping[str, Reference]:
+    wrenches: Mapping[str, ArrayLike] | None, reference: ReferenceAxes | None
+) -> Mapping[str, ReferenceAxes]:
     """The reference of each frame with a wrench; an error where none is said."""
     if wrenches is None:
         return {}
     if not isinstance(wrenches, Mapping):
         raise InvalidArgument("wrenches", wrenches, "it is {frame: array of [force; moment]}")
     if reference is None:
-        words = ", ".join(map(repr, get_args(Reference)))
+        words = ", ".join(map(repr, get_args(ReferenceAxes)))
         raise InvalidArgument("wrench_reference", reference, f"it says the axes: one of {words}")
     return dict.fromkeys(wrenches, reference)
 
 
 def _check_wrenches(
-    robot: Robot, wrenches: Mapping[str, Reference] | None
-) -> tuple[tuple[str, Reference], ...]:
+    robot: Robot, wrenches: Mapping[str, ReferenceAxes] | None
+) -> tuple[tuple[str, ReferenceAxes], ...]:
     """Frames of external wrenches with their references, if they exist."""
     if wrenches is not None and not isinstance(wrenches, Mapping):
         raise InvalidArgument("wrenches", wrenches, "it is {frame: reference}")
     for frame, reference in (wrenches or {}).items():
         robot.model.frame(frame)
-        if not isinstance(reference, str) or reference not in get_args(Reference):
-            raise UnknownName("reference", reference, get_args(Reference))
+        if not isinstance(reference, str) or reference not in get_args(ReferenceAxes):
+            raise UnknownName("reference", reference, get_args(ReferenceAxes))
     return tuple((wrenches or {}).items())
 
 

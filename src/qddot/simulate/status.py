@@ -240,7 +240,7 @@ def judge(rollout: RolloutRecord) -> Status:
 
 
 def _start_notes(rollout: RolloutRecord) -> list[str]:
-    """What happens to joints that start beyond their limits, where they have stops."""
+    """Notes on joints that start beyond their limits, where they have stops."""
     step = rollout.step
     notes: list[str] = []
     if not step.model.nv or not rollout.q.size or rollout.time[0] > 0.0:

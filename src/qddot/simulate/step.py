@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from qddot.algorithms.catalogue import sizes
-from qddot.algorithms.kinematics import Reference
+from qddot.algorithms.kinematics import ReferenceAxes
 from qddot.algorithms.recursion import Matrix, Vector
 from qddot.compile.ir.scan import ScanShapes
 from qddot.compile.kernel import Kernel, KernelSource, compile_kernel
@@ -101,7 +101,7 @@ class Step:
     loops: ClosedLoops | None = None
     damped: bool = False
     notes: tuple[str, ...] = field(default=(), compare=False)
-    wrenches: tuple[tuple[str, Reference], ...] = ()
+    wrenches: tuple[tuple[str, ReferenceAxes], ...] = ()
     immutable: bool = field(default=False, compare=False, repr=False)
 
     def evaluate(self, *values: Any) -> list[Any]:

@@ -38,7 +38,7 @@ def run_where(flag: Scalar, body: Body, state: Sequence[Scalar | None]) -> list[
 
 
 def run_while(body: Body, state: Sequence[Scalar], times: int) -> list[Scalar]:
-    """body(body(…(state))), at most so many times, while the first number of the state is 1.
+    """body(body(…(state))), at most `times` times, while the first number of the state is 1.
 
     Where that is 0, the body must leave all numbers as they are: other states may still need it.
     """

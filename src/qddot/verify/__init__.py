@@ -1,5 +1,5 @@
 """Verification: what must hold whatever the robot, measured."""
 
-from qddot.verify.invariants import Check, Sample, check, invariants, sample
+from qddot.verify.invariants import Check, RandomStates, check, invariants, random_states
 
-__all__ = ["Check", "Sample", "check", "invariants", "sample"]
+__all__ = ["Check", "RandomStates", "check", "invariants", "random_states"]

@@ -15,7 +15,7 @@ from qddot.robot.robot import Robot
 
 __all__ = [
     "Check",
-    "Sample",
+    "RandomStates",
     "check",
     "check_composite_bodies",
     "check_coriolis",
@@ -27,7 +27,7 @@ __all__ = [
     "check_skew_symmetry",
     "check_symmetry",
     "invariants",
-    "sample",
+    "random_states",
 ]
 
 _STEP = 1e-30
@@ -50,7 +50,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Sample:
+class RandomStates:
     """States at which a robot is measured: configuration, velocity, acceleration, probe."""
 
     q: np.ndarray
@@ -59,20 +59,20 @@ class Sample:
     x: np.ndarray
 
 
-def sample(robot: Robot, states: int, seed: int) -> Sample:
+def random_states(robot: Robot, states: int, seed: int) -> RandomStates:
     """Random states within the joint limits, velocities and accelerations of order one."""
     rng = np.random.default_rng(seed)
     q = robot.random(rng, states)
-    return Sample(q, *(rng.normal(size=(states, robot.nv)) for _ in range(3)))
+    return RandomStates(q, *(rng.normal(size=(states, robot.nv)) for _ in range(3)))
 
 
 def check(robot: Robot, states: int = 100, seed: int = 0) -> list[Check]:
     """All checks of a robot."""
-    at = sample(robot, states, seed)
+    at = random_states(robot, states, seed)
     return [measure(robot, at) for _, measure in invariants()]
 
 
-def invariants() -> Iterator[tuple[str, Callable[[Robot, Sample], Check]]]:
+def invariants() -> Iterator[tuple[str, Callable[[Robot, RandomStates], Check]]]:
     """The checks in order, by name."""
     yield "health", check_health
     yield "symmetric", check_symmetry
@@ -110,7 +110,7 @@ def _mass_matrix_columns(robot: Robot, q: np.ndarray) -> np.ndarray:
     return (tau - robot.call("gravity", q)[:, None, :]).swapaxes(1, 2)
 
 
-def check_health(robot: Robot, at: Sample) -> Check:
+def check_health(robot: Robot, at: RandomStates) -> Check:
     """The description has no error."""
     errors = [f for f in robot.health if f.severity == "error"]
     detail = "; ".join(f"{f.subject}: {f.message}" for f in errors[:3])
@@ -120,14 +120,14 @@ def check_health(robot: Robot, at: Sample) -> Check:
     return Check("health", claim, float(len(errors)), 1.0, not errors, detail)
 
 
-def check_symmetry(robot: Robot, at: Sample) -> Check:
+def check_symmetry(robot: Robot, at: RandomStates) -> Check:
     """M = Mᵀ, column by column from inverse dynamics."""
     M = _mass_matrix_columns(robot, at.q)
     claim = "M from inverse dynamics is symmetric"
     return _bound_residuals("symmetric", claim, _relative_error(M - M.swapaxes(1, 2), M), 1e-9)
 
 
-def check_positive_definite(robot: Robot, at: Sample) -> Check:
+def check_positive_definite(robot: Robot, at: RandomStates) -> Check:
     """M is positive definite; the detail has its condition number, or the links to blame."""
     claim = "M is positive definite"
     if not robot.nv:
@@ -146,7 +146,7 @@ def check_positive_definite(robot: Robot, at: Sample) -> Check:
     return Check("positive definite", claim, smallest, floor, passed, detail, lowest)
 
 
-def check_composite_bodies(robot: Robot, at: Sample) -> Check:
+def check_composite_bodies(robot: Robot, at: RandomStates) -> Check:
     """M by composite rigid bodies is that of inverse dynamics."""
     M = _mass_matrix_columns(robot, at.q)
     error = _relative_error(robot.call("mass_matrix", at.q) - M, M)
@@ -154,7 +154,7 @@ def check_composite_bodies(robot: Robot, at: Sample) -> Check:
     return _bound_residuals("composite", claim, error, 1e-9)
 
 
-def check_skew_symmetry(robot: Robot, at: Sample) -> Check:
+def check_skew_symmetry(robot: Robot, at: RandomStates) -> Check:
     """Ṁ − 2C is skew-symmetric, Ṁ by a complex step along the velocity."""
     moved = robot.call("mass_matrix", _imaginary_step(robot, at.q, at.v))
     rate = moved.imag / _STEP
@@ -165,14 +165,14 @@ def check_skew_symmetry(robot: Robot, at: Sample) -> Check:
     return _bound_residuals("skew", claim, power / np.where(length > 0, length, 1.0), 1e-9)
 
 
-def check_coriolis(robot: Robot, at: Sample) -> Check:
+def check_coriolis(robot: Robot, at: RandomStates) -> Check:
     """C v + g = h."""
     h, g = robot.call("bias", at.q, at.v), robot.call("gravity", at.q)
     Cv = np.einsum("sij,sj->si", robot.call("coriolis_matrix", at.q, at.v), at.v)
     return _bound_residuals("coriolis", "C v + g = h", _relative_error(Cv + g - h, h), 1e-9)
 
 
-def check_gravity(robot: Robot, at: Sample) -> Check:
+def check_gravity(robot: Robot, at: RandomStates) -> Check:
     """g is the gradient of the potential energy, by a complex step along each velocity."""
     g = robot.call("gravity", at.q)
     moved = _imaginary_step(robot, at.q[:, None, :], np.eye(robot.nv))
@@ -181,7 +181,7 @@ def check_gravity(robot: Robot, at: Sample) -> Check:
     return _bound_residuals("gravity", claim, _relative_error(gradient - g, g), 1e-9)
 
 
-def check_power_balance(robot: Robot, at: Sample) -> Check:
+def check_power_balance(robot: Robot, at: RandomStates) -> Check:
     """The rate of the energy is the power of the joint forces."""
     tau = robot.call("inverse_dynamics", at.q, at.v, at.a)
     q, v = _imaginary_step(robot, at.q, at.v), at.v + 1j * _STEP * at.a
@@ -192,7 +192,7 @@ def check_power_balance(robot: Robot, at: Sample) -> Check:
     return _bound_residuals("power", claim, _relative_error(error, parts), 1e-9)
 
 
-def check_round_trip(robot: Robot, at: Sample) -> Check:
+def check_round_trip(robot: Robot, at: RandomStates) -> Check:
     """Inverse dynamics of forward dynamics gives the joint forces back."""
     claim = "inverse dynamics of forward dynamics = identity"
     stuck = [f.subject for f in robot.health if f.kind == "singular"]

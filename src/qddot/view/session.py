@@ -39,7 +39,7 @@ _FURTHER, _RAISED = 1.9, 0.75
 
 
 class Display(Protocol):
-    """What shows readings beside the robot, and chooses which torques are read."""
+    """A display of readings beside the robot, which chooses the torques that are read."""
 
     full_torque: bool
 

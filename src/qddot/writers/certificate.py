@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
+from qddot.display.progress import OnStep
 from qddot.model.model import Model
 from qddot.writers.model_checks import ModelCheck
 from qddot.writers.motion_checks import (
@@ -25,9 +25,7 @@ from qddot.writers.structure_checks import (
     check_loops,
 )
 
-__all__ = ["ConversionCertificate", "OnStep", "certify_conversion"]
-
-OnStep = Callable[[str, int, int], None]
+__all__ = ["ConversionCertificate", "certify_conversion"]
 
 
 @dataclass(frozen=True)

@@ -8,18 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from qddot.display.progress import OnStep
 from qddot.errors import CannotWrite, InvalidArgument, QddotError
 from qddot.files import check_target, draft_beside, publish
 from qddot.loaders import load_model
 from qddot.loaders.description import Base, Couplings, suppress_warnings, to_model
 from qddot.loaders.formats import FormatName, detect_format, format_to_write
-from qddot.writers.certificate import ConversionCertificate, OnStep, certify_conversion
+from qddot.writers.certificate import ConversionCertificate, certify_conversion
 from qddot.writers.conversion_losses import ConversionLoss, conversion_loss
 from qddot.writers.format_limits import restrict_to_format
 from qddot.writers.mjcf import mjcf_text
 from qddot.writers.model_checks import BOUND, ModelCheck
 from qddot.writers.motion_checks import DynamicsDifference, dynamics_difference
-from qddot.writers.source import ConversionSource, ShapeChoice, open_source
+from qddot.writers.source import ConversionSource, ShapeChoice, read_conversion_source
 from qddot.writers.urdf import urdf_text
 
 __all__ = ["Conversion", "convert"]
@@ -80,7 +81,9 @@ def convert(
     form = format_to_write(file).name
     if states < 1:
         raise InvalidArgument("states", states, "at least one is needed")
-    robot = open_source(source, base=base, couplings=couplings, shapes=shapes, trust=trust)
+    robot = read_conversion_source(
+        source, base=base, couplings=couplings, shapes=shapes, trust=trust
+    )
     if robot.file is not None and robot.file.resolve() == file:
         raise CannotWrite(target, "is the source itself")
     # write the part of the robot that the format can express

@@ -10,7 +10,14 @@ import numpy as np
 
 from qddot.spatial.algebra import Transform
 
-__all__ = ["BOUND", "ModelCheck", "check_largest", "number_error", "pose_error", "relative_error"]
+__all__ = [
+    "BOUND",
+    "ModelCheck",
+    "check_largest",
+    "number_error",
+    "relative_error",
+    "relative_pose_error",
+]
 
 BOUND = 1e-10
 
@@ -51,6 +58,6 @@ def number_error(a: float, b: float) -> float:
     return 0.0 if a == b else abs(a - b) / max(1.0, abs(a))
 
 
-def pose_error(a: Transform, b: Transform) -> float:
+def relative_pose_error(a: Transform, b: Transform) -> float:
     """Largest difference of the entries of two poses, relative where they are large."""
     return relative_error((x for row in a for x in row), (x for row in b for x in row), 1.0)

@@ -26,7 +26,7 @@ from qddot.model.model import WORLD, Model
 from qddot.robot.robot import Robot
 from qddot.spatial.algebra import Transform
 
-__all__ = ["ConversionSource", "ShapeChoice", "description_of_model", "open_source"]
+__all__ = ["ConversionSource", "ShapeChoice", "description_of_model", "read_conversion_source"]
 
 ShapeChoice = Literal["all", "collision", "none"]
 
@@ -46,7 +46,7 @@ class ConversionSource:
     root: Element | None = None
 
 
-def open_source(
+def read_conversion_source(
     source: Any,
     base: Base = None,
     couplings: Couplings = "exact",

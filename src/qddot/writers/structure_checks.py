@@ -12,8 +12,8 @@ from qddot.writers.model_checks import (
     ModelCheck,
     check_largest,
     number_error,
-    pose_error,
     relative_error,
+    relative_pose_error,
 )
 from qddot.writers.motion_checks import names_of_parts
 
@@ -146,7 +146,7 @@ def check_loops(expected: Model, loaded: Model) -> list[ModelCheck]:
             continue
         for ours, theirs in ((loop.frame1, other.frame1), (loop.frame2, other.frame2)):
             a, b = expected.frame(ours), loaded.frame(theirs)
-            errors.append((loop.name, pose_error(a.placement, b.placement)))
+            errors.append((loop.name, relative_pose_error(a.placement, b.placement)))
     errors += [(name, math.inf) for name in there]
     return check_largest("loops", "kind and ends of every loop closure", errors)
 

@@ -29,7 +29,7 @@ from qddot.writers.xml_text import (
     format_numbers,
     format_rounded,
     round_noise,
-    rpy_of,
+    rpy_from_rotation,
     unique_name,
 )
 
@@ -151,7 +151,7 @@ def _add_origin(
     element: Node, X: Transform, format_values: Callable[[Iterable[float]], str] = format_numbers
 ) -> None:
     """Add an <origin>, unless it is the identity, its default."""
-    turn = None if Mat3.identity() == X.R else format_values(rpy_of(X.R))
+    turn = None if Mat3.identity() == X.R else format_values(rpy_from_rotation(X.R))
     if turn is not None or X.p != Vec3.zero():
         add_element(element, "origin", xyz=format_values(X.p), rpy=turn or "0 0 0")
 

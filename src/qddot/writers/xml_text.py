@@ -20,7 +20,7 @@ __all__ = [
     "format_rounded",
     "quaternion_text",
     "round_noise",
-    "rpy_of",
+    "rpy_from_rotation",
     "unique_name",
 ]
 
@@ -55,7 +55,7 @@ def round_noise(values: Iterable[float], scale: float | None = None) -> list[flo
     return [round(x, digits) for x in listed]
 
 
-def rpy_of(R: Mat3) -> tuple[float, float, float]:
+def rpy_from_rotation(R: Mat3) -> tuple[float, float, float]:
     """Roll, pitch and yaw with R = Rz(yaw) Ry(pitch) Rx(roll).
 
     Roll is that of Rᵀ(yaw, pitch) R, so that the three together give R to rounding where the pitch

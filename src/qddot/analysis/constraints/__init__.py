@@ -20,7 +20,7 @@ from qddot.analysis.constraints.projection import (
     project,
 )
 from qddot.analysis.constraints.rank import Rank, analyse, independent, mark_redundant, with_loops
-from qddot.analysis.constraints.reduction import Reduced, reduce, reduced_forward_dynamics
+from qddot.analysis.constraints.reduction import ReducedDynamics, reduce, reduced_forward_dynamics
 from qddot.model.links import Contact, Loop
 
 __all__ = [
@@ -28,7 +28,7 @@ __all__ = [
     "Contact",
     "Loop",
     "Rank",
-    "Reduced",
+    "ReducedDynamics",
     "analyse",
     "assemble",
     "consistent_acceleration",

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.algorithms import closed_chains
+from qddot.algorithms.constraints import Constraints
 from qddot.errors import InvalidArgument, WrongType
 from qddot.model.links import Contact, Loop
 from qddot.robot.interpret import as_floats
 from qddot.robot.robot import Robot
 
 __all__ = [
-    "Constraints",
     "Names",
     "hashable",
     "list_constraints",
@@ -23,7 +23,6 @@ __all__ = [
     "velocity_indices",
 ]
 
-Constraints = Sequence[Loop | Contact] | None
 Names = str | Sequence[str]
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.algorithms.catalogue import function
+from qddot.algorithms.constraints import Constraints
 from qddot.analysis.constraints.arguments import (
-    Constraints,
     Names,
     hashable,
     list_constraints,

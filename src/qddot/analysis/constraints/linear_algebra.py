@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from qddot.algorithms.constraints import Constraints
 from qddot.analysis.constraints.arguments import (
-    Constraints,
     list_constraints,
     require_finite,
     row_names,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.algorithms.catalogue import CONSTRAINT_PROJECTION
+from qddot.algorithms.constraints import Constraints
 from qddot.analysis.constraints.arguments import (
-    Constraints,
     Names,
     hashable,
     list_constraints,
@@ -29,6 +27,7 @@ from qddot.analysis.constraints.linear_algebra import (
     normalise_rows,
     overall_size,
 )
+from qddot.display.progress import OnStep
 from qddot.errors import CannotAssemble, InvalidArgument
 from qddot.model.links import Contact
 from qddot.robot.robot import Robot
@@ -49,7 +48,7 @@ def assemble(
     tolerance: float = CLOSED,
     iterations: int = 100,
     strict: bool = True,
-    on_step: Callable[[str, int, int], None] | None = None,
+    on_step: OnStep | None = None,
 ) -> np.ndarray:
     """Configurations that meet the constraints, from guesses q, by damped Gauss–Newton steps.
 

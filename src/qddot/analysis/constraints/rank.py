@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from qddot.algorithms.constraints import Constraints
 from qddot.analysis.constraints.arguments import (
-    Constraints,
     list_constraints,
     require_finite,
     row_names,

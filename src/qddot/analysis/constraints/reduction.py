@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.algorithms.catalogue import REDUCED_DYNAMICS
+from qddot.algorithms.constraints import Constraints
 from qddot.analysis.constraints.arguments import (
-    Constraints,
     Names,
     hashable,
     require_finite,
@@ -27,11 +27,11 @@ from qddot.display.text import Readable
 from qddot.errors import InvalidArgument
 from qddot.robot.robot import Robot
 
-__all__ = ["Reduced", "reduce", "reduced_forward_dynamics"]
+__all__ = ["ReducedDynamics", "reduce", "reduced_forward_dynamics"]
 
 
 @dataclass(frozen=True, repr=False)
-class Reduced(Readable):
+class ReducedDynamics(Readable):
     """The dynamics M a + C u + g = Tᵀ τ of the independent velocities u, v = T u.
 
     M̄ = Tᵀ M T, C̄ = Tᵀ (C T + M Ṫ), ḡ = Tᵀ g; Ṁ̄ − 2 C̄ is skew as Ṁ − 2 C is.
@@ -51,7 +51,7 @@ def reduce(
     v: ArrayLike,
     independent: Names | None = None,
     constraints: Constraints = None,
-) -> Reduced:
+) -> ReducedDynamics:
     """The dynamics of independent velocities alone: T, Ṫ, M̄, C̄ and ḡ at a state.
 
     `independent` names joints or velocities; without it, those that leave the rest best
@@ -91,7 +91,7 @@ def reduce(
         )
         listed = ", ".join(map(repr, better))
         raise InvalidArgument("independent", chosen, f"they {reason} here; {listed} would do")
-    return Reduced(names, T=T, dT=dT, M=M, C=C, g=g)
+    return ReducedDynamics(names, T=T, dT=dT, M=M, C=C, g=g)
 
 
 def reduced_forward_dynamics(

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from qddot.algorithms.kinematics import TASK_AXES, Reference
+from qddot.algorithms.kinematics import TASK_AXES, ReferenceAxes
 from qddot.analysis.ellipsoids.shapes import (
     Bounds,
     Ellipsoid,
@@ -33,7 +33,7 @@ Kind = Literal["velocity", "force", "acceleration", "mass", "belted mass"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 File = str | PathLike[str] | None
 
-_SEEN: Reference = "local_world_aligned"
+_SEEN: ReferenceAxes = "local_world_aligned"
 _GREY = "#9a9a9a"
 _SIZE = 0.4
 """The longest radius in a picture, as a share of the size of the robot."""

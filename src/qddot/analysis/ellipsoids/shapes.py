@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from qddot.algorithms.kinematics import TASK_AXES, Reference
+from qddot.algorithms.kinematics import TASK_AXES, ReferenceAxes
 from qddot.analysis.task_space import decompose
 from qddot.display.text import Readable
 from qddot.errors import InvalidArgument, ShapeMismatch, UnknownName
@@ -129,7 +129,7 @@ def tool_acceleration_ellipsoid(
     robot: Robot,
     q: ArrayLike,
     frame: str,
-    reference: Reference,
+    reference: ReferenceAxes,
     axes: Sequence[str] = _LINEAR,
     torque: Bounds = 1.0,
     gravity: bool = False,
@@ -151,7 +151,7 @@ def velocity_ellipsoid(
     robot: Robot,
     q: ArrayLike,
     frame: str,
-    reference: Reference,
+    reference: ReferenceAxes,
     axes: Sequence[str] = _LINEAR,
     speed: ArrayLike = 1.0,
 ) -> Ellipsoid:
@@ -167,7 +167,7 @@ def force_ellipsoid(
     robot: Robot,
     q: ArrayLike,
     frame: str,
-    reference: Reference,
+    reference: ReferenceAxes,
     axes: Sequence[str] = _LINEAR,
     torque: Bounds = 1.0,
 ) -> Ellipsoid:
@@ -186,7 +186,7 @@ def mass_ellipsoid(
     robot: Robot,
     q: ArrayLike,
     frame: str,
-    reference: Reference,
+    reference: ReferenceAxes,
     axes: Sequence[str] = _LINEAR,
     belted: bool = False,
 ) -> Ellipsoid:

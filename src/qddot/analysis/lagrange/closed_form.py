@@ -18,6 +18,7 @@ from qddot.algorithms.energy import kinetic_energy, potential_energy
 from qddot.analysis.lagrange.harmonics import Angle, Ring, Sum
 from qddot.analysis.lagrange.naming import Parameter, collect_parameters, named_model, tensor_label
 from qddot.analysis.lagrange.simplify import Simplifier
+from qddot.display.progress import OnStep
 from qddot.errors import NoClosedForm, UnknownName, Unsupported, WrongType, count_text
 from qddot.model.model import Model
 from qddot.robot.robot import Robot
@@ -26,8 +27,6 @@ __all__ = ["ClosedForm", "Coordinate", "derive"]
 
 _MOST_FREEDOMS = 4
 _MOST_TERMS = 5_000
-
-OnStep = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)

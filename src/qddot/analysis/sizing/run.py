@@ -18,7 +18,8 @@ from qddot.analysis.sizing.result import (
     SpeedClass,
     Worst,
 )
-from qddot.analysis.sizing.survey import LoadCase, OnStep, Survey, survey
+from qddot.analysis.sizing.survey import LoadCase, Survey, survey
+from qddot.display.progress import OnStep
 from qddot.errors import InvalidArgument
 from qddot.model.model import Model
 from qddot.robot.robot import Robot

@@ -7,7 +7,7 @@ for the worst case are corners of their box: C v is quadratic in v, and mostly l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -15,15 +15,13 @@ import numpy as np
 
 from qddot.analysis.sizing.problem import SizingProblem
 from qddot.compile.runtime.memory import require_memory
+from qddot.display.progress import OnStep
 from qddot.robot.health import random_configurations
 
-__all__ = ["CHUNK", "LoadCase", "OnStep", "Survey", "survey"]
+__all__ = ["CHUNK", "LoadCase", "Survey", "survey"]
 
 CHUNK = 8192
 """States evaluated at once; the states of a larger survey begin with those of a smaller one."""
-
-OnStep = Callable[[str, int, int], None]
-"""Called with the name of a step, the count done, and the total."""
 
 
 class LoadCase(NamedTuple):

@@ -36,7 +36,7 @@ class BlockFrame:
 def for_each_block(
     way: str, before: str, after: str, frame: BlockFrame, moves: Sequence[str], rows: int
 ) -> list[str]:
-    """Do something with the blocks of a group, one after the other; each has so many rows."""
+    """IR of a loop over the blocks of a group, of `rows` states each, with `moves` as its body."""
     return [
         f"each_{way}:",
         f"  %k_{way} = phi i64 [0, %{before}], [%next_{way}, %moved_{way}]",

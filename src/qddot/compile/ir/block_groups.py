@@ -127,7 +127,7 @@ class Prefetch:
         return lines
 
     def run_pieces(self) -> list[str]:
-        """From the label run to the label ran: the pieces, with what is fetched in a far batch."""
+        """IR from the label run to the label ran: the pieces, with prefetches for a far batch."""
         return [
             "run:",
             "  br i1 %far, label %run_far, label %run_near",

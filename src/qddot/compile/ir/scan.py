@@ -54,7 +54,7 @@ class ScanShapes:
 
     @cached_property
     def results(self) -> tuple[Axes, ...]:
-        """Core axes of the outputs of the gufunc; what is told has one entry more than samples."""
+        """Core axes of the outputs of the gufunc; paths have one entry more than samples."""
         told: list[Axes] = [("s", *self.carry[k]) for k in self.path_places]
         return (*told, *(self.carry[k] for k in self.end_places))
 

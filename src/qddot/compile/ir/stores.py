@@ -178,7 +178,7 @@ class RowWriter:
 
 
 def writer_ir(name: str, v: VectorType, writes: Sequence[Write], places: Mapping[int, int]) -> str:
-    """The function (buffer, rows) that writes what has these places in a buffer of vectors."""
+    """IR of a function (buffer, rows) that writes values from their places in a buffer to rows."""
     rows, names = RowWriter(v), dict[int | float, str]()
     lines = rows.load_row_pointers(sorted({write.array for write in writes}))
     for x in dict.fromkeys(x for write in writes for x in write.values if type(x) is int):

@@ -143,7 +143,7 @@ def _run_times(
     most: int,
     clock: int,
 ) -> Iterator[int]:
-    """The steps of a scan, at most so many at once; yields how many were taken."""
+    """Run a scan in calls of at most `most` steps; yields the number of steps of each call."""
     carried, read, told = (
         len(shapes.carry),
         len(shapes.carry + shapes.sampled),

@@ -86,7 +86,7 @@ class Loops:
         self._alive: list[Any] = []
 
     def set_loop(self, k: int, address: int, alive: Any, made: bool = True) -> None:
-        """Put a loop into the table, and keep what it lives in; one not made yet makes itself."""
+        """Put a loop into the table and keep its owner alive; one not `made` compiles itself."""
         self._alive.append(alive)
         self._functions[k] = address
         if made:

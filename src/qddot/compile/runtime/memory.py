@@ -116,7 +116,7 @@ def _group_memory() -> list[tuple[int, int]]:
 def _memory_of_group(
     group: Path, limit: str, usage: str, reclaimable: str
 ) -> list[tuple[int, int]]:
-    """The limit and what is used, pages of files that can be dropped not counted."""
+    """Limit and use of memory of a control group, without file pages that can be reclaimed."""
     try:
         most, used = (int((group / name).read_text()) for name in (limit, usage))
     except (OSError, ValueError):

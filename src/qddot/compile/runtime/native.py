@@ -11,7 +11,7 @@ from typing import Any
 
 from qddot.errors import InvalidArgument
 
-__all__ = ["WIDTHS", "Target", "assemble", "host", "link", "llvm_version"]
+__all__ = ["WIDTHS", "Target", "emit_object_code", "host", "link", "llvm_version"]
 
 WIDTHS = (16, 32, 64)
 """Bytes of the vector registers there are: SSE and NEON, AVX2, AVX-512."""
@@ -132,7 +132,7 @@ def _target_machine(target: Target) -> Any:
     )
 
 
-def assemble(ir: str, target: Target) -> bytes:
+def emit_object_code(ir: str, target: Target) -> bytes:
     """Object code of a module of IR."""
     module = _llvm().parse_assembly(ir)
     module.triple = target.triple

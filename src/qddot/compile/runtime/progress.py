@@ -16,7 +16,7 @@ _PATIENCE = 2.0
 
 @contextlib.contextmanager
 def announce_long_work(what: str, patience: float = _PATIENCE) -> Iterator[None]:
-    """Say on stderr what is being done once it has taken so many seconds, and when it is done."""
+    """Announce work on stderr when it has taken `patience` seconds, and when it is done."""
     start, said = time.perf_counter(), threading.Event()
 
     def say() -> None:

@@ -58,7 +58,7 @@ def validate_out(
 
 
 def _kind(x: Any) -> str:
-    """In words, of what type something is; an array of another library may not be looked into."""
+    """Name of the type of an object, without reading its entries, for messages."""
     if isinstance(x, tuple | list):
         return f"a {type(x).__name__} of {len(x)}"
     return f"{type(x).__module__}.{type(x).__qualname__}".removeprefix("builtins.")

@@ -124,12 +124,12 @@ def _result_type(arrays: Sequence[np.ndarray]) -> type[np.floating]:
 
 
 def leading_axes(arrays: Sequence[np.ndarray], cores: Sequence[int]) -> list[tuple[int, ...]]:
-    """The axes of arrays before their core axes, of which each has so many."""
+    """Batch shape of each array: its shape without its core axes, counted in `cores`."""
     return [x.shape[: x.ndim - n] for x, n in zip(arrays, cores, strict=True)]
 
 
 def broadcast_batch(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """What shapes broadcast to; most often all that have axes have the same."""
+    """The shape to which batch shapes broadcast; most often those with axes are equal."""
     different = {shape for shape in shapes if shape}
     if len(different) < 2:
         return next(iter(different), ())
@@ -181,7 +181,7 @@ def cut_batch(
     out: Any,
     batch: tuple[int, ...],
 ) -> tuple[list[np.ndarray], Cutter, Cutter] | None:
-    """Results for a batch, and what cuts parts of its longest axis out of arrays and results.
+    """Results for a batch, and functions that slice arrays and results along its longest axis.
 
     None where results have other shapes, or share memory with the arrays.
     """
@@ -204,7 +204,7 @@ def cut_batch(
 
 
 def batch_slicer(arrays: Sequence[np.ndarray], cores: Sequence[int], axis: int) -> Cutter:
-    """What cuts a part along an axis, counted from the core axes, out of arrays that have it."""
+    """A function that slices arrays along a batch axis, where they have it and do not broadcast."""
     before = [
         None
         if x.ndim < n - axis or x.shape[axis - n] == 1

@@ -84,7 +84,7 @@ _ELEMENTWISE: dict[str, Callable[..., Any]] = {
 
 
 class NumpyOperand:
-    """What NumPy's functions ask an operand for; symbols, conditions and their arrays have it."""
+    """The methods that NumPy calls on an operand, for symbols, conditions and their arrays."""
 
     __slots__ = ()
 

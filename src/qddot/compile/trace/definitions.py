@@ -1,4 +1,4 @@
-"""What each operation of a tape is, on scalars of any type."""
+"""Definitions of the operations of a tape, on scalars of any type."""
 
 from __future__ import annotations
 
@@ -38,6 +38,6 @@ DEFINITIONS: dict[str, Callable[..., Any]] = {
     "carry": lambda a: a,
     "result": lambda a: a,
 }
-"""What each operation of a tape is, on scalars of any type."""
+"""The function of each operation of a tape, by name."""
 NO_OPERATIONS = ("input", "carry", "result")
 """Entries of a tape that compute nothing."""

@@ -50,7 +50,7 @@ def split_at_regions(
 
 
 def innermost_regions(regions: Sequence[Region], count: int) -> list[Region | None]:
-    """The smallest region around each of so many entries."""
+    """The innermost region of each of the first `count` entries, None outside of all."""
     found: list[Region | None] = [None] * count
     # regions that contain others come first
     for region in sorted(regions, key=lambda region: len(region.entries), reverse=True):

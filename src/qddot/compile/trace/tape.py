@@ -182,7 +182,7 @@ class TapeRecorder:
         times: int,
         flag: Symbol | None = None,
     ) -> list[Any]:
-        """The state after a body was run at most so many times, while a flag is set.
+        """The state after at most `times` runs of a body, while a flag is set.
 
         With a flag the body changes numbers only where that is set. Without one the flag is the
         first number of the state, and the body is trusted with that. None stands for a number that

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,11 +14,11 @@ from qddot.control.laboratory.scene import FRAME, Surroundings, laboratory_robot
 from qddot.control.observers import CollisionObserver, MomentumObserver, wrench_at_frame
 from qddot.control.run import run
 from qddot.control.trace import Trace
+from qddot.display.progress import OnStep
 from qddot.robot.robot import Robot, Wrench
 
 __all__ = ["collision"]
 
-OnStep = Callable[[str, int, int], None] | None
 _MIDDLE = np.array([0.0, -1.8, 2.2, -1.2, -1.2, 0.0])
 _PUSH = 10.0
 _ERROR = 0.05
@@ -37,7 +36,11 @@ def _motion(t: float, robot: Robot) -> dict[str, np.ndarray]:
 
 
 def collision(
-    kind: str = "own", quiet: float = 60.0, members: int = 12, seed: int = 0, on_step: OnStep = None
+    kind: str = "own",
+    quiet: float = 60.0,
+    members: int = 12,
+    seed: int = 0,
+    on_step: OnStep | None = None,
 ) -> Result:
     """Detect a push of 10 N on the moving arm, each link's mass up to 5 % off; and no other.
 
@@ -60,17 +63,11 @@ def collision(
     def go(share: Any, duration: float, push_at: float) -> Trace:
         plant = make_plant(kind, robot, Surroundings(table=False, inertia=inertia[share]))
         push = Wrench(FRAME, "local_world_aligned", value[share])
-        batch = value[share].shape[:-1]
-        plant.reset(np.broadcast_to(_motion(0.0, robot)["q_ref"], (*batch, robot.nq)))
-        return run(
-            plant,
-            law,
-            lambda t: _motion(t, robot),
-            duration=duration,
-            pushes=lambda t: [push] if t >= push_at else [],
-            compiled=True,
-            on_step=on_step,
-        )
+        shape = (*value[share].shape[:-1], robot.nq)
+        plant.reset(np.broadcast_to(_motion(0.0, robot)["q_ref"], shape))
+        choices: dict[str, Any] = {"compiled": True, "on_step": on_step}
+        choices["pushes"] = lambda t: [push] if t >= push_at else []
+        return run(plant, law, lambda t: _motion(t, robot), duration=duration, **choices)
 
     at = 1.0
     alone = [go(share, max(quiet / count, 0.1), np.inf) for share in shares]
@@ -86,8 +83,7 @@ def collision(
         np.concatenate([x.reshape(-1, *x.shape[-2:]) for x in same])
         for same in zip(*parts, strict=True)
     )
-    k = round(at / dt)
-    later = k + 100
+    k, later = round(at / dt), round(at / dt) + 100
     before = r[:, k - 50 : k].mean(axis=1)
     raw, tared = (
         wrench_at_frame(robot, q[:, later], x, FRAME, True, spread[:, later])[:, :3]

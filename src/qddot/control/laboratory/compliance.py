@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -17,17 +17,22 @@ from qddot.control.laboratory.scene import (
 from qddot.control.run import run
 from qddot.control.task_space import CartesianImpedance, impedance_damping
 from qddot.control.trace import Trace
+from qddot.display.progress import OnStep
 from qddot.robot.robot import Wrench
 
 __all__ = ["compliance"]
 
-OnStep = Callable[[str, int, int], None] | None
 _PUBLISHED = {500.0: "43", 2000.0: "17"}
 _ROTATION = 100.0
 
 
 def _deflection(
-    kind: str, stiffness: float, force: float, friction: float, ki: float | None, on_step: OnStep
+    kind: str,
+    stiffness: float,
+    force: float,
+    friction: float,
+    ki: float | None,
+    on_step: OnStep | None,
 ) -> tuple[float, Trace]:
     """Way (m) along the push after it has settled, and the run."""
     robot = laboratory_robot()
@@ -50,7 +55,7 @@ def compliance(
     force: float = 40.0,
     stiffness: Sequence[float] = (500.0, 2000.0),
     friction: float = 1.0,
-    on_step: OnStep = None,
+    on_step: OnStep | None = None,
 ) -> Result:
     """Deflection of Cartesian springs under a push: F / K, and with joint friction (N m)."""
     measures, traces = [], {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +21,7 @@ from qddot.control.laboratory.scene import (
 from qddot.control.observers import DisturbanceCompensation, TareForce
 from qddot.control.run import Sensing, run
 from qddot.control.trace import Trace
+from qddot.display.progress import OnStep
 from qddot.robot.robot import Robot
 
 __all__ = [
@@ -36,7 +36,6 @@ __all__ = [
     "trace",
 ]
 
-OnStep = Callable[[str, int, int], None] | None
 FORCE = 5.0
 """Force to press with (N)."""
 WAY = (-0.05, 0.0, 0.0)
@@ -160,7 +159,7 @@ def hold(
     duration: float = 5.0,
     around: Surroundings | None = None,
     sensing: Sensing | None = None,
-    on_step: OnStep = None,
+    on_step: OnStep | None = None,
 ) -> Result:
     """Approach the table, press with 5 N and hold for a time."""
     robot = laboratory_robot()
@@ -191,7 +190,7 @@ def trace(
     kind: str = "own",
     around: Surroundings | None = None,
     sensing: Sensing | None = None,
-    on_step: OnStep = None,
+    on_step: OnStep | None = None,
 ) -> Result:
     """Trace a line of 50 mm at 5 N, after the plant has shown that its contact is honest."""
     robot = laboratory_robot()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +21,12 @@ from qddot.control.laboratory.scene import (
 )
 from qddot.control.plants import MujocoAdapter, RolloutPlant
 from qddot.control.run import run
+from qddot.display.progress import OnStep
 from qddot.robot.robot import Robot, load
 from qddot.simulate.mujoco_plant import MujocoPlant
 
 __all__ = ["gravity", "model_label", "parity", "with_fingers"]
 
-OnStep = Callable[[str, int, int], None] | None
 _FINGER = 0.12
 _SAME = 1e-9
 
@@ -89,7 +88,7 @@ def gravity(
     kind: str = "own",
     duration: float = 10.0,
     mjcf: str | Path | None = None,
-    on_step: OnStep = None,
+    on_step: OnStep | None = None,
 ) -> Result:
     """Gravity compensation on a plant: how still it holds, what a model error does, rest.
 
@@ -165,7 +164,7 @@ def _parity_measures(
     ]
 
 
-def _gravity_of_file(kind: str, duration: float, mjcf: Path, on_step: OnStep) -> Result:
+def _gravity_of_file(kind: str, duration: float, mjcf: Path, on_step: OnStep | None) -> Result:
     """Parity and a hold for the robot of a MuJoCo file."""
     robot = load(mjcf)
     other = MujocoPlant(mjcf, dt=1e-3)
@@ -185,7 +184,7 @@ def _gravity_of_file(kind: str, duration: float, mjcf: Path, on_step: OnStep) ->
 
 
 def _finger_note(robot: Robot, q0: np.ndarray) -> str:
-    """What fingers that move do to a law whose model has the load fixed."""
+    """Note on gravity compensation with the load fixed in the model while the fingers move."""
     moving = with_fingers(robot)
     labels = []
     for angle in (0.0, 0.8):

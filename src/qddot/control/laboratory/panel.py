@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,11 +21,11 @@ from qddot.control.laboratory.scene import (
 )
 from qddot.control.run import Sensing, run
 from qddot.control.trace import Trace
+from qddot.display.progress import OnStep
 from qddot.robot.robot import Robot
 
 __all__ = ["Draws", "draw_members", "judge_members", "panel"]
 
-OnStep = Callable[[str, int, int], None] | None
 _CHUNK = 200
 _ABOVE = 0.05
 _DURATION = 7.0
@@ -53,7 +52,7 @@ class Draws:
         return Draws(**{name: getattr(self, name)[which] for name in self.__dataclass_fields__})
 
     def surroundings(self) -> Surroundings:
-        """What the members' laws do not know."""
+        """The surroundings of the members, unknown to their laws."""
         return Surroundings(
             stiffness=self.stiffness,
             friction=self.friction,
@@ -63,7 +62,7 @@ class Draws:
         )
 
     def sensing(self, seed: int) -> Sensing:
-        """What stands between the plants and the laws."""
+        """Latency, bias and noise of the measurements that the laws read."""
         return Sensing(self.latency, self.force_bias, self.force_noise, seed)
 
 
@@ -117,7 +116,7 @@ def judge_members(robot: Robot, found: Trace) -> tuple[np.ndarray, dict[str, np.
     return label, {"share": share, "planar": way, "lost": gone}
 
 
-def panel(kind: str = "own", n: int = 100, seed: int = 0, on_step: OnStep = None) -> Result:
+def panel(kind: str = "own", n: int = 100, seed: int = 0, on_step: OnStep | None = None) -> Result:
     """Run the contact task on `n` perturbed laboratories; on our plant in batches."""
     robot = laboratory_robot()
     members = draw_members(robot, n, seed)

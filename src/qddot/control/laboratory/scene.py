@@ -52,7 +52,7 @@ _LEAN = -0.3
 
 @dataclass(frozen=True, eq=False)
 class Surroundings:
-    """What a law does not know: the table, the contact, and how the arm differs from its model.
+    """Unknowns of a law: the table, the contact, and the error of the model of the arm.
 
     `stiffness` (N/m), `damping` ratio, `height` (m) and `friction` are of the table, and
     `joint_friction` (N m) is Coulomb's level at each joint. `inertia` (nb, 10) are the inertial

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,11 @@ from qddot.control.run import run
 from qddot.control.task_space import OperationalSpace
 from qddot.control.trace import Trace
 from qddot.control.wrappers import FrictionCompensation
+from qddot.display.progress import OnStep
 from qddot.robot.robot import Robot
 
 __all__ = ["singular_stretch", "tracking", "tracking_laws"]
 
-OnStep = Callable[[str, int, int], None] | None
 FRICTION = 0.5
 """Coulomb friction of each joint (N m)."""
 _MOVE, _PAUSE = 0.8, 0.2
@@ -45,7 +44,7 @@ def tracking(
     moves: int = 4,
     seed: int = 1,
     stretch: bool = True,
-    on_step: OnStep = None,
+    on_step: OnStep | None = None,
 ) -> Result:
     """Root-mean-square errors of five laws on the 7R arm, model exact and 5 % too light.
 
@@ -96,7 +95,7 @@ def tracking(
     return Result("tracking", kind, tuple(measures), label, (), traces)
 
 
-def singular_stretch(duration: float = 4.0, on_step: OnStep = None) -> Result:
+def singular_stretch(duration: float = 4.0, on_step: OnStep | None = None) -> Result:
     """Operational space on a line that leads the 7R arm out to its full stretch and back."""
     robot = laboratory_robot("panda")
     frame = robot.frame_names[-1]

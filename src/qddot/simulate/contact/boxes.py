@@ -15,7 +15,7 @@ from qddot.simulate.implicit_torques import largest
 from qddot.spatial.algebra import Mat3, Transform, Vec3
 from qddot.spatial.scalar import Scalar, less, sqrt, where
 
-__all__ = ["BOX_POINTS", "NO_TOUCH", "touch_boxes"]
+__all__ = ["BOX_POINTS", "NO_TOUCH", "TouchPoint", "touch_boxes"]
 
 BOX_POINTS = 13
 """Places where two boxes may touch: two an edge of a face, four corners, and one of two edges."""
@@ -26,10 +26,11 @@ _LEAST = 1e-6
 _PARALLEL = 1e-6
 _TINY = 1e-30
 
-Point = tuple[Scalar, Vec3, Vec3]
+TouchPoint = tuple[Scalar, Vec3, Vec3]
+"""Gap between two shapes, the point where they are nearest, and the normal there."""
 
 
-def touch_boxes(X: Transform, a: Vec3, Y: Transform, b: Vec3) -> list[Point]:
+def touch_boxes(X: Transform, a: Vec3, Y: Transform, b: Vec3) -> list[TouchPoint]:
     """Gap, point and normal of each place; a and b are half the edges of the boxes placed at X, Y.
 
     The normal points from the second box to the first.
@@ -52,7 +53,7 @@ def touch_boxes(X: Transform, a: Vec3, Y: Transform, b: Vec3) -> list[Point]:
     )
     sign = where(other, 1.0, -1.0)
     n = home.R.apply(Vec3(*face.unfold([0.0, 0.0, sign])))
-    found: list[Point] = []
+    found: list[TouchPoint] = []
     for gap, place in face.points():
         used = where(crossed, NO_TOUCH, gap)
         found.append((used, home.point(Vec3(*face.unfold(place))), n))
@@ -100,7 +101,7 @@ class _Face:
     def of(
         R: Sequence[Sequence[Scalar]], t: list[Scalar], a: list[Scalar], b: list[Scalar]
     ) -> _Face:
-        """From the second box in axes of the first: rotation, centre, and half edges of both."""
+        """Face of a box of half edges a; one of half edges b has the pose (R, t) in its axes."""
         gaps = [
             _size(t[i]) - a[i] - sum((_size(R[i][j]) * b[j] for j in range(3)), 0.0)
             for i in range(3)
@@ -214,7 +215,7 @@ def _cycle(turned: Sequence[Scalar], x: Sequence[Scalar]) -> list[Scalar]:
 
 def _find_edges(
     R: Sequence[Sequence[Scalar]], t: list[Scalar], a: list[Scalar], b: list[Scalar]
-) -> Point:
+) -> TouchPoint:
     """Gap, point and normal of the two edges that are farthest apart, in axes of the first box."""
     units = [Vec3(1.0, 0.0, 0.0), Vec3(0.0, 1.0, 0.0), Vec3(0.0, 0.0, 1.0)]
     columns = [Vec3(*(R[i][j] for i in range(3))) for j in range(3)]

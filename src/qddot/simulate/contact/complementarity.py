@@ -20,7 +20,7 @@ from qddot.errors import InvalidArgument
 from qddot.model.model import Body, Model
 from qddot.simulate.batch_parameters import may_be_nonzero
 from qddot.simulate.contact.cone import (
-    Contact,
+    FrictionalContact,
     JointConstraint,
     JointStop,
     Part,
@@ -237,11 +237,11 @@ class ComplementarityContact:
                 *contact.numbers,
             ]
 
-        unknown = [None] * (count + 2 + Contact.count_numbers(count, nv))
+        unknown = [None] * (count + 2 + FrictionalContact.count_numbers(count, nv))
         found = run_where(near, begin, [*y, *unknown])
         y, (*start, at_start) = found[:nv], found[nv : nv + count + 2]
         numbers = iter(found[nv + count + 2 :])
-        contact = Contact.from_numbers(numbers, near, site.pair.friction, count, nv)
+        contact = FrictionalContact.from_numbers(numbers, near, site.pair.friction, count, nv)
         return _PartStart(contact, start, y, (touch.gap, None), at_start)
 
     def _rebound(
@@ -257,7 +257,7 @@ class ComplementarityContact:
         impacts = [
             Impact(x.part, x.before, touch.gap, site.pair.restitution)
             for x, site, touch in zip(part_starts, sites, touches, strict=True)
-            if isinstance(x.part, Contact)
+            if isinstance(x.part, FrictionalContact)
         ]
         bounds = least_velocities(impacts, self.threshold, step.dt, step.model.nv)
         return [
@@ -296,7 +296,7 @@ class _Overlaps:
     def __init__(self, step: _FreeStep, y: Sequence[Scalar]) -> None:
         self.step, self.y = step, y
         self.largest: Scalar = 0.0
-        self.rows: list[tuple[Contact | JointStop, list[Scalar | None]]] = []
+        self.rows: list[tuple[FrictionalContact | JointStop, list[Scalar | None]]] = []
 
     def end_part(
         self, start: _PartStart, impulse: list[Scalar], residual: Scalar, axes: Sequence[Vec3]
@@ -377,7 +377,7 @@ class _FreeStep:
 
     @staticmethod
     def of(plant: RobotPlant, q: Vector, v: Vector, damped: bool) -> _FreeStep:
-        """From the state at its start."""
+        """The free motion of a step from the state at its start."""
         model, dt = plant.model, plant.dt
         X, S = joint_kinematics(model, q)
         M, rest = plant.equation_of_motion(q, v, dt if damped else 0.0)

@@ -18,7 +18,7 @@ from qddot.simulate.implicit_torques import VelocityConstraint, clip, largest
 from qddot.spatial.scalar import Scalar, less, sqrt, where
 
 __all__ = [
-    "Contact",
+    "FrictionalContact",
     "JointConstraint",
     "JointStop",
     "NewtonTerm",
@@ -46,7 +46,7 @@ class Roots:
 
     @staticmethod
     def of(factor: Factor) -> Roots:
-        """From L and D."""
+        """The roots from the factors L and D of M."""
         L, d = factor
         return Roots(L, [sqrt(1.0 / x) for x in d])
 
@@ -82,7 +82,7 @@ class Row:
 
 @dataclass(frozen=True)
 class NewtonTerm:
-    """A velocity `off` along a row that a Newton step removes, and what it takes for it.
+    """A velocity `off` along a row that a Newton step removes, with the impulse that removes it.
 
     An amount x of it adds (`row` + `follows` · `along`) x to y and `step` x to the impulse of its
     part; x is the stiffness times the velocity that is left. `along` is the row of the friction
@@ -103,7 +103,7 @@ def take(numbers: Iterator[Scalar], n: int) -> list[Scalar]:
 
 
 @dataclass(frozen=True)
-class Contact:
+class FrictionalContact:
     """A contact: normal and tangents, the least velocity along the normal, its mobility W.
 
     It has values where `near` is 1. `weights` are the diagonal of W and `coupling` the tangential
@@ -139,13 +139,13 @@ class Contact:
     @staticmethod
     def from_numbers(
         numbers: Iterator[Scalar], near: Scalar, friction: Scalar, rows: int, nv: int
-    ) -> Contact:
-        """The contact of so many rows whose `numbers` these are."""
+    ) -> FrictionalContact:
+        """The contact from its `numbers`, in their order; `rows` counts normal and tangents."""
         directions = tuple(Row(take(numbers, nv), next(numbers)) for _ in range(rows))
         weights, coupling = take(numbers, rows), take(numbers, rows - 1)
         inverse = [take(numbers, rows) for _ in range(rows if rows > 1 else 0)]
         masses, (bound, sticks, steepest) = take(numbers, 2), take(numbers, 3)
-        return Contact(
+        return FrictionalContact(
             near=near,
             rows=directions,
             bound=bound,
@@ -160,7 +160,7 @@ class Contact:
 
     @staticmethod
     def count_numbers(rows: int, nv: int) -> int:
-        """How many `numbers` a contact of so many rows has."""
+        """Length of `numbers` of a contact with this many rows, in a robot of nv velocities."""
         return rows * (nv + 1) + rows + (rows - 1) + (rows * rows if rows > 1 else 0) + 5
 
     def update(self, y: Sequence[Scalar], impulse: Sequence[Scalar]) -> list[Scalar]:
@@ -262,7 +262,7 @@ class Contact:
         return sqrt(wrong)
 
 
-def make_contact(rows: Sequence[Row], bound: Scalar, friction: Scalar) -> Contact:
+def make_contact(rows: Sequence[Row], bound: Scalar, friction: Scalar) -> FrictionalContact:
     """A contact of a normal row and, where there is friction, two tangential ones."""
     # mobility, made symmetric and positive definite
     W = [[a.mobility(b) for b in rows] for a in rows]
@@ -275,7 +275,7 @@ def make_contact(rows: Sequence[Row], bound: Scalar, friction: Scalar) -> Contac
         W[k][k] = weights[k] = W[k][k] + (_NEGLIGIBLE * trace + _TINY)
     if len(rows) == 1:
         masses = [1.0 / weights[0], 0.0]
-        return Contact(1.0, tuple(rows), bound, 0.0, weights, [], [], 0.0, 0.0, masses)
+        return FrictionalContact(1.0, tuple(rows), bound, 0.0, weights, [], [], 0.0, 0.0, masses)
     # largest eigenvalue of the tangential block
     a, b, c = W[1][1], W[1][2], W[2][2]
     half = 0.5 * (a - c)
@@ -288,7 +288,7 @@ def make_contact(rows: Sequence[Row], bound: Scalar, friction: Scalar) -> Contac
     first = 1.0 / schur
     xx, xz, zz = c * square + x * x * first, x * z * first - b * square, z * z * first + a * square
     # where it is zero, sticking leaves no choice of the normal velocity
-    return Contact(
+    return FrictionalContact(
         near=1.0,
         rows=tuple(rows),
         bound=bound,
@@ -436,4 +436,4 @@ def make_joint_constraint(row: Row, law: VelocityConstraint, dt: Scalar) -> Join
     )
 
 
-Part = Contact | JointStop | JointConstraint
+Part = FrictionalContact | JointStop | JointConstraint

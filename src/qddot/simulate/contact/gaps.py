@@ -15,7 +15,7 @@ from qddot.algorithms.recursion import Matrix, ancestors_with_forces, per_body, 
 from qddot.errors import InvalidArgument
 from qddot.model.joints import plane_basis
 from qddot.model.model import WORLD, Model
-from qddot.simulate.contact.boxes import BOX_POINTS, touch_boxes
+from qddot.simulate.contact.boxes import BOX_POINTS, TouchPoint, touch_boxes
 from qddot.simulate.contact.scene import Box, Capsule, Pair, Plane, Scene, Solid
 from qddot.simulate.implicit_torques import clip, largest
 from qddot.spatial.algebra import Force, Motion, Subspace, Transform, Vec3
@@ -31,7 +31,6 @@ __all__ = [
     "slide_velocity",
 ]
 
-Near = tuple[Scalar, Vec3, Vec3]
 _TINY = 1e-30
 _PARALLEL = 1e-9
 _SURFACE = 1e-9
@@ -190,7 +189,7 @@ def _inner_point(shape: Any, X: Transform) -> Vec3:
     return X.p if any(shape.spine[0]) else Vec3.zero()
 
 
-def _round_box(c: Vec3, body: Vec3, radius: float, X: Transform, box: Box) -> Near:
+def _round_box(c: Vec3, body: Vec3, radius: float, X: Transform, box: Box) -> TouchPoint:
     """A sphere about c and a box placed at X; the normal points out of the box.
 
     Outside the nearest point of the box counts, inside the nearest face. Of faces that are as near,

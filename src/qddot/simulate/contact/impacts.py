@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from qddot.algorithms.recursion import zeros
-from qddot.simulate.contact.cone import Contact, Row, take
+from qddot.simulate.contact.cone import FrictionalContact, Row, take
 from qddot.simulate.implicit_torques import largest
 from qddot.spatial.regions import run_where, run_while
 from qddot.spatial.scalar import Scalar, less, where
@@ -32,7 +32,7 @@ _SETTLED = 1e-12
 class Impact:
     """A contact that may rebound: velocity along its normal at the start of the step, its gap."""
 
-    contact: Contact
+    contact: FrictionalContact
     before: Scalar
     gap: Scalar
     restitution: Scalar

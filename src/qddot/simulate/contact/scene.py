@@ -321,10 +321,10 @@ class Scene:
         are those of a scene.
         """
         # the reader of files loads writers, which a scene in code does not need
-        from qddot.writers.source import open_source
+        from qddot.writers.source import read_conversion_source
 
         patterns = (only,) if isinstance(only, str) else tuple(only)
-        begin = open_source(source, shapes="collision")
+        begin = read_conversion_source(source, shapes="collision")
         solids: list[Solid] = []
         omitted = list(begin.unread)
         # names: the link, the kind where a link has several shapes, a number where kinds do

@@ -15,7 +15,7 @@ from qddot.simulate.drivetrain.parameters import (
     check_not_negative,
     check_positive,
 )
-from qddot.simulate.implicit_torques import ImplicitLaw, VelocityConstraint, largest
+from qddot.simulate.implicit_torques import ImplicitTorque, VelocityConstraint, largest
 from qddot.simulate.plant import StatelessEffect, StepContext
 from qddot.spatial.scalar import Scalar
 
@@ -43,9 +43,9 @@ class Backlash(StatelessEffect):
         if self.stiffness is not None:
             check_positive("stiffness", self.stiffness)
 
-    def implicit_torques(self, context: StepContext, state: Vector) -> list[ImplicitLaw]:
+    def implicit_torques(self, context: StepContext, state: Vector) -> list[ImplicitTorque]:
         """A compliant stop at each end of the gap."""
-        stops: list[ImplicitLaw] = []
+        stops: list[ImplicitTorque] = []
         for name, body in self._springs(context.model).items():
             gap, damping = _of_joint(name, self.gap), _of_joint(name, self.damping)
             stiffness = self._stiffness(name, body)

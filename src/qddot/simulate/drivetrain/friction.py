@@ -21,7 +21,7 @@ from qddot.simulate.drivetrain.parameters import (
     value_at_dof,
     values_by_dof,
 )
-from qddot.simulate.implicit_torques import DampingTorque, ImplicitLaw, VelocityConstraint
+from qddot.simulate.implicit_torques import DampingTorque, ImplicitTorque, VelocityConstraint
 from qddot.simulate.plant import StatelessEffect, StepContext
 from qddot.spatial.scalar import Scalar, less, sqrt, where
 
@@ -47,21 +47,21 @@ class Friction(StatelessEffect):
         if self.smoothing is not None:
             check_positive("smoothing", self.smoothing)
 
-    def implicit_torques(self, context: StepContext, state: Vector) -> list[ImplicitLaw]:
+    def implicit_torques(self, context: StepContext, state: Vector) -> list[ImplicitTorque]:
         """Viscous damping, and a constraint bounded by the law at the speed of the joint."""
-        laws: list[ImplicitLaw] = []
+        implicit: list[ImplicitTorque] = []
         for dof, law in values_by_dof(context.model, self.law).items():
             v = context.v[dof]
             speed = _magnitude(v)
             forward, backward = law.forward.level(speed), law.backward.level(speed)
             slope = _by_direction(v, law.forward.viscous, law.backward.viscous)
             if self.smoothing is None:
-                laws.append(VelocityConstraint(dof, -forward, backward))
+                implicit.append(VelocityConstraint(dof, -forward, backward))
             else:
                 softened = sqrt(v * v + self.smoothing * self.smoothing)
                 slope = slope + _by_direction(v, forward, backward) / softened
-            laws.append(DampingTorque(dof, 0.0, slope))
-        return laws
+            implicit.append(DampingTorque(dof, 0.0, slope))
+        return implicit
 
 
 @dataclass(frozen=True)
@@ -97,9 +97,9 @@ class LuGre:
         """The torques, unchanged."""
         return context.tau, None
 
-    def implicit_torques(self, context: StepContext, state: Vector) -> list[ImplicitLaw]:
+    def implicit_torques(self, context: StepContext, state: Vector) -> list[ImplicitTorque]:
         """Torque of the bristles at the end of the step, linear in the velocity there."""
-        laws: list[ImplicitLaw] = []
+        implicit: list[ImplicitTorque] = []
         for dof, law, z, change in self._joints(context.model, state):
             stiffness, v = self._stiffness(context.model, dof), context.v[dof] + change
             micro: Scalar = value_at_dof(context.model, self.damping, dof, 0.0)
@@ -111,8 +111,8 @@ class LuGre:
             offset = share * z * stiffness - (1.0 - share) * z * micro / context.dt
             slope = share * (context.dt * stiffness + micro)
             loss = _by_direction(v, law.forward.viscous, law.backward.viscous)
-            laws.append(DampingTorque(dof, offset, slope + loss))
-        return laws
+            implicit.append(DampingTorque(dof, offset, slope + loss))
+        return implicit
 
     def update(self, context: StepContext, state: Vector) -> list[Scalar]:
         """Bristles bent by the motion of the step, less their slip."""
@@ -215,9 +215,9 @@ class ModelLosses(StatelessEffect):
                 torques[dof] = torques[dof] - stiffness * context.dt * context.v_end[dof]
         return torques
 
-    def implicit_torques(self, context: StepContext, state: Vector) -> list[ImplicitLaw]:
+    def implicit_torques(self, context: StepContext, state: Vector) -> list[ImplicitTorque]:
         """Damping, friction and springs at the end of the step, at the velocities driving them."""
-        laws: list[ImplicitLaw] = []
+        implicit: list[ImplicitTorque] = []
         for body in context.model.bodies:
             drive, ratio = body.joint.drivetrain, body.joint.ratio
             forward, backward = (level * abs(ratio) for level in drive.friction_levels)
@@ -227,9 +227,9 @@ class ModelLosses(StatelessEffect):
             slope = self._damping(body)
             for dof in body.dofs:
                 if self.damping and "damping" not in self.at_stages and may_be_nonzero(slope):
-                    laws.append(DampingTorque(dof, 0.0, slope))
+                    implicit.append(DampingTorque(dof, 0.0, slope))
                 if self.friction and (may_be_nonzero(forward) or may_be_nonzero(backward)):
-                    laws.append(VelocityConstraint(dof, -forward, backward))
+                    implicit.append(VelocityConstraint(dof, -forward, backward))
         if self.springs_at_end:
             torques = self._spring_torques(context)
             for body in context.model.bodies:
@@ -237,8 +237,8 @@ class ModelLosses(StatelessEffect):
                 for dof in body.dofs if may_be_nonzero(stiffness) else ():
                     # of coupled joints, the sum stands at the first
                     offset, torques[dof] = torques[dof], 0.0
-                    laws.append(DampingTorque(dof, offset, stiffness * context.dt))
-        return laws
+                    implicit.append(DampingTorque(dof, offset, stiffness * context.dt))
+        return implicit
 
     def _spring_torques(self, context: StepContext) -> list[Scalar]:
         """Torques that the springs take, by velocity."""

@@ -15,13 +15,13 @@ from qddot.simulate.batch_parameters import may_be_nonzero
 from qddot.simulate.drivetrain.parameters import (
     JointParameter,
     check_not_negative,
-    check_numbers,
+    check_parameter,
     check_positive,
     check_whole,
     value_at_dof,
     values_by_dof,
 )
-from qddot.simulate.implicit_torques import DampingTorque, ImplicitLaw, VelocityConstraint, clip
+from qddot.simulate.implicit_torques import DampingTorque, ImplicitTorque, VelocityConstraint, clip
 from qddot.simulate.plant import Effect, ImplicitEffect, StatelessEffect, StepContext
 from qddot.spatial.scalar import Scalar, less, where
 
@@ -156,13 +156,13 @@ class Gear:
     motor: tuple[Effect, ...] = ()
 
     def __post_init__(self) -> None:
-        check_numbers(
+        check_parameter(
             "ratio", self.ratio, "it is a number, not 0", lambda x: 0.0 < abs(x) < math.inf
         )
         for what, x in (("efficiency", self.efficiency), ("backdriving", self.backdriving)):
             if x is not None:
                 accepted = "it is a number above 0, up to 1"
-                check_numbers(what, x, accepted, lambda part: 0.0 < part <= 1.0)
+                check_parameter(what, x, accepted, lambda part: 0.0 < part <= 1.0)
         if not isinstance(self.motor, tuple):
             raise InvalidArgument("motor", self.motor, "it is a tuple of effects")
 
@@ -187,15 +187,15 @@ class Gear:
         effects, _ = self._motor_effects(context, state)
         return [x for effect, inner, part in effects for x in effect.update(inner, part)]
 
-    def implicit_torques(self, context: StepContext, state: Vector) -> list[ImplicitLaw]:
+    def implicit_torques(self, context: StepContext, state: Vector) -> list[ImplicitTorque]:
         """Implicit torques of the motor's effects at the joint, and friction of the gear."""
         ratios = values_by_dof(context.model, self.ratio)
         effects, _ = self._motor_effects(context, state)
-        laws: list[ImplicitLaw] = [
-            _reflect_to_joint(law, ratios.get(law.dof, 1.0))
+        implicit: list[ImplicitTorque] = [
+            _reflect_to_joint(x, ratios.get(x.dof, 1.0))
             for effect, inner, part in effects
             if isinstance(effect, ImplicitEffect)
-            for law in effect.implicit_torques(inner, part)
+            for x in effect.implicit_torques(inner, part)
         ]
         # friction of the gear: less torque comes out when it drives, more when it is driven
         model, (tau, _) = context.model, self.act(context, state)
@@ -207,8 +207,8 @@ class Gear:
                 forward = less(0.0, tau[dof])
                 lower = where(forward, -driving * tau[dof], braking * tau[dof])
                 upper = where(forward, braking * tau[dof], -driving * tau[dof])
-                laws.append(VelocityConstraint(dof, lower, upper))
-        return laws
+                implicit.append(VelocityConstraint(dof, lower, upper))
+        return implicit
 
     def _motor_effects(
         self, context: StepContext, state: Vector
@@ -236,14 +236,14 @@ class Gear:
         return dataclasses.replace(context, q=q, v=v, v_end=v_end)
 
 
-def _reflect_to_joint(law: ImplicitLaw, ratio: Scalar) -> ImplicitLaw:
-    """A law at a motor, as it acts at the joint."""
-    if isinstance(law, DampingTorque):
-        return DampingTorque(law.dof, law.offset * ratio, law.slope * (ratio * ratio))
+def _reflect_to_joint(x: ImplicitTorque, ratio: Scalar) -> ImplicitTorque:
+    """An implicit torque at a motor, as it acts at the joint."""
+    if isinstance(x, DampingTorque):
+        return DampingTorque(x.dof, x.offset * ratio, x.slope * (ratio * ratio))
     forward = less(0.0, ratio)
-    low, high = where(forward, law.lower, law.upper), where(forward, law.upper, law.lower)
-    compliance = law.compliance if law.rigid else law.compliance / (ratio * ratio)
-    return VelocityConstraint(law.dof, low * ratio, high * ratio, compliance, law.speed / ratio)
+    low, high = where(forward, x.lower, x.upper), where(forward, x.upper, x.lower)
+    compliance = x.compliance if x.rigid else x.compliance / (ratio * ratio)
+    return VelocityConstraint(x.dof, low * ratio, high * ratio, compliance, x.speed / ratio)
 
 
 def with_rotors(robot: Robot, inertia: JointParameter, ratio: JointParameter = 1.0) -> Robot:
@@ -253,7 +253,7 @@ def with_rotors(robot: Robot, inertia: JointParameter, ratio: JointParameter = 1
     they take the place of the reflected inertia that those joints have.
     """
     check_not_negative("rotor inertia", inertia)
-    check_numbers("ratio", ratio, "it is a number, not 0", lambda x: 0.0 < abs(x) < math.inf)
+    check_parameter("ratio", ratio, "it is a number, not 0", lambda x: 0.0 < abs(x) < math.inf)
     model = robot.model
     rotors = values_by_dof(model, inertia)
     bodies = []

@@ -15,7 +15,7 @@ from qddot.spatial.scalar import Scalar
 __all__ = [
     "JointParameter",
     "check_not_negative",
-    "check_numbers",
+    "check_parameter",
     "check_positive",
     "check_whole",
     "value_at_dof",
@@ -49,7 +49,7 @@ def value_at_dof(model: Model, parameter: _T | Mapping[str, _T], dof: int, defau
     return values_by_dof(model, parameter).get(dof, default)
 
 
-def check_numbers(what: str, given: Any, accepted: str, holds: Callable[[Any], bool]) -> None:
+def check_parameter(what: str, given: Any, accepted: str, holds: Callable[[Any], bool]) -> None:
     """Refuse all but accepted numbers, arrays of them, and non-empty {joint: number}."""
     if isinstance(given, Mapping) and not given:
         raise InvalidArgument(what, given, f"it names no joint; {accepted}, or {{joint: number}}")
@@ -64,17 +64,17 @@ def check_numbers(what: str, given: Any, accepted: str, holds: Callable[[Any], b
 
 def check_positive(what: str, given: Any) -> None:
     """Refuse numbers that are not above zero and finite."""
-    check_numbers(what, given, "it is a number above 0", lambda x: 0.0 < x < math.inf)
+    check_parameter(what, given, "it is a number above 0", lambda x: 0.0 < x < math.inf)
 
 
 def check_not_negative(what: str, given: Any) -> None:
     """Refuse numbers below zero or not finite."""
-    check_numbers(what, given, "it is a number, 0 or more", lambda x: 0.0 <= x < math.inf)
+    check_parameter(what, given, "it is a number, 0 or more", lambda x: 0.0 <= x < math.inf)
 
 
 def check_whole(what: str, given: Any) -> None:
     """Refuse all but whole numbers of steps, one for all motions of a batch."""
-    check_numbers(
+    check_parameter(
         what,
         given,
         "it is a whole number of steps, 0 or more",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from qddot.display.progress import OnStep
 from qddot.verify.audit.case import AuditCase, gather_evidence
 from qddot.verify.audit.diagnosis import diagnose
 from qddot.verify.audit.evidence import disagreement_cost
@@ -55,7 +55,7 @@ class Audit:
 def audit(
     source: str | Path,
     mass: float | None = None,
-    on_step: Callable[[str, int, int], None] | None = None,
+    on_step: OnStep | None = None,
     trust: bool = False,
 ) -> Audit:
     """Test every hypothesis on a file, or on a robot by name; `mass` is the stated total in kg.
@@ -68,7 +68,7 @@ def audit(
 def audit_record(
     robot: RobotRecord,
     mass: float | None = None,
-    on_step: Callable[[str, int, int], None] | None = None,
+    on_step: OnStep | None = None,
 ) -> Audit:
     """Test every hypothesis on a robot as its file writes it."""
     case = gather_evidence(robot, on_step)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from qddot.display.progress import OnStep
 from qddot.verify.audit.evidence import Evidence, TwinEvidence
 from qddot.verify.audit.geometry import Geometry, geometry_of
 from qddot.verify.audit.records import Inertial, RobotRecord, pose_of
@@ -43,9 +44,7 @@ class AuditCase:
         return replace(self, robot=self.robot.with_inertial(name, inertial))
 
 
-def gather_evidence(
-    robot: RobotRecord, on_step: Callable[[str, int, int], None] | None = None
-) -> AuditCase:
+def gather_evidence(robot: RobotRecord, on_step: OnStep | None = None) -> AuditCase:
     """The evidence on a robot; reading meshes for the first time takes a while."""
     geometries = {}
     for k, (name, link) in enumerate(robot.links.items()):

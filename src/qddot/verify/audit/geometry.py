@@ -12,7 +12,7 @@ from qddot.verify.audit.records import LinkRecord, RobotRecord, pose_of
 from qddot.verify.audit.solids import (
     Array,
     Hull,
-    Solid,
+    MassSolid,
     box,
     capsule,
     cylinder,
@@ -34,7 +34,7 @@ class InertiaEstimate:
     """A body of uniform density in the place of a link: from which shapes, and filled how."""
 
     name: str
-    solid: Solid
+    solid: MassSolid
     wall: bool = False
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from qddot.compile.runtime.cache import Cache, Entry, cache_folder
 from qddot.loaders.mesh_files import read_surface
-from qddot.verify.audit.solids import Array, Solid
+from qddot.verify.audit.solids import Array, MassSolid
 
 __all__ = ["Mesh", "UnreadableMesh", "mesh_cache", "read_mesh"]
 
@@ -37,9 +37,9 @@ class Mesh:
     `hull` its convex hull, `shell` the surface as a thin wall (its `volume` is an area).
     """
 
-    solid: Solid | None
-    hull: Solid
-    shell: Solid
+    solid: MassSolid | None
+    hull: MassSolid
+    shell: MassSolid
     closed: bool
 
 
@@ -80,7 +80,7 @@ def _read_cached(file: Path, _changed: int, size: int) -> Mesh:
         raise UnreadableMesh(facts["unreadable"])
     points = np.array(facts["points"], float)
     parts = {
-        name: Solid(volume, np.array(com), np.array(spread), points)
+        name: MassSolid(volume, np.array(com), np.array(spread), points)
         for name, (volume, com, spread) in facts["parts"].items()
     }
     return Mesh(parts.get("solid"), parts["hull"], parts["shell"], facts["closed"])

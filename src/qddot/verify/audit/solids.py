@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 __all__ = [
     "Array",
     "Hull",
-    "Solid",
+    "MassSolid",
     "box",
     "capsule",
     "cylinder",
@@ -35,7 +35,7 @@ _RING = 24
 
 
 @dataclass(frozen=True)
-class Solid:
+class MassSolid:
     """Volume, centroid, second moment per unit mass about the centroid, and points of its hull."""
 
     volume: float
@@ -55,32 +55,32 @@ def spread_of(tensor: Array) -> Array:
     return 0.5 * trace[..., None, None] * np.eye(3) - tensor
 
 
-def box(size: Sequence[float]) -> Solid:
+def box(size: Sequence[float]) -> MassSolid:
     """A box with these edge lengths, about its centre."""
     half = 0.5 * np.abs(np.asarray(size, float))
     signs = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], float)
-    return Solid(float(8 * half.prod()), np.zeros(3), np.diag(half**2) / 3, signs * half)
+    return MassSolid(float(8 * half.prod()), np.zeros(3), np.diag(half**2) / 3, signs * half)
 
 
-def ellipsoid(radii: Sequence[float]) -> Solid:
+def ellipsoid(radii: Sequence[float]) -> MassSolid:
     """An ellipsoid with these radii, about its centre; a sphere where they are equal."""
     r = np.abs(np.asarray(radii, float))
     turn = np.linspace(0, math.tau, _RING, endpoint=False)
     lift = np.linspace(-math.pi / 2, math.pi / 2, _RING // 2 + 1)
     ring = np.stack([np.cos(turn), np.sin(turn), np.zeros_like(turn)], 1)
     points = np.concatenate([ring * math.cos(a) + [0, 0, math.sin(a)] for a in lift])
-    return Solid(float(4 / 3 * math.pi * r.prod()), np.zeros(3), np.diag(r**2) / 5, points * r)
+    return MassSolid(float(4 / 3 * math.pi * r.prod()), np.zeros(3), np.diag(r**2) / 5, points * r)
 
 
-def cylinder(radius: float, length: float) -> Solid:
+def cylinder(radius: float, length: float) -> MassSolid:
     """A cylinder along z, about its centre."""
     r, l = abs(radius), abs(length)
     points = np.concatenate([_circle(r, l / 2), _circle(r, -l / 2)])
     spread = np.diag([r * r / 4, r * r / 4, l * l / 12])
-    return Solid(math.pi * r * r * l, np.zeros(3), spread, points)
+    return MassSolid(math.pi * r * r * l, np.zeros(3), spread, points)
 
 
-def capsule(radius: float, length: float) -> Solid:
+def capsule(radius: float, length: float) -> MassSolid:
     """A cylinder of this length along z with a half ball on either end."""
     r, half = abs(radius), abs(length) / 2
     ball = ellipsoid([r, r, r])
@@ -99,14 +99,16 @@ def _circle(radius: float, height: float) -> Array:
     return np.stack([radius * np.cos(turn), radius * np.sin(turn), flat], 1)
 
 
-def transform_solid(solid: Solid, R: Array, p: Array) -> Solid:
+def transform_solid(solid: MassSolid, R: Array, p: Array) -> MassSolid:
     """The solid of a child frame, in the parent frame in which the child has pose (R, p)."""
-    return Solid(solid.volume, R @ solid.com + p, R @ solid.spread @ R.T, solid.points @ R.T + p)
+    return MassSolid(
+        solid.volume, R @ solid.com + p, R @ solid.spread @ R.T, solid.points @ R.T + p
+    )
 
 
-def scale_solid(solid: Solid, factors: Array) -> Solid:
+def scale_solid(solid: MassSolid, factors: Array) -> MassSolid:
     """The solid stretched along its axes; negative factors mirror it."""
-    return Solid(
+    return MassSolid(
         solid.volume * abs(float(np.prod(factors))),
         solid.com * factors,
         solid.spread * np.outer(factors, factors),
@@ -114,7 +116,7 @@ def scale_solid(solid: Solid, factors: Array) -> Solid:
     )
 
 
-def merge_solids(solids: Sequence[Solid]) -> Solid:
+def merge_solids(solids: Sequence[MassSolid]) -> MassSolid:
     """Several solids as one body of one density; where they overlap, material counts twice."""
     volumes = np.array([s.volume for s in solids])
     share = volumes / volumes.sum() if volumes.sum() > 0 else np.full(len(solids), 1 / len(solids))
@@ -124,7 +126,7 @@ def merge_solids(solids: Sequence[Solid]) -> Solid:
         w * (s.spread + np.outer(c - com, c - com))
         for w, s, c in zip(share, solids, centres, strict=True)
     )
-    return Solid(
+    return MassSolid(
         float(volumes.sum()), com, np.asarray(spread), np.concatenate([s.points for s in solids])
     )
 

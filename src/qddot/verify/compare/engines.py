@@ -18,7 +18,7 @@ from qddot.errors import DescriptionError
 from qddot.loaders.description import Base, Description
 from qddot.verify.compare.sources import ComparisonSource, without_shapes
 
-__all__ = ["ENGINES", "CannotOpen", "ComparisonEngine", "Opened", "Values", "format_message"]
+__all__ = ["ENGINES", "CannotOpen", "ComparisonEngine", "EngineModel", "Values", "format_message"]
 
 _LONGEST = 300
 
@@ -31,8 +31,8 @@ class CannotOpen(Exception):
 
 
 @dataclass(frozen=True)
-class Opened:
-    """A model of an engine, its description, and what the engine says of the file."""
+class EngineModel:
+    """A model of an engine, its description, and the engine's notes on the file."""
 
     model: Any
     description: Description
@@ -50,7 +50,7 @@ class ComparisonEngine:
     title: str
     module: str
     package: str
-    open: Callable[[ComparisonSource, Base, bool], Opened]
+    open: Callable[[ComparisonSource, Base, bool], EngineModel]
     adapter: Callable[..., engines.Adapter]
     values: Callable[[Any, engines.Adapter, np.ndarray, np.ndarray, np.ndarray], Values]
     no_friction: str = ""
@@ -75,7 +75,7 @@ def format_message(text: str) -> str:
     return plain if len(plain) <= _LONGEST else plain[:_LONGEST] + " …"
 
 
-def _open_mujoco(source: ComparisonSource, base: Base, free: bool) -> Opened:
+def _open_mujoco(source: ComparisonSource, base: Base, free: bool) -> EngineModel:
     """The model of MuJoCo, without its meshes where these cannot be read."""
     import mujoco
 
@@ -113,7 +113,7 @@ def _open_mujoco(source: ComparisonSource, base: Base, free: bool) -> Opened:
                     model = mujoco.MjModel.from_xml_string(text)
         except failures as second:
             raise CannotOpen(_error_reason(second)) from second
-    return Opened(model, describe_mjmodel(model), notes)
+    return EngineModel(model, describe_mjmodel(model), notes)
 
 
 def _compile_with_free_root(spec: Any) -> Any:
@@ -183,7 +183,7 @@ def _acceleration_or_reason(
     return adapter.from_a(q, v, qdd)
 
 
-def _open_pinocchio(source: ComparisonSource, base: Base, free: bool) -> Opened:
+def _open_pinocchio(source: ComparisonSource, base: Base, free: bool) -> EngineModel:
     import pinocchio as pin
 
     from qddot.loaders.pinocchio import describe_pinocchio
@@ -204,7 +204,7 @@ def _open_pinocchio(source: ComparisonSource, base: Base, free: bool) -> Opened:
             model = pin.buildModelFromUrdf(str(source.path), *root)
     except (ValueError, RuntimeError, TypeError) as error:
         raise CannotOpen(_error_reason(error)) from error
-    return Opened(model, describe_pinocchio(model))
+    return EngineModel(model, describe_pinocchio(model))
 
 
 def _values_pinocchio(
@@ -236,7 +236,7 @@ def _values_pinocchio(
         yield "q̈", _acceleration_or_reason(adapter, q, v, qdd)
 
 
-def _open_drake(source: ComparisonSource, base: Base, free: bool) -> Opened:
+def _open_drake(source: ComparisonSource, base: Base, free: bool) -> EngineModel:
     from qddot.loaders.drake import describe_drake, drake_messages
 
     if base is not None and source.format == "mjcf":
@@ -256,7 +256,7 @@ def _open_drake(source: ComparisonSource, base: Base, free: bool) -> Opened:
                 raise CannotOpen(_error_reason(second)) from second
             notes.append(f"opened without its shapes: {_error_reason(error)}")
     notes += [text for text in map(format_message, heard) if "inertia" in text or "mimic" in text]
-    return Opened(plant, describe_drake(plant), tuple(dict.fromkeys(notes)))
+    return EngineModel(plant, describe_drake(plant), tuple(dict.fromkeys(notes)))
 
 
 def _build_plant(source: ComparisonSource, add: Callable[[Any], Any], free: bool) -> Any:

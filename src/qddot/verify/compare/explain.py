@@ -83,7 +83,7 @@ def _explain_tensor(a: Inertia, b: Inertia) -> str:
 
 
 def explain_ratio(ours: float, theirs: float, unit: str) -> str:
-    """That two sizes differ by a power of ten, as units do."""
+    """Text on two values that differ by a power of ten, as units do; empty where they do not."""
     if not ours or not theirs:
         return ""
     power = math.log10(theirs / ours)

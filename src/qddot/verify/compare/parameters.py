@@ -168,7 +168,7 @@ _TOGETHER = {
 def _compare_joint_value(
     x: Body, what: str, unit: str, ours: float, theirs: float, tolerance: float
 ) -> Iterator[ModelDifference]:
-    """That a quantity of a joint differs, in words."""
+    """The difference of a quantity of a joint, where it exceeds the tolerance."""
     scale = max(abs(ours), abs(theirs))
     if abs(ours - theirs) > tolerance * scale:
         message = f"{what} {format_both(ours, theirs, unit)}"

@@ -19,7 +19,7 @@ __all__ = [
     "join_names",
 ]
 
-Verdict = Literal["agree", "differ", "consequence", "not evaluated"]
+ComparisonVerdict = Literal["agree", "differ", "consequence", "not evaluated"]
 
 
 def join_names(names: Sequence[str]) -> str:
@@ -70,7 +70,7 @@ class Stage:
     """
 
     name: str
-    verdict: Verdict
+    verdict: ComparisonVerdict
     message: str
     size: float = 0.0
     left: float = 0.0

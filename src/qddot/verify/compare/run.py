@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from qddot.display.progress import OnStep
 from qddot.errors import InvalidArgument, UnknownName
 from qddot.loaders import describe
 from qddot.loaders.description import Base, Couplings, to_model
@@ -20,15 +21,13 @@ from qddot.verify.compare.align import Alignment, align
 from qddot.verify.compare.engines import ENGINES
 from qddot.verify.compare.notes import comparison_notes, health_notes, list_omissions
 from qddot.verify.compare.result import ModelComparison, Report
-from qddot.verify.compare.sources import open_source
+from qddot.verify.compare.sources import open_comparison_source
 from qddot.verify.compare.terms import Side, evaluate_terms
 from qddot.verify.compare.waterfall import run_stages
 from qddot.verify.compare.worker import Request, ask_engine
-from qddot.verify.invariants import Sample, sample
+from qddot.verify.invariants import RandomStates, random_states
 
 __all__ = ["Settings", "compare"]
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ def compare(
     b: str | Path | None = None,
     engines: Sequence[str] = (),
     settings: Settings | None = None,
-    on_step: Progress | None = None,
+    on_step: OnStep | None = None,
 ) -> Report:
     """Compare file A with file B in qddot, and each file with its model in other engines.
 
@@ -106,9 +105,11 @@ def compare(
 def _compare_files(a: _LoadedFile, b: _LoadedFile, settings: Settings) -> ModelComparison:
     """File A with file B, both in qddot."""
     alignment = align(a.asked, a.free, b.free)
-    at = sample(Robot(alignment.a, native=False), settings.states, settings.seed)
+    at = random_states(Robot(alignment.a, native=False), settings.states, settings.seed)
     adapter = alignment.adapter()
-    there = Sample(adapter.to_q(at.q), adapter.to_v(at.q, at.v), adapter.to_tau(at.q, at.a), at.x)
+    there = RandomStates(
+        adapter.to_q(at.q), adapter.to_v(at.q, at.v), adapter.to_tau(at.q, at.a), at.x
+    )
     values = evaluate_terms(alignment.b, there) if alignment.a.nv else {}
     return _compare_models(("A", "B"), a.asked, alignment, Side(b.asked, values), settings)
 
@@ -122,7 +123,7 @@ def _compare_in_engine(
     if not engine.is_installed:
         reason = f"{engine.title} is not installed: pip install {engine.package}"
         return ModelComparison(*labels, False, reason)
-    with open_source(file.source, settings.trust) as source:
+    with open_comparison_source(file.source, settings.trust) as source:
         request = Request(
             engine=name,
             source=source,

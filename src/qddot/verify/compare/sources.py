@@ -14,7 +14,7 @@ from qddot.loaders.load import locate_source
 from qddot.loaders.urdf import expand_xacro
 from qddot.loaders.xml import parse_xml, read_file
 
-__all__ = ["ComparisonSource", "open_source", "without_shapes"]
+__all__ = ["ComparisonSource", "open_comparison_source", "without_shapes"]
 
 _EXTRAS = ("transmission", "gazebo", "ros2_control")
 
@@ -37,7 +37,7 @@ class ComparisonSource:
 
 
 @contextmanager
-def open_source(source: str | Path, trust: bool = False) -> Iterator[ComparisonSource]:
+def open_comparison_source(source: str | Path, trust: bool = False) -> Iterator[ComparisonSource]:
     """The file of a source; one that needs xacro is expanded into a file for the time being."""
     path = locate_source(source).resolve()
     root = parse_xml(read_file(path), str(path))

@@ -15,7 +15,7 @@ from qddot.model.model import Model
 from qddot.robot.robot import Robot
 from qddot.verify.compare.align import Alignment, robot_extent
 from qddot.verify.compare.result import ModelDifference, Stage, join_names
-from qddot.verify.invariants import Sample
+from qddot.verify.invariants import RandomStates
 
 __all__ = ["Side", "acceleration_shares", "evaluate_terms", "pose_differences", "term_stages"]
 
@@ -37,7 +37,7 @@ class Side:
     unread: Mapping[str, str] = field(default_factory=dict)
 
 
-def evaluate_terms(model: Model, at: Sample, no_friction: str = "") -> dict[str, Any]:
+def evaluate_terms(model: Model, at: RandomStates, no_friction: str = "") -> dict[str, Any]:
     """The terms of a model at states as qddot computes them: an array, or why there is none."""
     robot = lossy = Robot(model, native=False)
     if no_friction:
@@ -66,7 +66,7 @@ def term_stages(
     side: Side,
     ours: Sequence[Mapping[str, Any]],
     causes: Sequence[str],
-    at: Sample,
+    at: RandomStates,
     tolerance: float,
 ) -> Iterator[Stage]:
     """The terms, A's (`ours`) also with one cause after the other aligned."""
@@ -187,7 +187,7 @@ def _relative_difference(x: np.ndarray, y: np.ndarray, floor: float) -> float:
 
 
 def pose_differences(
-    alignment: Alignment, side: Side, at: Sample, tolerance: float
+    alignment: Alignment, side: Side, at: RandomStates, tolerance: float
 ) -> Iterator[ModelDifference]:
     """Bodies that B itself puts elsewhere than the model that was read from it says."""
     poses = side.values.get("poses")

@@ -22,7 +22,7 @@ from qddot.verify.compare.terms import (
     pose_differences,
     term_stages,
 )
-from qddot.verify.invariants import sample
+from qddot.verify.invariants import random_states
 
 __all__ = ["run_stages"]
 
@@ -36,7 +36,7 @@ def run_stages(
     stages = [_compare_freedoms(a, alignment, side.exact, tolerance)]
     if alignment.torn:
         return stages
-    at = sample(Robot(alignment.a, native=False), states, seed)
+    at = random_states(Robot(alignment.a, native=False), states, seed)
     other = alignment.b_in_frames_of_a
     # steps: A as it is, then with one cause after the other made equal to B
     steps, causes = [alignment.a], list[str]()

@@ -25,7 +25,7 @@ from qddot.robot.robot import Robot
 from qddot.verify.compare.align import align, locked_coordinates
 from qddot.verify.compare.engines import ENGINES, CannotOpen, format_message
 from qddot.verify.compare.sources import ComparisonSource
-from qddot.verify.invariants import sample
+from qddot.verify.invariants import random_states
 
 __all__ = ["EngineResult", "Request", "ask_engine", "main"]
 
@@ -124,7 +124,7 @@ def _answer_request(request: Request) -> Iterator[tuple[str, Any]]:
     robot = Robot(alignment.a, native=False)
     if not robot.nv:
         return
-    at, twin = sample(robot, request.states, request.seed), alignment.adapter()
+    at, twin = random_states(robot, request.states, request.seed), alignment.adapter()
     # the adapter of the engine's model, joints that only it has held as in the alignment
     held = locked_coordinates(model, alignment.only_b, request.exact)
     start = [x for b in model.independent for x in held.get(b.joint.name, b.joint.kind.neutral)]

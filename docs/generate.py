@@ -9,6 +9,7 @@ import inspect
 import textwrap
 from collections.abc import Iterable
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -60,10 +61,18 @@ MODULES = (
     "trajectory",
     "sizing",
     "simulate",
+    "simulate.contact",
+    "simulate.drivetrain",
+    "control",
     "identify",
     "adapt",
     "writers",
+    "verify",
+    "view",
+    "so3",
 )
+CLASSES = ("simulate.contact", "simulate.drivetrain", "control")
+"""Modules whose classes users make themselves."""
 ABOUT_ALGORITHMS = """
     Equations beside the code that computes them. The code is that of the library, put here by
     `docs/generate.py`: one text that runs on floats, complex numbers, 50-digit numbers, CasADi
@@ -166,11 +175,13 @@ def api_page() -> str:
             shown = f"Robot.{name}" if bound else name
             lines.append(_line(shown, getattr(Robot, name) if bound else member))
     for name in MODULES:
-        module = getattr(qddot, name)
+        module = attrgetter(name)(qddot)
         about = (inspect.getdoc(module) or "").splitlines()[0]
         lines += ["", f"## `qddot.{name}`", "", about, "", *TABLE]
         members = {n: getattr(module, n) for n in module.__all__}
-        lines += [_line(n, x) for n, x in members.items() if inspect.isfunction(x)]
+        # results are shown where they are described; laws, effects and shapes are made by users
+        made = inspect.isclass if name in CLASSES else lambda x: False
+        lines += [_line(n, x) for n, x in members.items() if inspect.isfunction(x) or made(x)]
     return "\n".join(lines) + "\n"
 
 
@@ -183,7 +194,8 @@ def _public() -> list[str]:
 def _line(name: str, member: Any) -> str:
     """A row: the call, and the whole docstring on one line."""
     doc = " ".join((inspect.getdoc(member) or "").split()).replace("|", "\\|")
-    if isinstance(member, property | cached_property):
+    # a protocol is a list of methods, which nobody makes an object of
+    if isinstance(member, property | cached_property) or getattr(member, "_is_protocol", False):
         return f"| `{name}` | {doc} |"
     return f"| `{name}({_arguments(member)})` | {doc} |"
 
@@ -192,11 +204,14 @@ def _arguments(member: Any, leave_out: Iterable[str] = ("self",)) -> str:
     """Arguments with their defaults."""
     if inspect.isclass(member) and issubclass(member, Exception):
         return "…"
-    return ", ".join(
-        str(p.replace(annotation=p.empty))
-        for p in inspect.signature(member).parameters.values()
-        if p.name not in leave_out
-    )
+    shown = []
+    for p in inspect.signature(member).parameters.values():
+        if p.name not in leave_out:
+            text = str(p.replace(annotation=p.empty))
+            # defaults without a text of their own: classes by name, other objects left out
+            default = p.default.__name__ if inspect.isclass(p.default) else "…"
+            shown.append(f"{p.name}={default}" if "=<" in text else text)
+    return ", ".join(shown)
 
 
 def stub_text() -> str:

@@ -104,7 +104,21 @@ def test_the_page_has_the_same_layers():
     assert rows == [(str(i), name) for i, layer in layers for name in sorted(layer)]
 
 
-def test_files_that_the_page_names_exist():
+def test_files_that_a_page_names_exist():
+    root = SOURCE.parents[1]
+    there = [
+        f for name in ("src", "tests", "docs", "examples") for f in (root / name).rglob("*.py")
+    ]
+    found = 0
+    for page in (root / "CONTRIBUTING.md", root / "README.md", *(root / "docs").rglob("*.md")):
+        named = set(re.findall(r"`([\w/.-]+\.py)`", page.read_text(encoding="utf-8")))
+        missing = {n for n in named if not any(f.as_posix().endswith(f"/{n}") for f in there)}
+        assert not missing, page
+        found += len(named)
+    assert found > 50
+
+
+def test_names_on_the_pages_of_developers_exist():
     root = SOURCE.parents[1]
     pages = [
         root / "docs" / "architecture.md",
@@ -117,16 +131,17 @@ def test_files_that_the_page_names_exist():
         for folder in ("src", "tests")
         for f in (root / folder).rglob("*.py")
     }
-    named = set(re.findall(r"`([\w/]+\.py)`", text))
-    assert len(named) > 10
-    assert not {n for n in named if not any(f.as_posix().endswith(f"/{n}") for f in there)}
     # functions and classes by module, as in `ir.loop.loop_ir`, and by their class
     for name in re.findall(r"`(?!np\.)(?:\w+\.)+([A-Za-z_]\w+)`", text):
         if name not in ("py", "md", "txt", "toml"):
             assert any(re.search(rf"(def|class) {name}\b", code) for code in there.values()), name
     # classes by their name alone, as `StepContext`, and folders, as `simulate/drivetrain`
+    defined = r"^(?:class (\w+)|([A-Z][a-z]\w*) = )"
     classes = {
-        x for code in there.values() for x in re.findall(r"^class (\w+)", code, re.MULTILINE)
+        name
+        for code in there.values()
+        for pair in re.findall(defined, code, re.MULTILINE)
+        for name in pair
     }
     alone = set(re.findall(r"`([A-Z][a-z]\w*)`", text))
     assert len(alone) > 10
@@ -218,3 +233,8 @@ def test_only_the_command_line_prints():
         calls = [n.func for n in ast.walk(TREES[file]) if isinstance(n, ast.Call)]
         names = {getattr(f, "id", "") for f in calls}
         assert module(file).startswith("qddot.cli") or not names & {"print", "exit"}
+        # long compilations are announced on stderr by the compiler itself
+        attributes = (n for n in ast.walk(TREES[file]) if isinstance(n, ast.Attribute))
+        streams = {n.attr for n in attributes if getattr(n.value, "id", "") == "sys"}
+        told = "qddot.cli", "qddot.compile.runtime.progress"
+        assert module(file).startswith(told) or not streams & {"stdout", "stderr"}, file

@@ -85,10 +85,10 @@ def publish(draft: Path, target: Path, force: bool) -> None:
         raise CannotWrite(target, error.strerror or str(error)) from error
 
 
-def write_whole(path: str | Path, text: str, force: bool = False) -> Path:
-    """Write a text file in one step; returns where it is."""
+def write_whole(path: str | Path, content: str | bytes, force: bool = False) -> Path:
+    """Write a file in one step; returns where it is."""
     target = check_target(path, force)
-    with draft_beside(target, text) as draft:
+    with draft_beside(target, content) as draft:
         publish(draft, target, force)
     return target
 

@@ -97,7 +97,7 @@ def test_shares_cover_an_axis_once_and_get_smaller(length, parts, worth):
     assert min(sizes[:-1], default=worth) >= worth
     whole = 32 if length > 128 * parts else 8
     if length > 8 * parts:
-        # no vector is filled by half and no gang of a large batch, of which none runs alone
+        # no vector is filled by half and no group of a large batch, of which none runs alone
         assert not any(size % whole for size in sizes[:-1])
         assert min(sizes[:-1], default=32) >= min(32, length // (4 * parts))
     if length >= parts * max(worth, 1) * 8:

@@ -12,6 +12,7 @@ import pytest
 from agreement import assert_agree
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from odd_joints import cylindrical_robot
 from pydrake.multibody.math import SpatialForce
 from pydrake.multibody.parsing import Parser
 from pydrake.multibody.plant import MultibodyPlant
@@ -20,7 +21,13 @@ from random_models import build, trees
 
 import qddot
 from qddot import engines as adapt
-from qddot.errors import DoubtfulQuaternion, InvalidArgument, JointsDiffer, ShapeMismatch
+from qddot.errors import (
+    DoubtfulQuaternion,
+    InvalidArgument,
+    JointsDiffer,
+    ShapeMismatch,
+    Unsupported,
+)
 from qddot.loaders.named_robots import named_files
 from qddot.robot.robot import Robot, Wrench
 from qddot.spatial.algebra import Transform, Vec3, rotation_from_quaternion
@@ -626,3 +633,9 @@ def test_reference_positions(tmp_path):
     assert_agree("q", a.to_q(q), q - [0.7, -0.2, 0.0], 1e-13)
     M = pin.crba(model, model.createData(), a.to_q(q[0]))
     assert_agree("M", a.from_mass_matrix(q[0], M), robot.mass_matrix(q[0]), TOLERANCE)
+
+
+def test_a_joint_type_without_a_form_is_refused():
+    robot = cylindrical_robot()
+    with pytest.raises(Unsupported, match=r"'cylindrical'.*planar, ball, free"):
+        adapt.twin(robot, robot)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 import pytest
+from odd_joints import cylindrical_robot
 from random_models import Part, build
 
+from qddot.errors import Unsupported
+from qddot.export.conventions import convention_lines
 from qddot.model.model import WORLD
 from qddot.robot.robot import Robot
 
@@ -96,3 +99,8 @@ def test_shallow_trees_and_deep_trees_agree_on_forward_dynamics():
         tau = robot.inverse_dynamics(q, v, a)
         condition = np.linalg.cond(robot.mass_matrix(q))
         np.testing.assert_allclose(robot.forward_dynamics(q, v, tau), a, atol=1e-14 * condition)
+
+
+def test_a_joint_type_without_words_is_refused():
+    with pytest.raises(Unsupported, match="'cylindrical'"):
+        convention_lines(cylindrical_robot().model)

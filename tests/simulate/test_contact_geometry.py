@@ -15,7 +15,7 @@ from qddot.algorithms.configuration import integrate
 from qddot.algorithms.inverse_dynamics import newton_euler
 from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.recursion import joint_kinematics, velocities
-from qddot.errors import InvalidArgument, InvalidModel, UnknownName
+from qddot.errors import InvalidArgument, InvalidModel, UnknownName, Unsupported
 from qddot.model.model import WORLD
 from qddot.robot.robot import Robot
 from qddot.simulate.contact import Box, Capsule, Pair, Plane, Point, Scene, Sphere
@@ -280,3 +280,18 @@ def test_pairs_that_are_refused():
     two = [Sphere("FL_foot", 0.02), Sphere("FL_calf", 0.02)]
     with pytest.raises(InvalidModel, match="both are fixed to body 'FL_calf'"):
         sites(spheres=two, pairs=[("FL_foot", "FL_calf")])
+
+
+@pytest.mark.parametrize("other", [Plane(), Sphere(None, 0.1, name="ground"), Box(None, (1, 1, 1))])
+def test_a_shape_without_spine_or_corners_is_refused(other, monkeypatch):
+    @dataclasses.dataclass(frozen=True)
+    class Cone:
+        frame: str = "FL_foot"
+        name: str = "cone"
+
+    scene, shapes = Scene(), {"cone": Cone(), "ground": other}
+    pair = Pair("cone", "ground", 0.5, 0.0)
+    monkeypatch.setattr(Scene, "resolve_pairs", lambda scene, model: (pair,))
+    monkeypatch.setattr(Scene, "find", lambda scene, name: shapes[name])
+    with pytest.raises(Unsupported, match="a radius and a spine"):
+        find_sites(scene, qddot.load("quadruped").model)

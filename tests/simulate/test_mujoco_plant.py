@@ -8,6 +8,7 @@ from bare_rollouts import rollout
 
 import qddot
 from qddot.errors import DescriptionError, InvalidArgument, ShapeMismatch
+from qddot.loaders import locate_source
 from qddot.robot.robot import Robot, Wrench
 from qddot.simulate import MujocoPlant
 from qddot.simulate.drivetrain import Latency, Noise
@@ -213,3 +214,12 @@ def test_wrong_requests(box, tmp_path):
         plant.rollout(plant.q, plant.v, steps=5, every=2)
     with pytest.raises(InvalidArgument, match="MjSpec"):
         MujocoPlant(plant.model, ground=True)
+
+
+def test_a_urdf_is_converted_whatever_it_is_called(tmp_path):
+    file = tmp_path / "arm.xml"
+    file.write_text(locate_source("panda").read_text())
+    same, plant = MujocoPlant("panda"), MujocoPlant(file)
+    assert plant.model.nv == same.model.nv
+    assert np.array_equal(plant.model.body_inertia, same.model.body_inertia)
+    assert plant.model.body(1).name == same.model.body(1).name

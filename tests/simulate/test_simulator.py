@@ -5,18 +5,21 @@ from __future__ import annotations
 import dataclasses
 import subprocess
 import sys
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from bare_rollouts import make_simulator, rollout
+from contact_bodies import pendulum
 
 import qddot
 from qddot.control import PD
 from qddot.errors import InvalidArgument, UnknownName
 from qddot.robot.robot import Robot
-from qddot.simulate import Simulator, simulator
-from qddot.simulate.contact import RigidStops
+from qddot.simulate import INTEGRATORS, Integrator, Simulator, energy_ledger, simulator
+from qddot.simulate.contact import ComplementarityContact, RigidStops, Scene
 from qddot.simulate.drivetrain import Delay, Friction, Noise, coulomb
+from qddot.simulate.integrators import Tableau
 
 Q, V = np.array([[0.3, 0.2], [0.1, -0.4]]), np.zeros((2, 2))
 LAW = {"q_ref": np.ones(2), "v_ref": np.zeros(2)}
@@ -124,3 +127,61 @@ def test_importing_simulation_loads_no_writer_and_no_linearisation():
     assert "qddot.simulate.simulator" in loaded
     unwanted = ("qddot.writers", "qddot.engines", "qddot.analysis.linearise", "mujoco", "casadi")
     assert not [name for name in loaded if name.startswith(unwanted)]
+
+
+def test_an_integrator_is_a_row(monkeypatch):
+    # the midpoint rule, second order, is known by its row alone
+    midpoint = Tableau(((), (Fraction(1, 2),)), (Fraction(0), Fraction(1)))
+    row = Integrator("explicit_midpoint", 2, 2, midpoint.step)
+    monkeypatch.setitem(INTEGRATORS, row.name, row)
+    robot = Robot(qddot.load("double_pendulum").model, native=False)
+    q0, v0 = np.array([0.5, 0.3]), np.array([1.0, -1.0])
+    exact = rollout(robot, q0, v0, dt=1e-3, steps=100, integrator="dormand_prince").q[-1]
+    errors = []
+    for steps in (10, 20):
+        found = rollout(robot, q0, v0, dt=0.1 / steps, steps=steps, integrator=row.name)
+        errors.append(np.abs(found.q[-1] - exact).max())
+        assert found.status.ok
+        ledger = energy_ledger(found)
+        assert np.abs(ledger.residual).max() < 1e-2 * np.abs(ledger.kinetic).max()
+    assert errors[0] / errors[1] == pytest.approx(4.0, rel=0.2)
+    contact = ComplementarityContact(Scene())
+    with pytest.raises(InvalidArgument, match="steps with semi_implicit or implicit_damping"):
+        make_simulator(robot, dt=1e-3, integrator=row.name, contact=contact)
+
+
+@pytest.mark.parametrize("row", INTEGRATORS.values(), ids=lambda row: row.name)
+def test_the_row_says_where_an_integrator_takes_its_forces(row):
+    class Plant:
+        """A spring and damper that writes down where it is asked."""
+
+        model = pendulum(-3.0, 3.0).model
+
+        def __init__(self):
+            self.shares = []
+
+        def rate(self, q, w, share):
+            self.shares.append(share)
+            return [-9.0 * q[0] - 0.5 * w[0]]
+
+        def damped_rate(self, q, w, dt):
+            self.shares.append(0.0)
+            return [(-9.0 * q[0] - 0.5 * w[0]) / (1.0 + 0.5 * dt)]
+
+    if row.iterates:
+        assert not row.forces_at_start
+        assert not row.semi_implicit
+        return
+    plant, dt = Plant(), 0.1
+    (q,), (w,) = row.step(plant, [0.3], [0.2], dt)
+    assert row.forces_at_start == (set(plant.shares) == {0.0})
+    assert row.semi_implicit == (q == pytest.approx(0.3 + dt * w, abs=1e-15))
+    damped = -9.0 * 0.3 - 0.5 * w
+    assert row.damping_at_end == (w == pytest.approx(0.2 + dt * damped, abs=1e-15))
+    # the map of an undamped oscillation, which grows with euler only
+    spring = Plant()
+    spring.rate = lambda q, w, share: [-q[0]]
+    spring.damped_rate = lambda q, w, dt: [-q[0]]
+    columns = [row.step(spring, [a], [b], 0.01) for a, b in ((1.0, 0.0), (0.0, 1.0))]
+    growth = np.abs(np.linalg.eigvals(np.array(columns)[..., 0].T)).max()
+    assert row.amplifies == (growth > 1.0 + 1e-9)

@@ -21,11 +21,13 @@ from agreement import assert_agree, need_shared, shared_files
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mujoco_oracle import full_mass_matrix, mujoco_state
+from odd_joints import cylindrical_robot
 from random_models import MOVING, build, trees
 from typer.testing import CliRunner
 
 import qddot
 from qddot.cli import app
+from qddot.errors import Unsupported
 from qddot.loaders import shapes as shape_readers
 from qddot.loaders.xml import parse_xml
 from qddot.model.assembly import assemble
@@ -319,6 +321,14 @@ def test_a_universal_joint_is_one_body_with_two_joints(tmp_path):
     assert qddot.load(result.target).joint_names == ("hinge", "it.1", "it.2")
     assert qddot.load(result.target).body_names == robot.body_names
     assert_agrees_with_mujoco(robot, result.target)
+
+
+@pytest.mark.parametrize("suffix", [".urdf", ".xml"])
+def test_a_joint_type_that_a_format_lacks_is_refused(suffix, tmp_path):
+    target = tmp_path / f"odd{suffix}"
+    with pytest.raises(Unsupported, match="'sleeve' of kind: 'cylindrical'"):
+        convert(cylindrical_robot(), target)
+    assert not target.exists()
 
 
 def test_a_reference_position_becomes_part_of_the_placement(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import warnings
 
@@ -13,7 +14,8 @@ from agreement import shared_files
 
 import qddot
 from qddot.loaders import locate_source
-from qddot.model.friction_models import asymmetric, coulomb, stribeck
+from qddot.loaders.formats import FORMATS
+from qddot.model.friction_models import asymmetric, coulomb, friction_from, stribeck
 from qddot.writers import write_parameters
 
 URDF = """<?xml version="1.0"?>
@@ -343,3 +345,23 @@ def test_mjcf_that_would_not_keep_the_numbers(tmp_path):
     with pytest.raises(qddot.QddotError, match="what is read back"):
         write_parameters(changed(robot), source, tmp_path / "other.xml")
     assert not (tmp_path / "other.xml").exists()
+
+
+def test_a_format_without_a_way_to_patch_it_is_refused(tmp_path, monkeypatch):
+    # a row that says it can be patched, and no code that does so
+    monkeypatch.setitem(FORMATS, "sdf", dataclasses.replace(FORMATS["sdf"], patched=True))
+    monkeypatch.setattr("qddot.writers.parameters.detect_format", lambda root: FORMATS["sdf"])
+    source = tmp_path / "arm.sdf"
+    source.write_text(
+        '<sdf version="1.9"><model name="m"><link name="l"/><link name="k"/><joint name="j" '
+        'type="revolute"><parent>l</parent><child>k</child><axis/></joint></model></sdf>'
+    )
+    robot = qddot.load(source)
+    with pytest.raises(qddot.QddotError, match="links of URDF and bodies of MJCF"):
+        write_parameters(robot, source, tmp_path / "out.sdf")
+
+
+@pytest.mark.parametrize("form", [x for x in FORMATS.values() if x.patched], ids=lambda x: x.name)
+def test_friction_has_the_same_attributes_in_both_tables(form):
+    damping, friction = (form.drivetrain[name] for name in ("damping", "friction"))
+    assert friction_from(form.name, {damping: 0.2, friction: 0.3}) == coulomb(0.3, 0.2)

@@ -12,13 +12,14 @@ from qddot.bench.goals import judge_goals
 from qddot.bench.memory_tables import device_table, new_results_table, width_table
 from qddot.bench.sheet import Sheet, format_number, format_ratio
 from qddot.errors import DescriptionError
+from qddot.files import write_whole
 
 __all__ = ["Sheet", "page", "read_measurements", "sheets", "write_measurements"]
 
 
 def write_measurements(data: dict[str, Any], file: Path) -> None:
     """Keep the measurements as JSON."""
-    file.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_whole(file, json.dumps(data, indent=1, ensure_ascii=False) + "\n", force=True)
 
 
 def read_measurements(file: Path) -> dict[str, Any]:

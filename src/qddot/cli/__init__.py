@@ -1,4 +1,4 @@
-"""The command line: the only package that prints and sets exit codes; one file a command.
+"""The command line: the only package that prints results and sets exit codes; one file a command.
 
 Exit codes: 0 all well, 1 a check failed, 2 the input could not be used or the output not be
 written; 130 interrupted, 141 nobody reads the output.

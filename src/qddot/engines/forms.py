@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from qddot.engines.rotations import quaternion_of_rpy, rotation_matrix, rpy_of_quaternion
+from qddot.errors import Unsupported
+from qddot.model.joints import JointKind
 
 __all__ = ["FORMS", "Form", "joint_family"]
 
@@ -24,9 +26,14 @@ _BLOCKS = {
 """The velocities of a family of joints that turn together when their axes do."""
 
 
-def joint_family(kind: str) -> str:
+def joint_family(kind: JointKind) -> str:
     """The family of a kind of the joint table: one freedom, planar, ball or free."""
-    return kind if kind in _BLOCKS else "one"
+    if kind.nq == kind.nv == 1:
+        return "one"
+    if kind.name not in _BLOCKS:
+        accepted = "joints of one freedom, " + ", ".join(name for name in _BLOCKS if name != "one")
+        raise Unsupported("kind of joint", kind.name, f"engines have {accepted} in common")
+    return kind.name
 
 
 def _same_coordinates(x: np.ndarray) -> np.ndarray:

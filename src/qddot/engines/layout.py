@@ -210,7 +210,7 @@ def match_joints(
         if body.joint.name in found:
             # refuse a joint of another kind, or one in a plane with other axes on the same body
             joint, place = body.joint, found[body.joint.name]
-            if FORMS[place.form].family != joint_family(joint.kind.name):
+            if FORMS[place.form].family != joint_family(joint.kind):
                 reason = f"{joint.name!r} is a {joint.kind.name} joint here, {place.form!r} there"
                 raise JointsDiffer(layout.engine, model.name, reason=reason)
             plane = place.plane if place.body == body.name else ()

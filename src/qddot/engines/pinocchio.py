@@ -10,7 +10,7 @@ import numpy as np
 
 from qddot.engines.adapter import Adapter, make_adapter
 from qddot.engines.layout import Layout, Place
-from qddot.errors import WrongType
+from qddot.errors import JointsDiffer, WrongType
 from qddot.model.model import Body
 from qddot.robot.robot import Robot
 from qddot.spatial.algebra import Mat3, Transform, Vec3
@@ -110,5 +110,9 @@ def _chain_joints(name: str, joint: Any) -> Iterator[tuple[str, str, int, int]]:
     elif kind in _CHAINS:
         for k, end in enumerate(_CHAINS[kind]):
             yield f"{name}.{end}", "one", iq + k, iv + k
-    else:
+    elif kind in _WHOLE or joint.nv == 1:
         yield name, _WHOLE.get(kind, "pair" if joint.nq == 2 else "one"), iq, iv
+    else:
+        known = ", ".join((*_WHOLE, *_CHAINS))
+        reason = f"{name!r} is of type {kind}, not of one freedom and not one of {known}"
+        raise JointsDiffer("Pinocchio", "", reason=reason)

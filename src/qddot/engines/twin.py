@@ -42,7 +42,7 @@ def twin(
     places = tuple(
         Place(
             body.joint.name,
-            _FORMS[joint_family(body.joint.kind.name)],
+            _FORMS[joint_family(body.joint.kind)],
             iq=body.iq.start,
             iv=body.iv.start,
             body=body.name,

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from qddot.errors import QddotError, RecordError
 from qddot.evidence.record import Input
-from qddot.loaders.formats import SUFFIXES
+from qddot.files import write_whole
+from qddot.loaders.formats import FORMATS, SUFFIXES
 from qddot.loaders.load import locate_source
 from qddot.loaders.locate import resolve_uri
 
@@ -18,8 +19,8 @@ __all__ = ["MOST_KEPT", "gather_inputs", "restore_inputs"]
 
 MOST_KEPT = 32 * 2**20
 """Bytes of inputs that are kept in a record; of what is beyond, only the digest is."""
-_REFERENCE = re.compile(r"""(?:filename|file)\s*=\s*["']([^"']+)["']|<uri>\s*([^<\s]+)\s*</uri>""")
-_FOLDERS = re.compile(r"""(?:meshdir|assetdir)\s*=\s*["']([^"']+)["']""")
+_REFERENCE = re.compile("|".join(x.reference for x in FORMATS.values() if x.reference))
+_FOLDERS = [re.compile(x.reference_folder) for x in FORMATS.values() if x.reference_folder]
 
 
 def gather_inputs(sources: Sequence[str | Path]) -> tuple[Input, ...]:
@@ -64,9 +65,10 @@ def _references(file: Path, seen: set[Path]) -> Iterator[tuple[Path, str]]:
         text = file.read_text("utf-8", errors="replace")
     except OSError:
         return
-    folders = [file.parent, *(file.parent / x for x in _FOLDERS.findall(text))]
+    named = (x for pattern in _FOLDERS for x in pattern.findall(text))
+    folders = [file.parent, *(file.parent / x for x in named)]
     for found in _REFERENCE.finditer(text):
-        address = found[1] or found[2]
+        address = next(x for x in found.groups() if x)
         for folder in folders:
             try:
                 path = resolve_uri(address, folder).resolve()
@@ -101,6 +103,6 @@ def restore_inputs(file: str | Path, inputs: Sequence[Input], folder: Path) -> l
                 if other.uri:
                     target = (folder / other.place).resolve().as_posix()
                     content = content.replace(other.uri.encode(), target.encode())
-        path.write_bytes(content)
+        write_whole(path, content, force=True)
         restored.append(path)
     return restored

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 
 from qddot.algorithms.catalogue import Argument
+from qddot.errors import Unsupported
 from qddot.model.model import WORLD, Body, Model
 
 __all__ = ["argument_text", "convention_lines", "joint_lines", "option_lines"]
@@ -132,7 +133,13 @@ def option_lines(options: Mapping[str, object]) -> list[str]:
 def convention_lines(model: Model) -> list[str]:
     """Units and conventions that hold for all numbers of a model."""
     g = ", ".join(f"{x:g}" for x in model.gravity)
-    kinds = dict.fromkeys(b.joint.kind.name for b in model.independent)
+    # a joint that turns or slides about its one axis needs no words
+    kinds = {b.joint.kind.name: b.joint.kind for b in model.independent}
+    described = [name for name, kind in kinds.items() if not (kind.turns or kind.slides)]
+    for name in described:
+        if name not in _JOINTS:
+            accepted = f"coordinates of {', '.join(_JOINTS)} joints are described"
+            raise Unsupported("kind of joint", name, accepted)
     lines = [
         f"units: SI, radians, kg; gravity ({g}) m/s² in world axes",
         "twist, wrench: linear part first, [v; ω], [f; n]",
@@ -140,7 +147,7 @@ def convention_lines(model: Model) -> list[str]:
         "damping, friction, springs: their own function, in no other unless it says so",
         "derivatives, rates: with respect to the tangent space, nv columns",
         "inertial parameters of a body: m, m c, Ixx, Ixy, Iyy, Ixz, Iyz, Izz; I about its origin",
-        *(_JOINTS[kind] for kind in kinds if kind in _JOINTS),
+        *(_JOINTS[name] for name in described),
     ]
     if model.loops:
         names = ", ".join(loop.name for loop in model.loops)

@@ -1,12 +1,14 @@
 """The table of description formats, and the one detector of the format of a file.
 
-The root element of a file decides on its format, its suffix only whether a name is meant as a file.
-Each row is read, audited and compared; `written` and `patched` say what else can be done with it.
+The root element of a file decides on the format that it is read in. Its suffix decides whether a
+name is meant as a file, whether a URDF is expanded as xacro, and the format that is written. Each
+row is read, audited and compared; `written` and `patched` say what else can be done with it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -35,6 +37,9 @@ class FileFormat:
     `root` is the root element of a whole document, `fragment` that of one which others include.
     `suffixes` are those of files that may have the format, `own_suffixes` those of no other one,
     `written` those that `convert` writes; `patched` says whether parameters are written into it.
+    `drivetrain` has the attribute for each field of a joint's drivetrain that can be patched, of
+    the element `drivetrain_tag` below the joint, or of the joint itself. `reference` is a regular
+    expression of the addresses of other files, `reference_folder` of the folders that they are in.
     """
 
     name: FormatName
@@ -45,6 +50,10 @@ class FileFormat:
     written: tuple[str, ...] = ()
     patched: bool = False
     fragment: str = ""
+    drivetrain: Mapping[str, str] = field(default_factory=dict)
+    drivetrain_tag: str = ""
+    reference: str = ""
+    reference_folder: str = ""
 
     @property
     def roots(self) -> tuple[str, ...]:
@@ -60,6 +69,9 @@ _URDF = FileFormat(
     own_suffixes=(".urdf",),
     written=(".urdf",),
     patched=True,
+    drivetrain={"damping": "damping", "friction": "friction"},
+    drivetrain_tag="dynamics",
+    reference=r"""filename\s*=\s*["']([^"']+)["']""",
 )
 _MJCF = FileFormat(
     "mjcf",
@@ -70,6 +82,14 @@ _MJCF = FileFormat(
     written=(".xml", ".mjcf"),
     patched=True,
     fragment="mujocoinclude",
+    drivetrain={
+        "damping": "damping",
+        "friction": "frictionloss",
+        "reflected_inertia": "armature",
+        "stiffness": "stiffness",
+    },
+    reference=r"""file\s*=\s*["']([^"']+)["']""",
+    reference_folder=r"""(?:meshdir|assetdir)\s*=\s*["']([^"']+)["']""",
 )
 _SDF = FileFormat(
     "sdf",
@@ -77,6 +97,7 @@ _SDF = FileFormat(
     root="sdf",
     suffixes=(".sdf", ".world"),
     own_suffixes=(".sdf",),
+    reference=r"<uri>\s*([^<\s]+)\s*</uri>",
 )
 FORMATS: dict[FormatName, FileFormat] = {row.name: row for row in (_URDF, _MJCF, _SDF)}
 SUFFIXES = frozenset(suffix for row in FORMATS.values() for suffix in row.suffixes)
@@ -109,7 +130,9 @@ def is_description(file: Path) -> bool:
     if file.suffix != ".xml":
         return False
     with file.open("rb") as content:
-        return f"<{_MJCF.root}".encode() in content.read(4096)
+        beginning = content.read(4096)
+    roots = [row.root for row in FORMATS.values() if file.suffix in row.suffixes]
+    return any(f"<{root}".encode() in beginning for root in roots)
 
 
 def needs_expansion(path: Path, root: Element, trust: bool = False) -> bool:

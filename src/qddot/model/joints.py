@@ -1,8 +1,9 @@
-"""The joint table: a row a joint type; other modules ask its fields, not its name.
+"""The joint table: a row a joint type, of which algorithms and simulation ask the fields.
 
 A row gives the size of a joint's coordinates and velocities, its transform, its motion subspace
-(constant in child coordinates) and its configuration manifold. A new joint type is a new row. A
-joint whose subspace turns, such as the universal joint, is a chain of simpler ones.
+(constant in child coordinates) and its configuration manifold. A joint whose subspace turns, such
+as the universal joint, is a chain of simpler ones. Names are for those who write a joint otherwise:
+files, engines, headers of C. These refuse a joint type that they do not have.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,7 +25,15 @@ from qddot.model.links import (
 from qddot.spatial.algebra import Inertia, Subspace, Transform, Vec3
 from qddot.spatial.scalar import Scalar
 
-__all__ = ["STANDARD_GRAVITY", "WORLD", "Body", "Frame", "Model", "massless_leaves"]
+__all__ = [
+    "STANDARD_GRAVITY",
+    "WORLD",
+    "Body",
+    "Frame",
+    "Model",
+    "bodies_with_limits",
+    "massless_leaves",
+]
 
 WORLD = -1
 """The parent of a root body; as an index it reaches the last entry of a list, the world's."""
@@ -201,6 +210,16 @@ def _canonical_form(x: Any) -> Any:
     if dataclasses.is_dataclass(x):
         return tuple(_canonical_form(getattr(x, f.name)) for f in dataclasses.fields(x))
     return tuple(_canonical_form(y) for y in x) if isinstance(x, tuple) else x
+
+
+def bodies_with_limits(model: Model) -> list[Body]:
+    """Bodies whose joint has one coordinate and a stop at one end at least."""
+    return [
+        body
+        for body in model.bodies
+        if body.joint.kind.nv == 1
+        and (math.isfinite(body.joint.limits.lower) or math.isfinite(body.joint.limits.upper))
+    ]
 
 
 def massless_leaves(bodies: Sequence[Body]) -> list[Finding]:

@@ -47,8 +47,6 @@ STATES = 128
 _STEPS = (10, 25, 50, 100, 250, 500, 1000, 2500, 5000)
 """Steps of a trial: 50 ms, 20 ms, 10 ms … 0.1 ms."""
 _ROUNDING, _FAR = 1e-11, 0.1
-_GROWING = frozenset({"euler"})
-"""Whatever the step, undamped oscillations grow: not for use."""
 
 
 @dataclass(frozen=True)
@@ -223,7 +221,7 @@ def certify(
     loops is measured as its open tree. `implicit_damping` is left out unless named.
     """
     if integrators is None:
-        integrators = [name for name in INTEGRATORS if name != "implicit_damping"]
+        integrators = [row.name for row in INTEGRATORS.values() if not row.damping_at_end]
     _check_request(robot, dt, integrators, feedback)
     if (q is None) != (v is None):
         raise InvalidArgument("states", None, "give both q and v, or neither")
@@ -285,7 +283,7 @@ def _check_request(robot: Robot, dt: Any, integrators: Sequence[str], feedback: 
 def _measure(trial: Trial, swing: FreeSwing, name: str, dt: float) -> Measurement:
     """All measurements of an integrator; `dt` or a step a little longer is one of those tried."""
     counts = sorted({*_STEPS, SAMPLES * math.floor(HORIZON / SAMPLES / dt + 1e-9)})
-    stable = trial.stable_step(name, grows=name in _GROWING)
+    stable = trial.stable_step(name, grows=INTEGRATORS[name].amplifies)
     # the step that all uses can have: with the least error there, none needs a shorter one
     shortest = min(0.5 * stable if stable > 0.0 else math.inf, *(use.longest for use in USES))
     errors: list[float] = []
@@ -323,7 +321,8 @@ def _choose(use: Use, rows: Sequence[Measurement]) -> Recommendation | None:
         # half the stable step leaves room for motions that are faster than those about rest
         bound = 0.5 * row.stable if row.stable > 0.0 else math.inf
         dt = row.longest(use.error, min(bound, use.longest))
-        if row.stable != 0.0 and row.name not in _GROWING and math.isfinite(dt):
+        usable = row.stable != 0.0 and not INTEGRATORS[row.name].amplifies
+        if usable and math.isfinite(dt):
             found.append(Recommendation(use.name, row.name, dt, row.error_at(dt), row.cost / dt))
     return min(found, key=lambda x: x.seconds, default=None)
 

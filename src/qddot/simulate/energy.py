@@ -34,6 +34,7 @@ from qddot.simulate.drivetrain.motor import (
     TorqueSpeedLimit,
 )
 from qddot.simulate.implicit_torques import DampingTorque, VelocityConstraint, largest
+from qddot.simulate.integrators import find_integrator
 from qddot.simulate.layout import columns
 from qddot.simulate.motion import align, chart_rate, unalign
 from qddot.simulate.plant import JointSprings, RobotPlant, StepContext
@@ -55,7 +56,6 @@ __all__ = [
 ]
 
 _MOTORS = (MotorConstant, Limit, TorqueSpeedLimit, Delay, Gear)
-_STEPWISE = ("euler", "semi_implicit", "implicit_damping")
 LOSS = 1e-3
 """Share of the energy that may be lost or gained a second: 0.1 %."""
 _GAIN = 1e-5
@@ -264,8 +264,8 @@ def energy_ledger(rollout: Rollout) -> EnergyLedger:
             flows = [np.zeros(rollout.q.shape[:-1])] * 5
         work, friction, contact, numerical, error = flows
         if step.wrenches and rollout.q.shape[-2] > 1:
-            exact = rollout.every == 1 and rollout.integrator in _STEPWISE
-            added = wrench_work(rollout, exact)
+            at_start = find_integrator(rollout.integrator).forces_at_start
+            added = wrench_work(rollout, exact=rollout.every == 1 and at_start)
             work, error = work + added[0], error + added[1]
         for effect, path in zip(step.effects, rollout.effect_history, strict=False):
             if isinstance(effect, RigidStops):
@@ -319,7 +319,7 @@ def _flows(rollout: Rollout) -> list[np.ndarray]:
     v1 = unalign(model, q, align(model, q1, v1))
     h = float(rollout.time[1] - rollout.time[0])
     stepwise = rollout.every == 1
-    exact = stepwise and rollout.integrator in _STEPWISE
+    exact = stepwise and find_integrator(rollout.integrator).forces_at_start
     loads = _loads(step, start, v1, stepwise, h)
     middle = [0.5 * (a + b) for a, b in zip(v, v1, strict=True)]
     moved = _difference(v1, v)

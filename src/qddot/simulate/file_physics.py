@@ -15,9 +15,8 @@ import numpy as np
 
 from qddot.algorithms.mass_matrix import mass_matrix
 from qddot.errors import InvalidArgument, UnknownName, count_text
-from qddot.model.model import Model
+from qddot.model.model import Model, bodies_with_limits
 from qddot.robot.robot import Robot
-from qddot.simulate.contact.penalty import bodies_with_limits
 from qddot.simulate.contact.stops import RigidStops
 from qddot.simulate.drivetrain.backlash import Backlash
 from qddot.simulate.drivetrain.friction import ModelLosses
@@ -54,7 +53,7 @@ class FilePhysics:
     """The physics of a description in a step: the model, its effects, and notes on the rest.
 
     The effects act after all others. `damped` says that the step takes the damping of the model's
-    joints at its end, as `implicit_damping` does.
+    joints at its end (`damped_step` of its integrator).
     """
 
     model: Model
@@ -143,8 +142,8 @@ def find_physics(
     if any(x in active for x in PASSIVE[:3]) and (given or lossy):
         losses, fast = _time_losses(model, losses, dt, integrator, parameters)
         notes += fast
-        # semi-implicit steps have the damping of joints as implicit_damping does
-        damped = losses.damping and integrator in ("semi_implicit", "implicit_damping")
+        # semi-implicit steps take the damping of joints at their end
+        damped = losses.damping and find_integrator(integrator).damped_step is not None
         damped = damped and not teeth
         found.append(replace(losses, damping=losses.damping and not damped))
     if "limits" in active and contact is None and bodies_with_limits(model):
@@ -186,12 +185,12 @@ def _time_losses(
     """
     if set(parameters) & _DAMPING_PARAMETERS:
         return losses, []
-    one_stage = find_integrator(integrator).name in ("euler", "semi_implicit", "implicit_damping")
-    if one_stage and not losses.springs:
+    at_start = find_integrator(integrator).forces_at_start
+    if at_start and not losses.springs:
         return losses, []
     damping, frequency = _fastest_rates(model)
     staged = []
-    if losses.damping and damping * dt <= _MILD and not one_stage:
+    if losses.damping and damping * dt <= _MILD and not at_start:
         staged.append("damping")
     if frequency * dt <= _MILD_SPRING:
         staged.append("springs")

@@ -44,19 +44,32 @@ class IntegratedPlant(ImplicitPlant, Protocol):
         """The rate with the damping of the joints taken at the end of a step."""
 
 
+StepFunction = Callable[[IntegratedPlant, Vector, Vector, Scalar], ChartState | SolvedState]
+"""From a plant, q, w and dt to q and w after the step, and the residual of one that iterates."""
+
+
 @dataclass(frozen=True)
 class Integrator:
     """A row of the table: its name, order of convergence, stages, and the function of a step.
 
-    A step that iterates returns its residual after the state.
+    A step that iterates returns its residual after the state. `forces_at_start` says that all
+    forces are taken at the start of the step, `semi_implicit` that velocities come first and
+    positions follow with them, as in the step of contact by complementarity. `damped_step` is the
+    form of the step that takes the damping of the joints at its end, `damping_at_end` says that
+    `step` does so too. With `amplifies` undamped oscillations grow whatever the step.
     """
 
     name: str
     order: int
     stages: int
-    step: Callable[[IntegratedPlant, Vector, Vector, Scalar], ChartState | SolvedState]
+    step: StepFunction
     symplectic: bool = False
     iterates: bool = False
+    forces_at_start: bool = False
+    semi_implicit: bool = False
+    damped_step: StepFunction | None = None
+    damping_at_end: bool = False
+    amplifies: bool = False
 
 
 @dataclass(frozen=True)
@@ -149,9 +162,26 @@ DORMAND_PRINCE = Tableau(
 INTEGRATORS: dict[str, Integrator] = {
     row.name: row
     for row in (
-        Integrator("euler", 1, 1, EULER.step),
-        Integrator("semi_implicit", 1, 1, _semi_implicit),
-        Integrator("implicit_damping", 1, 1, _implicit_damping),
+        Integrator("euler", 1, 1, EULER.step, forces_at_start=True, amplifies=True),
+        Integrator(
+            "semi_implicit",
+            1,
+            1,
+            _semi_implicit,
+            forces_at_start=True,
+            semi_implicit=True,
+            damped_step=_implicit_damping,
+        ),
+        Integrator(
+            "implicit_damping",
+            1,
+            1,
+            _implicit_damping,
+            forces_at_start=True,
+            semi_implicit=True,
+            damped_step=_implicit_damping,
+            damping_at_end=True,
+        ),
         Integrator("backward_euler", 1, 1, OneStage(1.0).step, iterates=True),
         Integrator("implicit_midpoint", 2, 1, OneStage(0.5).step, iterates=True),
         Integrator("variational", 2, 1, variational_step, symplectic=True, iterates=True),

@@ -14,9 +14,10 @@ from numpy.typing import ArrayLike
 from qddot import engines
 from qddot.display.progress import OnStep
 from qddot.errors import DescriptionError, InvalidArgument, ShapeMismatch
-from qddot.loaders.formats import FORMATS
+from qddot.loaders.formats import detect_format
 from qddot.loaders.mjcf import drop_looks
 from qddot.loaders.mujoco_checks import mujoco_errors, read_spec
+from qddot.loaders.xml import parse_xml, read_file
 from qddot.robot.robot import Robot, Wrench, load
 from qddot.simulate.arguments import positive_number, real_array, sample_count
 from qddot.simulate.contact.ledger import ContactEntry
@@ -232,10 +233,10 @@ def _spec(source: Any) -> Any:
 
     if isinstance(source, mujoco.MjSpec):
         return source.copy()
-    if isinstance(source, str | Path) and Path(source).suffix in FORMATS["mjcf"].suffixes:
-        if not Path(source).is_file():
-            raise DescriptionError(str(source), "no such file")
-        return read_spec(Path(source))
+    if isinstance(source, str | Path) and Path(source).is_file():
+        path = Path(source)
+        if detect_format(parse_xml(read_file(path), str(path))).name == "mjcf":
+            return read_spec(path)
     with tempfile.TemporaryDirectory(prefix="qddot-") as folder:
         shapes: ShapeChoice = "none" if isinstance(source, Robot) else "collision"
         text = convert(source, Path(folder) / "robot.xml", shapes=shapes, states=1).text

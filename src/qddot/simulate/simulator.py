@@ -49,7 +49,6 @@ from qddot.simulate.step import Hold, Step
 
 __all__ = ["Simulator", "make_simulator", "rollout"]
 
-_WITH_CONTACT = ("semi_implicit", "implicit_damping")
 _EFFECT_METHODS = ("act", "state_size", "initial_state", "update")
 _LAW_METHODS = ("references", "senses", "memory", "command")
 
@@ -430,8 +429,10 @@ def _check_combination(
 ) -> None:
     """Refuse components that do not go together, with each other or with the integrator."""
     # contact has steps of its own, and joints one kind of stops
-    if contact is not None and integrator not in _WITH_CONTACT:
-        accepted = f"contact by complementarity steps with {' or '.join(_WITH_CONTACT)}"
+    row = find_integrator(integrator)
+    if contact is not None and not row.semi_implicit:
+        able = [other.name for other in INTEGRATORS.values() if other.semi_implicit]
+        accepted = f"contact by complementarity steps with {' or '.join(able)}"
         raise InvalidArgument("integrator", integrator, accepted)
     stops = [effect for effect in effects if isinstance(effect, ImpactEffect)]
     if len(stops) > 1 or (contact is not None and stops):
@@ -439,17 +440,16 @@ def _check_combination(
         raise InvalidArgument("effect", stops[-1], accepted)
     # damping twice
     implicit = [effect for effect in effects if isinstance(effect, ImplicitEffect)]
-    for effect in implicit if integrator == "implicit_damping" else ():
+    for effect in implicit if row.damping_at_end else ():
         if getattr(effect, "model_damping", False):
-            accepted = "implicit_damping has the damping of the model already: damping=False"
+            accepted = f"{row.name} has the damping of the model already: damping=False"
             raise InvalidArgument("effect", effect, accepted)
     # integrators that iterate cannot keep loops closed
-    row = find_integrator(integrator)
     if robot.model.loops and row.iterates:
-        able = ", ".join(other.name for other in INTEGRATORS.values() if not other.iterates)
+        able = [other.name for other in INTEGRATORS.values() if not other.iterates]
         accepted = (
-            f"the loops of {robot.name!r} are kept closed by {able}; or step the open tree, "
-            "constraints.with_loops(robot, [])"
+            f"the loops of {robot.name!r} are kept closed by {', '.join(able)}; or step the open "
+            "tree, constraints.with_loops(robot, [])"
         )
         raise Unsupported("integrator", row.name, accepted)
 

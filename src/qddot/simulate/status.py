@@ -20,12 +20,13 @@ from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.recursion import joint_kinematics
 from qddot.display.text import Tabular
 from qddot.errors import InvalidArgument, ShapeMismatch
-from qddot.model.model import Model
+from qddot.model.model import Model, bodies_with_limits
 from qddot.robot.robot import Robot
 from qddot.simulate.contact.complementarity import ComplementarityContact
 from qddot.simulate.contact.gaps import find_sites
-from qddot.simulate.contact.penalty import PRESETS, PenaltyContact, bodies_with_limits
+from qddot.simulate.contact.penalty import PRESETS, PenaltyContact
 from qddot.simulate.contact.stops import RigidStops
+from qddot.simulate.integrators import find_integrator
 from qddot.simulate.layout import columns, nested_over_time, stack_scalars
 from qddot.simulate.plant import ElasticEffect
 from qddot.simulate.step import DIVISION, LOOPS
@@ -88,7 +89,6 @@ LABELS = {
 _FEWEST = 10
 _MODERATE = 1e4
 """States (m, rad, m/s, rad/s) from which no single step overflows."""
-_FIRST_ORDER = ("semi_implicit", "implicit_damping")
 _FATAL = ("nan_input", "diverged")
 _CODES = {label: k for k, label in enumerate(LABELS)}
 
@@ -380,7 +380,7 @@ def _energy_faults(rollout: RolloutRecord) -> Iterator[Fault]:
     scale = np.maximum(np.maximum.accumulate(at_play, axis=-1), usual)
     # a symplectic step of first order swings about its energy by ½ Δt v·∂V/∂q, without a trend
     swing = np.zeros_like(V)
-    if step.contact or step.integrator in _FIRST_ORDER:
+    if step.contact or find_integrator(step.integrator).semi_implicit:
         share = 0.5 * rollout.dt / float(rollout.time[1] - rollout.time[0])
         swing[..., 1:] = share * np.maximum.accumulate(np.abs(np.diff(V, axis=-1)), axis=-1)
     yield "energy_gain", "", T + V - (T + V)[..., :1] > GAIN * scale + swing

@@ -122,8 +122,8 @@ class Step:
             # effects: torques that depend on the velocity at the end of the step
             plant = plant.with_implicit_torques(q, v, self.implicit_damping)
             # integrator, on the charts of the joints
-            name = "implicit_damping" if self.implicit_damping else self.integrator
-            integrate = find_integrator(name).step
+            row = find_integrator(self.integrator)
+            integrate = (self.implicit_damping and row.damped_step) or row.step
             if plant.loops and self.divides_steps:
                 parts = take_substeps(plant, plant.loops, integrate, q, v, plant.dt)
                 q1, v1 = parts.q, parts.v
@@ -221,7 +221,7 @@ class Step:
     @property
     def implicit_damping(self) -> bool:
         """Whether the damping of the joints is taken at the end of the step."""
-        return self.damped or self.integrator == "implicit_damping"
+        return self.damped or find_integrator(self.integrator).damping_at_end
 
     @cached_property
     def components(self) -> tuple[Effect | Sensor | Controller | ContactLaw, ...]:

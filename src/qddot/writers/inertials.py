@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from qddot.loaders.formats import FORMATS
+from qddot.errors import Unsupported
+from qddot.loaders.formats import detect_format
 from qddot.loaders.urdf_document import read_urdf_document
 from qddot.loaders.xml import Element
 from qddot.spatial.algebra import Inertia, Mat3, Vec3, rotation_from_quaternion
@@ -26,8 +27,11 @@ _ROUNDING = 1e-15
 
 def links_of_file(root: Element) -> dict[str, Element]:
     """The links of a URDF, or the bodies of an MJCF file, by name."""
-    if root.tag == FORMATS["urdf"].root:
+    form = detect_format(root)
+    if form.name == "urdf":
         return read_urdf_document(root).links_by_name
+    if form.name != "mjcf":
+        raise Unsupported("format", form.title, "links of URDF and bodies of MJCF can be patched")
     found: dict[str, Element] = {}
     stack = list(root.children)
     while stack:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from qddot.errors import Unsupported
 from qddot.loaders.description import Description
 from qddot.loaders.shapes import Shape
 from qddot.model.joints import Joint
@@ -228,5 +229,8 @@ def _add_joint(body: Node, joint: Joint) -> None:
     }
     texts |= {key: format_number(x) for key, x in values.items() if x}
     axis = format_numbers(joint.axes[0]) if joint.axes else None
-    kind = _TYPES.get(joint.kind.name, "hinge")
+    kind = "hinge" if joint.kind.turns else _TYPES.get(joint.kind.name, "")
+    if not kind:
+        accepted = f"MJCF has hinge, {', '.join(_TYPES.values())}"
+        raise Unsupported(f"joint {joint.name!r} of kind", joint.kind.name, accepted)
     add_element(body, "joint", name=joint.name, type=kind, axis=axis, **texts)

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,7 +30,7 @@ from qddot.errors import (
 from qddot.files import check_target, draft_beside, publish
 from qddot.loaders import describe, load_model, locate_source
 from qddot.loaders.description import Base, resolve_description, suppress_warnings, to_model
-from qddot.loaders.formats import FORMATS, detect_format, uses_xacro
+from qddot.loaders.formats import FORMATS, FileFormat, detect_format, uses_xacro
 from qddot.loaders.xml import Element, parse_xml, read_file
 from qddot.model.friction_models import FrictionFormat, FrictionModel, friction_of, translate
 from qddot.model.links import Link, inertia_defect
@@ -45,11 +45,8 @@ __all__ = ["PatchResult", "write_parameters"]
 
 _BOUND = 1e-12
 _SAME = 1e-14
-_DYNAMICS: dict[FrictionFormat, dict[str, str]] = {
-    "urdf": {"damping": "damping", "friction": "friction"},
-    "mjcf": {"damping": "damping", "friction": "frictionloss", "reflected_inertia": "armature",
-             "stiffness": "stiffness"},
-}  # fmt: skip
+_DRIVETRAIN_FIELDS = ("damping", "friction", "reflected_inertia", "stiffness")
+"""Fields of a drivetrain that some format has."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +88,7 @@ class _DescriptionFile:
     """
 
     path: Path
-    form: FrictionFormat
+    form: FileFormat
     text: str
     encoding: str
     elements: Mapping[str, Element]
@@ -137,18 +134,19 @@ def write_parameters(
         if not law.symmetric:
             values += _friction_values(source, {name: law}, speeds, notes)
             drive = dataclasses.replace(drive, friction=before.friction, damping=before.damping)
-        for field in _DYNAMICS["mjcf"]:
+        for field in _DRIVETRAIN_FIELDS:
             value = getattr(drive, field)
-            if value != getattr(before, field) and field in _DYNAMICS[source.form]:
+            if value != getattr(before, field) and field in source.form.drivetrain:
                 values.append(_DriveValue(name, field, value))
             elif value != getattr(before, field):
-                what = field.replace("_", " ")
-                notes.append(f"joint {name!r}: URDF has no {what}; {value:g} is lost")
+                lost = f"{source.form.title} has no {field.replace('_', ' ')}; {value:g} is lost"
+                notes.append(f"joint {name!r}: {lost}")
     values += _friction_values(source, friction or {}, speeds, notes)
     drives = {(d.joint, d.field): d for d in values}
-    tag = "dynamics" if source.form == "urdf" else ""
+    form = source.form
     for d in drives.values():
-        changes.append(Change("joint", d.joint, tag, _DYNAMICS[source.form][d.field], d.value))
+        attribute = form.drivetrain[d.field]
+        changes.append(Change("joint", d.joint, form.drivetrain_tag, attribute, d.value))
     # patch the text; lines that were added end as the others do
     try:
         text = patch_values(source.text, changes)
@@ -211,7 +209,7 @@ def _open_file(path: Path, parameters: Robot | ArrayLike) -> _DescriptionFile:
         links.setdefault(body, []).append(_LinkOnBody(link, X))
     return _DescriptionFile(
         path=path,
-        form="urdf" if form.name == "urdf" else "mjcf",
+        form=form,
         text=content.decode(encoding),
         encoding=encoding,
         elements=links_of_file(root),
@@ -283,7 +281,9 @@ def _friction_values(
     """Friction models as the format of the file can express them."""
     for name, model in friction.items():
         limit = file.model.body_of_joint(name).joint.limits.velocity
-        fit = translate(model, file.form, speeds or (0.0, limit if limit < np.inf else 1.0))
+        # a format without friction is refused there
+        form = cast(FrictionFormat, file.form.name)
+        fit = translate(model, form, speeds or (0.0, limit if limit < np.inf else 1.0))
         yield _DriveValue(name, "damping", fit.damping)
         yield _DriveValue(name, "friction", fit.friction)
         notes += [f"joint {name!r}: {text}" for text in fit.lost]

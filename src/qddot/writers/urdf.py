@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
+from qddot.errors import Unsupported
 from qddot.loaders.description import Description
 from qddot.loaders.shapes import Shape
 from qddot.model.assembly import chain_links, fixed_joint
@@ -160,7 +161,12 @@ def _add_joint(robot: Node, name: str, link: Link, coupled: bool) -> None:
     """Add a <joint>; Pinocchio couples no continuous joint, so one that is coupled has limits."""
     joint, limits = link.joint, link.joint.limits
     bounded = coupled or limits.lower > -math.inf or limits.upper < math.inf
-    kind = _TYPES.get(joint.kind.name) or ("revolute" if bounded else "continuous")
+    kind = "revolute" if bounded else "continuous"
+    if not joint.kind.turns:
+        kind = _TYPES.get(joint.kind.name, "")
+    if not kind:
+        accepted = f"URDF has joints that turn, {', '.join(_TYPES.values())}"
+        raise Unsupported(f"joint {joint.name!r} of kind", joint.kind.name, accepted)
     element = add_element(robot, "joint", name=name, type=kind)
     _add_origin(element, link.placement)
     add_element(element, "parent", link=str(link.parent))

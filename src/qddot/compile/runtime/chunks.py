@@ -29,7 +29,7 @@ __all__ = ["CHUNK", "run_batch", "run_scan"]
 CHUNK = 400_000_000
 """Operations of a chunk on one thread: about a tenth of a second."""
 _FULL = 32
-"""States that fill the gangs of most functions: fewer take as long."""
+"""States that fill the groups of most functions: fewer take as long."""
 _FEWEST = 256
 """States that a chunk of a batch has at least; fewer are split in time."""
 _MOST_STEPS = 2**20
@@ -70,7 +70,7 @@ def _batch_parts(states: int, longest: int, cost: int, fewest: int = 1) -> list[
     length = states // longest * cost
     least = -(-fewest * longest // states)
     share = max(1, least, CHUNK * SETTING.threads // length)
-    # gangs are filled where there are states enough
+    # groups are filled where there are states enough
     share -= share % _FULL if share > _FULL else 0
     return [slice(a, min(a + share, longest)) for a in range(0, longest, share)]
 

@@ -1,4 +1,7 @@
-"""A NumPy gufunc around native loops: the one place that touches NumPy's C interface."""
+"""A NumPy gufunc around native loops, and the tables of NumPy's C interface.
+
+`fast_call.py` reads the array type and PyArray_New from them, for the IR of `ir/fast_call.py`.
+"""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ _WORTH_A_SHARE = 500_000
 _MOST_BROADCAST_AXES = 32
 """Axes of which np.broadcast_shapes takes no more, although arrays have up to 64."""
 _FULL, _WHOLE = 32, 8
-"""States that fill the gangs of most functions, and the vectors of any."""
+"""States that fill the groups of most functions, and the vectors of any."""
 
 
 _own: ContextVar[int | None] = ContextVar("qddot_threads", default=None)
@@ -248,7 +248,7 @@ def _split_axis(length: int, parts: int, worth: int) -> tuple[slice, ...]:
     """Parts of an axis for threads to take when they are done with another: the last are small.
 
     A core that others use too then does less, and none waits long for it. Where there are states
-    enough, none is smaller than what is worth it and fills vectors and gangs.
+    enough, none is smaller than what is worth it and fills vectors and groups.
     """
     least, bounds = max(worth, min(_FULL, length // (4 * parts)), 1), [0]
     whole = _FULL if length > 4 * _FULL * parts else _WHOLE if length > _WHOLE * parts else 1

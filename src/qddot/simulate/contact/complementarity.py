@@ -17,7 +17,7 @@ from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.linear import dot, factorise, solve
 from qddot.algorithms.recursion import Vector, joint_kinematics, velocities, zeros
 from qddot.errors import InvalidArgument
-from qddot.model.model import Body, Model
+from qddot.model.model import Body, Model, bodies_with_limits
 from qddot.simulate.batch_parameters import may_be_nonzero
 from qddot.simulate.contact.cone import (
     FrictionalContact,
@@ -38,7 +38,6 @@ from qddot.simulate.contact.gaps import (
     slide_velocity,
 )
 from qddot.simulate.contact.impacts import Impact, least_velocities
-from qddot.simulate.contact.penalty import bodies_with_limits
 from qddot.simulate.contact.scene import Scene
 from qddot.simulate.contact.sweeps import initial_sweep_state, sweep
 from qddot.simulate.implicit_torques import DampingTorque, VelocityConstraint, largest

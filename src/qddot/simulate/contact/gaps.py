@@ -12,11 +12,11 @@ from functools import partial
 from typing import Any
 
 from qddot.algorithms.recursion import Matrix, ancestors_with_forces, per_body, zeros
-from qddot.errors import InvalidArgument
+from qddot.errors import InvalidArgument, Unsupported
 from qddot.model.joints import plane_basis
 from qddot.model.model import WORLD, Model
 from qddot.simulate.contact.boxes import BOX_POINTS, TouchPoint, touch_boxes
-from qddot.simulate.contact.scene import Box, Capsule, Pair, Plane, Scene, Solid
+from qddot.simulate.contact.scene import Box, Pair, Plane, RoundSolid, Scene, Solid
 from qddot.simulate.implicit_torques import clip, largest
 from qddot.spatial.algebra import Force, Motion, Subspace, Transform, Vec3
 from qddot.spatial.scalar import Scalar, less, sqrt, where
@@ -85,26 +85,34 @@ def find_sites(scene: Scene, model: Model) -> list[Site]:
         first, X1 = _place(model, a)
         second, X2 = _place(model, b)
         finders: list[Callable[[Sequence[Transform]], Touch]]
-        if isinstance(b, Plane):
-            # a box touches a plane with its corners, a capsule with the spheres at its ends
-            ends = a.corners if isinstance(a, Box) else a.spine
-            radius = 0.0 if isinstance(a, Box) else a.radius
-            finders = [partial(_on_plane, first, X1.point(c), radius, b) for c in ends]
+        if isinstance(b, Plane) and isinstance(a, Box):
+            finders = [partial(_on_plane, first, X1.point(c), 0.0, b) for c in a.corners]
+        elif isinstance(b, Plane) and isinstance(a, RoundSolid):
+            # a capsule touches a plane with the spheres at its ends
+            finders = [partial(_on_plane, first, X1.point(c), a.radius, b) for c in a.spine]
         elif isinstance(a, Box) and isinstance(b, Box):
             finders = [
                 partial(_on_box, k, (first, X1, a), (second, X2, b)) for k in range(BOX_POINTS)
             ]
-        elif {Box, Capsule} == {type(a), type(b)}:
+        elif _is_box_and_line(a, b) or _is_box_and_line(b, a):
             kinds = f"a {type(a).__name__.lower()} and a {type(b).__name__.lower()}"
             accepted = "a box touches planes, boxes, spheres and points; put spheres on the capsule"
             raise InvalidArgument(f"pair of {kinds}", (a.name, b.name), accepted)
-        else:
+        elif isinstance(a, Box | RoundSolid) and isinstance(b, Box | RoundSolid):
             finders = [partial(_on_solid, (first, X1, a), (second, X2, b))]
+        else:
+            accepted = "a solid is a Box, or has a radius and a spine, as Sphere and Capsule have"
+            raise Unsupported("pair of shapes", (a.name, b.name), accepted)
         for k, find in enumerate(finders):
             label = f"{a.name}[{k}]" if len(finders) > 1 else a.name
             frames = (a.frame, None if isinstance(b, Plane) else b.frame)
             sites.append(Site(pair, (label, b.name), frames, first, second, find))
     return sites
+
+
+def _is_box_and_line(one: Any, other: Any) -> bool:
+    """Whether the first of two solids is a box and the second is round about a line."""
+    return isinstance(one, Box) and isinstance(other, RoundSolid) and len(other.spine) > 1
 
 
 def _place(model: Model, shape: Plane | Solid) -> tuple[int, Transform]:

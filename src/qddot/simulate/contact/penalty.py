@@ -12,7 +12,7 @@ import numpy as np
 from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.recursion import Vector, joint_kinematics, velocities
 from qddot.errors import InvalidArgument
-from qddot.model.model import Body, Model
+from qddot.model.model import Body, Model, bodies_with_limits
 from qddot.simulate.contact.gaps import (
     Touch,
     find_sites,
@@ -32,7 +32,6 @@ __all__ = [
     "PenaltyForce",
     "PenaltyStops",
     "Preset",
-    "bodies_with_limits",
 ]
 
 
@@ -210,16 +209,6 @@ def _stretch(touch: Touch, state: Vector, k: int) -> list[Scalar]:
     """The stretch of a contact along its tangents, from the state."""
     s = Vec3(*state[3 * k : 3 * k + 3])
     return [axis.dot(s) for axis in touch.world_axes[1:]]
-
-
-def bodies_with_limits(model: Model) -> list[Body]:
-    """Bodies whose joint has one coordinate and a stop at one end at least."""
-    return [
-        body
-        for body in model.bodies
-        if body.joint.kind.nv == 1
-        and (math.isfinite(body.joint.limits.lower) or math.isfinite(body.joint.limits.upper))
-    ]
 
 
 @dataclass(frozen=True)

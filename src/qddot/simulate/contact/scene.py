@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from qddot.model.model import WORLD, Model
 from qddot.spatial.algebra import Transform, Vec3
 from qddot.spatial.scalar import Scalar
 
-__all__ = ["Box", "Capsule", "Pair", "Plane", "Point", "Scene", "Solid", "Sphere"]
+__all__ = ["Box", "Capsule", "Pair", "Plane", "Point", "RoundSolid", "Scene", "Solid", "Sphere"]
 
 Numbers = Vec3 | Sequence[float]
 _ORIGIN = (0.0, 0.0, 0.0)
@@ -92,6 +92,27 @@ class Plane:
     def height(self) -> float:
         """Distance of the plane from the origin along its normal."""
         return float(self.normal.dot(self.point))  # type: ignore[union-attr, arg-type]
+
+
+@runtime_checkable
+class RoundSolid(Protocol):
+    """All within a radius of a spine, which is a point or a line with two ends, in a frame."""
+
+    @property
+    def frame(self) -> str | None:
+        """The frame that it is fixed to; None for the world."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the scene."""
+
+    @property
+    def radius(self) -> float:
+        """Distance of the surface from the spine, m."""
+
+    @property
+    def spine(self) -> tuple[Vec3, ...]:
+        """One point, or the two ends of a line."""
 
 
 @dataclass(frozen=True)

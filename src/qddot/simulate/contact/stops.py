@@ -1,4 +1,8 @@
-"""Joint stops without compliance, for every integrator: a torque at rest, an impulse on impact."""
+"""Joint stops without compliance, for every integrator: a torque at rest, an impulse on impact.
+
+Contact by complementarity has joint stops of its own (`cone.JointStop`), which are solved for with
+its contacts.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +17,7 @@ from qddot.algorithms.energy import kinetic_energy, potential_energy
 from qddot.algorithms.linear import dot, factorise, solve
 from qddot.algorithms.mass_matrix import mass_matrix
 from qddot.algorithms.recursion import Vector, zeros
-from qddot.model.model import Body, Model
-from qddot.simulate.contact.penalty import bodies_with_limits
+from qddot.model.model import Body, Model, bodies_with_limits
 from qddot.simulate.implicit_torques import (
     VelocityConstraint,
     clip,

@@ -6,6 +6,7 @@ import difflib
 from dataclasses import replace
 
 from qddot.errors import DescriptionError, InvalidArgument
+from qddot.loaders.formats import FORMATS
 from qddot.loaders.xml import parse_xml
 from qddot.spatial.algebra import Inertia, Sym3, Vec3
 from qddot.verify.audit.audit import Audit
@@ -16,10 +17,12 @@ from qddot.writers.patch import Change, patch_values
 
 __all__ = ["changes_of", "diff_of", "fixed_text"]
 
-_DRIVETRAIN_ATTRIBUTES = {
-    "urdf": {"damping": "damping", "friction": "friction"},
-    "mjcf": {"damping": "damping", "friction": "frictionloss", "armature": "armature"},
+_DRIVETRAIN_FIELDS = {
+    "damping": "damping",
+    "friction": "friction",
+    "armature": "reflected_inertia",
 }
+"""The field of a drivetrain for each quantity of a joint record."""
 
 
 def changes_of(robot: RobotRecord, finding: AuditFinding) -> list[Change]:
@@ -31,11 +34,12 @@ def changes_of(robot: RobotRecord, finding: AuditFinding) -> list[Change]:
     if isinstance(meant, JointRecord):
         joints = (j for link in robot.links.values() for j in link.joints)
         before = next(j for j in joints if j.name == meant.name)
-        tag = "dynamics" if robot.format == "urdf" else ""
+        form = FORMATS[robot.format]
+        tag, attributes = form.drivetrain_tag, form.drivetrain
         return [
-            Change("joint", meant.name, tag, attribute, f"{getattr(meant, quantity):.12g}")
-            for quantity, attribute in _DRIVETRAIN_ATTRIBUTES[robot.format].items()
-            if getattr(meant, quantity) != getattr(before, quantity)
+            Change("joint", meant.name, tag, attributes[name], f"{getattr(meant, quantity):.12g}")
+            for quantity, name in _DRIVETRAIN_FIELDS.items()
+            if name in attributes and getattr(meant, quantity) != getattr(before, quantity)
         ]
     # a link: the values of its <inertial>
     written = robot.links[finding.subject].inertial

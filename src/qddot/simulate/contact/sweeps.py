@@ -5,7 +5,7 @@ two products a row, and finds out which contacts are closed, stick or slide. A N
 solves the laws of those together (Alart & Curnier 1991), which sweeps alone do slowly where many
 contacts share a body or bodies stand on each other. Newton steps alone can repeat in a cycle where
 contacts change between sticking and sliding; so every fourth sweep is followed by none, nor is any
-after the first 24.
+after the first 40.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from qddot.spatial.scalar import Scalar, less, where
 
 __all__ = ["initial_sweep_state", "sweep"]
 
-_NEWTON_SWEEPS, _NEWTON_STREAK = 24, 3
+_NEWTON_SWEEPS, _NEWTON_STREAK = 40, 3
 """Sweeps within which Newton steps are taken, and how many of them in a row."""
 
 

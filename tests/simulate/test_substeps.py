@@ -232,8 +232,8 @@ def test_an_error_that_does_not_fall_is_rounding(four_bar, monkeypatch, noise):
     """Parts that cannot be more accurate are kept, and no attempts are spent on them."""
     project, calls = ClosedLoops.project, []
 
-    def noisy(self, *states):
-        end = project(self, *states)
+    def noisy(self, *states, **choice):
+        end = project(self, *states, **choice)
         calls.append(1)
         return replace(
             end, correction=np.maximum(end.correction, noise * (1.0 + 0.01 * len(calls)))
@@ -259,7 +259,7 @@ def test_an_error_is_a_number(four_bar, monkeypatch):
         patch.setattr(ConstraintMobility, "multipliers", negative)
         assert loops.project(bars.model, list(q[0]), list(q[0]), [1.0, 0.0, 0.0]).correction == 0.0
     monkeypatch.setattr(
-        ClosedLoops, "project", lambda self, *x: replace(project(self, *x), violation=np.nan)
+        ClosedLoops, "project", lambda self, *x, **y: replace(project(self, *x), violation=np.nan)
     )
     verdict = simulator.rollout(q[0], v[0], steps=3).status.of()
     assert (verdict.label, verdict.cause, verdict.step) == ("loop_open", LOOPS, 1)

@@ -107,8 +107,14 @@ class ClosedLoops:
         opening = [-(dot(row, free) + b) for row, b in zip(held.J, bias, strict=True)]
         return [a + b for a, b in zip(free, held.least_motion(opening), strict=True)]
 
-    def project(self, model: Model, start: Vector, q: Vector, v: Vector) -> ClosedState:
-        """The closed state nearest to the end (q, v) of a step from a configuration."""
+    def project(
+        self, model: Model, start: Vector, q: Vector, v: Vector, *, accurate: bool = False
+    ) -> ClosedState:
+        """The closed state nearest to the end (q, v) of a step from a configuration.
+
+        The end of an `accurate` step is so near to closure that the last correction of q leaves J
+        as it is.
+        """
         M = mass_matrix(model, start)
         mass: Factor = factorise(M)
         kept, q1 = independent_rows(model, self.loops), list(q)
@@ -119,7 +125,8 @@ class ClosedLoops:
             phi = constraint_residual(model, q1, constraints=self.loops)
             q1 = integrate(model, q1, held.least_motion([-phi[k] for k in kept]))
         # velocities, and the length of their correction
-        held = ConstraintMobility.of(self.rows(model, q1), mass)
+        if not accurate:
+            held = ConstraintMobility.of(self.rows(model, q1), mass)
         opening = [dot(row, v) for row in held.J]
         multipliers = held.multipliers(opening)
         change = solve(mass, add_constraint_forces(held.J, multipliers, zeros(model.nv)))

@@ -100,7 +100,7 @@ def take_substeps(
         part = _PartialPlant(plant, done, share)
         w = align(model, q, loops.admit(model, q, v))
         q1, w1 = integrate(part, q, w, dt * share)
-        end = loops.project(model, q, q1, unalign(model, q1, w1))
+        end = loops.project(model, q, q1, unalign(model, q1, w1), accurate=True)
         estimate = end.correction
         # an error of a brief part as large as that of the longer attempt before is rounding
         runs = less(0.5, going)

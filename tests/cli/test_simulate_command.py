@@ -27,6 +27,7 @@ from qddot.cli import app
 from qddot.errors import DescriptionError, InvalidArgument, MissingPackage
 from qddot.robot.robot import Robot
 from qddot.simulate import load_trajectory, save_trajectory
+from qddot.simulate.contact import ComplementarityContact, Plane, Scene, Sphere
 
 ARM = Robot(qddot.load("planar_2r").model)
 
@@ -311,6 +312,20 @@ def test_all_shapes_of_a_file_are_measured_beside_mujoco(monkeypatch, tmp_path, 
     assert row["height"] == pytest.approx(row["mujoco_height"], abs=2e-3)
     assert row["ratio"] == pytest.approx(row["mujoco_us"] / row["us"])
     assert row["single_ratio"] == pytest.approx(row["mujoco_single_us"] / row["single_us"])
+
+
+def test_unsolved_contact_is_counted_whatever_else_is_wrong():
+    robot = qddot.load("quadrotor")
+    scene = Scene([Plane()], spheres=[Sphere(robot.body_names[0], 0.1, name="ball")])
+    q = robot.neutral()
+    q[2] = 0.05
+    deep = robot.rollout(
+        np.stack([q, q]), np.zeros(6), dt=1e-3, steps=2, contact=ComplementarityContact(scene)
+    )
+    assert deep.status.label.tolist() == ["penetration"] * 2
+    assert shape_rollouts.count_unsolved(deep) == 0
+    deep.effect_states[-1][1, -1] = 0.01
+    assert shape_rollouts.count_unsolved(deep) == 1
 
 
 def test_a_rollout_that_disagrees_is_not_timed(small, monkeypatch):

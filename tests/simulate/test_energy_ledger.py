@@ -10,6 +10,7 @@ from bare_rollouts import rollout
 from random_models import Part, build
 
 import qddot
+from qddot.analysis import constraints as cs
 from qddot.control import PD
 from qddot.errors import InvalidArgument
 from qddot.model.model import WORLD
@@ -350,3 +351,19 @@ def test_friction_of_a_joint_is_not_that_of_contact(every):
     assert found.v[-1, 0] == 0.0
     assert ledger.friction[-1] == pytest.approx(2.0 * m, rel=2e-3)
     np.testing.assert_allclose(ledger.contact, 0.0, atol=5e-3 * m)
+
+
+@pytest.mark.parametrize("dt", [1e-3, 1e-2])
+@pytest.mark.parametrize("torque", [0.0, 0.05])
+def test_the_error_of_the_account_bounds_its_residual(torque, dt):
+    """A four-bar with damped joints: power curved by velocities and by forces, each sample."""
+    bars = qddot.load("four_bar")
+    bars = cs.with_loops(bars, cs.independent(bars))
+    q = cs.assemble(bars, [2.0, -1.2, 0.0])
+    v = cs.consistent_velocity(bars, q, [10.0, 0.0, 0.0])
+    found = bars.rollout(q, v, [torque, 0.0, 0.0], dt=dt, steps=round(0.5 / dt), integrator="rk4")
+    ledger = energy_ledger(found)
+    assert (np.abs(ledger.residual) <= ledger.error + 1e-9).all()
+    assert ledger.drift().kind in ("kept", "unclear")
+    # it is no loose bound
+    assert ledger.error[-1] < 4.0 * np.abs(ledger.residual).max()

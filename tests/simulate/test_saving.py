@@ -183,7 +183,10 @@ def _rewrite_header(file, target, change):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda h: h.update(form_version=2), "version 2 of qddot"),
+        (
+            lambda h: h.update(form_version=1),
+            "version 1 of qddot .*; this one reads 2: save it again",
+        ),
         (lambda h: h.update(form="other"), "'other'"),
         (lambda h: h["step"]["model"].update({"class": ["subprocess", "Popen"]}), "no part"),
         (

@@ -11,10 +11,14 @@ import pytest
 from bare_rollouts import make_simulator, rollout
 
 import qddot
+from qddot import simulate
+from qddot.algorithms.constraints import ConstraintMobility
 from qddot.analysis import constraints as cs
 from qddot.control import PD
 from qddot.robot.robot import Robot
+from qddot.simulate.drivetrain import Friction, coulomb
 from qddot.simulate.integrators import INTEGRATORS
+from qddot.simulate.loops import ClosedLoops
 from qddot.simulate.step import DIVISION, LOOPS
 
 CASSIE = Path(__file__).parents[3] / "shared" / "menagerie" / "agility_cassie__cassie.xml"
@@ -160,6 +164,105 @@ def test_rest_is_rest_and_float32_has_its_own_rounding(four_bar):
     assert single.status.ok
     assert residual(single) < 1e-4
     assert np.abs(single.q - rollout(four_bar, q, v, dt=1e-3, steps=200, **RK4).q).max() < 1e-3
+
+
+@pytest.mark.parametrize("losses", [{}, {"without": "limits", "effects": [Friction(coulomb(0.2))]}])
+def test_stops_and_sticking_joints_leave_velocities_that_loops_admit(delta, losses):
+    """A step moves q after its velocities are found: J v = 0 has to hold at the end of it."""
+    q, v = random_states(delta, [1.2, -2.0, 0.0] * 3 + [0.0, 0.0, -0.4], 0.1, 3.0, 64)
+    found = simulate.make_simulator(delta, dt=0.01, **RK4, **losses).rollout(q, v, steps=100)
+    rate = np.einsum("...ij,...j->...i", delta.constraint_jacobian(found.q), found.v)
+    speed = 1.0 + np.abs(found.v).max(-1, keepdims=True)
+    assert np.abs(rate / speed).max() <= 1e-12
+    assert residual(found) <= 1e-9
+    # a sample is a start
+    simulate.make_simulator(delta, dt=0.01, **RK4).rollout(found.q[:, 50], found.v[:, 50], steps=1)
+
+
+@pytest.mark.skipif(not CASSIE.is_file(), reason="no shared/menagerie with Cassie's file")
+def test_cassie_thrown_about_uses_up_no_attempts():
+    """Three of 400 random motions pass where J of the step before is no longer J of the next."""
+    robot = Robot(qddot.load(CASSIE).model, native=True)
+    rng, home = np.random.default_rng(1), np.array(robot.configurations["home"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        simulator = make_simulator(robot, dt=1e-3, parameters=["gravity"], **RK4)
+        guesses = robot.integrate(home, 0.2 * rng.uniform(-1.0, 1.0, (400, robot.nv)))
+        q = cs.assemble(robot, guesses, strict=False)
+        v = cs.consistent_velocity(robot, q, rng.normal(size=(400, robot.nv)))
+    v = 5.0 * rng.uniform(0.0, 1.0, (400, 1)) * v / np.abs(v).max(-1, keepdims=True)
+    some, afloat = [63, 178, 198], {"parameters": {"gravity": np.zeros(3)}}
+    found = simulator.rollout(q[some], v[some], steps=7000, every=100, **afloat)
+    assert residual(found) <= simulator.step.loops.tolerance
+
+
+@pytest.mark.parametrize("size", [0.5, 1e-7])
+@pytest.mark.parametrize("part", ["q", "v"])
+def test_a_kick_is_what_the_loops_admit_of_it(four_bar, part, size):
+    """Between two rollouts of a batch; its neighbour goes on as if nothing had happened."""
+    q, v = random_states(four_bar, [2.0, -1.2, 0.0], 0.1, 3.0, 2)
+    simulator = make_simulator(four_bar, dt=1e-3, **RK4)
+    first, whole = simulator.rollout(q, v, steps=20), simulator.rollout(q, v, steps=40)
+    kick = np.array([[0.0, 0.0, 0.0], [0.2 * size, 0.0, 0.0]])[:, None]
+    more = replace(first, **{part: getattr(first, part) + kick}).resume(steps=20)
+    np.testing.assert_array_equal(more.q[0], whole.q[0, 20:])
+    assert more.status.ok, more.status
+    assert residual(more) <= simulator.step.loops.tolerance
+    # as after an impulse: the state from which a rollout would start
+    q1, v1 = first.q[1, -1], first.v[1, -1]
+    q1, v1 = cs.project(
+        four_bar, *((q1 + kick[1, 0], v1) if part == "q" else (q1, v1 + kick[1, 0]))
+    )
+    np.testing.assert_allclose(more.q[1], simulator.rollout(q1, v1, steps=20).q, atol=1e-9)
+
+
+def test_float32_starts_that_are_open_are_closed(four_bar):
+    """Within 1e-4, which single precision may be open by."""
+    q, v = random_states(four_bar, [2.0, -1.2, 0.0], 0.1, 0.1, 16)
+    rng = np.random.default_rng(2)
+    start = [(x + 2e-5 * rng.normal(size=x.shape)).astype(np.float32) for x in (q, v)]
+    found = make_simulator(four_bar, dt=1e-3, **RK4).rollout(*start, steps=50)
+    assert found.q.dtype == found.v.dtype == np.float32
+    assert found.status.ok, found.status
+    assert np.abs(four_bar.constraint_residual(found.q[:, 0].astype(float))).max() < 1e-6
+
+
+@pytest.mark.parametrize("noise", [2e-10, 5e-9, 1e-5])
+def test_an_error_that_does_not_fall_is_rounding(four_bar, monkeypatch, noise):
+    """Parts that cannot be more accurate are kept, and no attempts are spent on them."""
+    project, calls = ClosedLoops.project, []
+
+    def noisy(self, *states, **choice):
+        end = project(self, *states, **choice)
+        calls.append(1)
+        return replace(
+            end, correction=np.maximum(end.correction, noise * (1.0 + 0.01 * len(calls)))
+        )
+
+    monkeypatch.setattr(ClosedLoops, "project", noisy)
+    q, v = random_states(four_bar, [2.0, -1.2, 0.0], 0.0, 3.0, 1)
+    bars = Robot(four_bar.model, native=False)
+    found = rollout(bars, q[0], v[0], dt=1e-3, steps=1, integrator="rk4")
+    assert len(calls) <= 25
+    assert noise < residual(found) < 1.5 * noise
+    assert found.status.label == ("ok" if noise < 1e-8 else "not_converged")
+
+
+def test_an_error_is_a_number(four_bar, monkeypatch):
+    """Rounding may make the square of a length negative; what is no number is told."""
+    bars = Robot(four_bar.model, native=False)
+    q, v = random_states(four_bar, [2.0, -1.2, 0.0], 0.0, 3.0, 1)
+    simulator = make_simulator(bars, dt=1e-3, **RK4)
+    project, loops = ClosedLoops.project, simulator.step.loops
+    with monkeypatch.context() as patch:
+        negative = lambda self, right: [-1e-20 * x for x in right]  # noqa: E731
+        patch.setattr(ConstraintMobility, "multipliers", negative)
+        assert loops.project(bars.model, list(q[0]), list(q[0]), [1.0, 0.0, 0.0]).correction == 0.0
+    monkeypatch.setattr(
+        ClosedLoops, "project", lambda self, *x, **y: replace(project(self, *x), violation=np.nan)
+    )
+    verdict = simulator.rollout(q[0], v[0], steps=3).status.of()
+    assert (verdict.label, verdict.cause, verdict.step) == ("loop_open", LOOPS, 1)
 
 
 def test_integrators_of_low_order_take_whole_steps(four_bar):

@@ -317,7 +317,8 @@ _TABLES = (
         "their files, by complementarity, on one core: standing, and falling in all orientations. "
         "MuJoCo has the same shapes, steps of the same length, servos of the same gains and its "
         "solver as the file sets it; in batches it starts from a few of the states. `unsolved` "
-        "counts the states of a batch whose status is not ok, `compile` the seconds of CPU.",
+        "counts the states of a batch with a step whose contact did not converge, `compile` the "
+        "seconds of CPU.",
         {
             "robot": lambda row: f"{row['robot']}, {row['motion']}",
             "points": _cell("points"),

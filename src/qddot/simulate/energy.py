@@ -333,6 +333,7 @@ def _flows(rollout: Rollout) -> list[np.ndarray]:
     # which forces are constant during a step: given torques are, feedback is from step to step
     constant_torque = not step.feedback or (stepwise and step.feedback.time != "stages")
     kinds = (exact or constant_torque, exact, stepwise, stepwise, exact)
+    last = np.arange(error.shape[-1]) == error.shape[-1] - 1
     parts = (loads.motor, loads.friction, loads.implicit, loads.springs, loads.contact)
     for part, constant in zip(parts, kinds, strict=True):
         force = [np.broadcast_to(x, error.shape) for x in part]
@@ -343,9 +344,13 @@ def _flows(rollout: Rollout) -> list[np.ndarray]:
         rows.append(h * np.broadcast_to(dot(mean, speed), error.shape))
         error = error + 0.25 * h * np.abs(dot(change, moved))
         if not exact:
-            # trapezoid rule of a curved velocity: a twelfth of the change of its slope
+            # trapezoid rule of curved velocities and forces: a twelfth of the change of each slope
             curvature = [(_next(np.asarray(x)) - x) / 12.0 for x in turned]
-            error = error + h * np.abs(dot(mean, curvature))
+            bend = [(_next(x) - x) / 12.0 for x in change]
+            error = error + h * np.abs(dot(mean, curvature)) + h * np.abs(dot(speed, bend))
+            # forces at the end of the last step are unknown: as much change as in the one before
+            before = [np.where(last, np.roll(x, 1, axis=-1), 0.0) for x in change]
+            error = error + 0.5 * h * np.abs(dot(speed, before))
     # sums over time, from 0
     zero = np.zeros((*shape, 1))
     flows = (rows[0], -rows[1] - rows[2], -rows[4], -rows[3], error)

@@ -38,7 +38,11 @@ class Sensor(Protocol):
         """Length of the state."""
 
     def initial_state(self, model: Model) -> ArrayLike:
-        """The state before the first step, with batch axes before the last if it has any."""
+        """The state before the first step, with batch axes before the last if it has any.
+
+        A pure function of the sensor and the model: that of a sensor whose fields cannot be changed
+        is found once for all rollouts.
+        """
 
     def read(
         self, model: Model, q: Vector, v: Vector, dt: Scalar, state: Vector

@@ -30,11 +30,15 @@ from qddot.robot.robot import Robot, with_marked_rows
 from qddot.spatial.algebra import Force
 from qddot.spatial.scalar import Scalar, absolute, maximum, sqrt
 
-__all__ = ["ClosedLoops", "ClosedState", "close_start", "find_loops"]
+__all__ = ["ClosedLoops", "ClosedState", "close_moved", "close_start", "find_loops"]
 
 START = 1e-6
 """How far (m, rad; m/s, rad/s) a start may be open: what the digits of a file leave."""
 _SINGLE_START = 1e-4
+_CLOSED, _SINGLE_CLOSED = 1e-12, 1e-6
+"""How far a start may be open that is not projected."""
+_MOVED = 1e-9
+"""How far (m, rad) the end of a rollout may be open in any case, and be resumed as it is."""
 _ITERATIONS = 4
 _TOLERANCE, _ATTEMPTS = 1e-10, 1000
 _SLOW = 1e-3
@@ -61,9 +65,9 @@ class ClosedLoops:
     Accelerations are those with multipliers, M q̈ + h = τ + Jᵀ λ with J q̈ + J̇ v = 0. At the end
     of the step q and v are projected on closure in the metric of M: so many `iterations` of
     Newton's method, the last one with J of its own and those before with J and M of the start of
-    the step, which are at hand; then J v = 0. Where that corrects the velocities by more than
-    `tolerance` of their size, steps of integrators of fourth order and more are taken in parts, in
-    so many `attempts` at most.
+    the step, which are at hand; then J v = 0 with J of the end. Where that corrects the velocities
+    by more than `tolerance` of their size, steps of integrators of fourth order and more are taken
+    in parts, in so many `attempts` at most.
     """
 
     loops: tuple[Loop, ...]
@@ -80,6 +84,11 @@ class ClosedLoops:
         """J̇ v of the independent rows."""
         found = constraint_bias(model, q, v, constraints=self.loops)
         return [found[k] for k in independent_rows(model, self.loops)]
+
+    def admit(self, model: Model, q: Vector, v: Vector) -> list[Scalar]:
+        """The velocities nearest to v that the loops admit at q, J v = 0, in the metric of M."""
+        mass: Factor = factorise(mass_matrix(model, q))
+        return ConstraintMobility.of(self.rows(model, q), mass).remove_motion(v)
 
     def accelerations(
         self, model: Model, q: Vector, v: Vector, M: Matrix, tau: Vector, forces: Sequence[Force]
@@ -98,8 +107,14 @@ class ClosedLoops:
         opening = [-(dot(row, free) + b) for row, b in zip(held.J, bias, strict=True)]
         return [a + b for a, b in zip(free, held.least_motion(opening), strict=True)]
 
-    def project(self, model: Model, start: Vector, q: Vector, v: Vector) -> ClosedState:
-        """The closed state nearest to the end (q, v) of a step from a configuration."""
+    def project(
+        self, model: Model, start: Vector, q: Vector, v: Vector, *, accurate: bool = False
+    ) -> ClosedState:
+        """The closed state nearest to the end (q, v) of a step from a configuration.
+
+        The end of an `accurate` step is so near to closure that the last correction of q leaves J
+        as it is.
+        """
         M = mass_matrix(model, start)
         mass: Factor = factorise(M)
         kept, q1 = independent_rows(model, self.loops), list(q)
@@ -110,13 +125,16 @@ class ClosedLoops:
             phi = constraint_residual(model, q1, constraints=self.loops)
             q1 = integrate(model, q1, held.least_motion([-phi[k] for k in kept]))
         # velocities, and the length of their correction
+        if not accurate:
+            held = ConstraintMobility.of(self.rows(model, q1), mass)
         opening = [dot(row, v) for row in held.J]
         multipliers = held.multipliers(opening)
         change = solve(mass, add_constraint_forces(held.J, multipliers, zeros(model.nv)))
         v1 = [a - b for a, b in zip(v, change, strict=True)]
         speed = dot(v1, [dot(row, v1) for row in M])
         slow = sum(M[k][k] for k in range(model.nv)) * (_SLOW * _SLOW)
-        correction = sqrt(dot(opening, multipliers) / (speed + slow))
+        # rounding may make the square of a length negative
+        correction = sqrt(maximum(dot(opening, multipliers), 0.0) / (speed + slow))
         # the largest opening that is left
         violation: Scalar = 0.0
         for x in constraint_residual(model, q1, constraints=self.loops):
@@ -154,10 +172,40 @@ def close_start(robot: Robot, q: ArrayLike, v: ArrayLike) -> tuple[np.ndarray, n
             worst = flat[flat.max(axis=-1).argmax()]
             unit = "m or rad" if what == "q0" else "of the speed, m/s or rad/s"
             raise OpenLoops(robot.name, what, names[int(worst.argmax())], worst.max(), unit)
-    closed = all(np.abs(np.nan_to_num(gap)).max(initial=0.0) <= 1e-12 for _, gap in gaps)
+    near = _SINGLE_CLOSED if single else _CLOSED
+    closed = all(np.abs(np.nan_to_num(gap)).max(initial=0.0) <= near for _, gap in gaps)
     sound = np.isfinite(states).all(axis=-1) & np.isfinite(speeds).all(axis=-1)
-    if closed or single or not sound.any():
+    if closed or not sound.any():
         return q, v
-    states, speeds = states.astype(float), speeds.astype(float)
-    states[sound], speeds[sound] = project(robot, states[sound], speeds[sound])
+    return _project_some(robot, states, speeds, sound)
+
+
+def close_moved(
+    model: Model, loops: ClosedLoops, q: np.ndarray, v: np.ndarray, left_open: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """States to resume from, those closed again whose q was moved after the last step.
+
+    These are open by more than the steps before have `left_open` (m, rad; by batch). All others
+    stay as they are, to the last bit.
+    """
+    robot = Robot(model, native=False)
+    with np.errstate(all="ignore"):
+        phi = np.abs(robot.constraint_residual(q, constraints=loops.loops)).max(axis=-1)
+    bound = max(_MOVED, 100.0 * float(np.finfo(q.dtype).eps))
+    moved = (phi > np.maximum(bound, left_open)) & np.isfinite(v).all(axis=-1)
+    return _project_some(robot, q, v, moved, loops.loops) if moved.any() else (q, v)
+
+
+def _project_some(
+    robot: Robot,
+    q: np.ndarray,
+    v: np.ndarray,
+    mask: np.ndarray,
+    loops: Sequence[Loop] | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The states of a batch, projected on closure in double precision where the mask says so."""
+    states, speeds = np.array(q), np.array(v)
+    states[mask], speeds[mask] = project(
+        robot, states[mask].astype(float), speeds[mask].astype(float), loops
+    )
     return states, speeds

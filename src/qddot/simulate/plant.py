@@ -75,7 +75,10 @@ class Effect(Protocol):
         """Length of the state."""
 
     def initial_state(self, model: Model) -> list[float]:
-        """The state before the first step."""
+        """The state before the first step: a pure function of the effect and the model.
+
+        That of an effect whose fields cannot be changed is found once for all rollouts.
+        """
 
     def act(
         self, context: StepContext, state: Vector
@@ -443,7 +446,7 @@ class ContactLaw(Protocol):
         """Length of the state."""
 
     def initial_state(self, model: Model) -> list[float]:
-        """The state before the first step."""
+        """The state before the first step: a pure function of the law and the model."""
 
     def step(
         self, plant: RobotPlant, q: Vector, v: Vector, state: Vector, damped: bool

@@ -18,7 +18,8 @@ from qddot.errors import InvalidArgument, ShapeMismatch
 from qddot.robot.interpret import batch_shape
 from qddot.simulate.arguments import loop_arguments, require_samples, sample_count
 from qddot.simulate.layout import columns, nested_lists, nested_over_time, stack_scalars
-from qddot.simulate.step import CLOCK, Step
+from qddot.simulate.loops import close_moved
+from qddot.simulate.step import CLOCK, LOOPS, Step
 
 if TYPE_CHECKING:
     from qddot.robot.robot import Robot
@@ -114,19 +115,24 @@ class Rollout(Readable):
         of contact) go on; parameters and gains stay. `tau`, wrenches and references are those of
         the further steps, as in `rollout`; `every` stays unless it is given. The first sample is
         the last of this rollout, and the status counts steps from the start of the whole motion.
+        Where q was replaced, as by a kick, and loops are open there, they are closed first.
         """
         step = self._require_step()
         every = self.every if every is None else every
         samples, steps_before = sample_count(steps, every), round(float(self.time[-1]) / self.dt)
         require_samples(step, samples)
+        q0, v0 = self.q[..., -1, :], self.v[..., -1, :]
+        if step.loops and self.residuals is not None:
+            left_open = self.residuals[..., -1, step.residual_names.index(LOOPS)]
+            q0, v0 = close_moved(step.model, step.loops, q0, v0, left_open)
         # constants of the loop: parameters of the robot, gains, parameters of effects
         constants = self.inputs[len(step.shapes.sampled) + 2 :]
         parameters = dict(zip(step.parameters, constants, strict=False))
         gains = dict(zip(step.law_shapes[1], constants[len(parameters) :], strict=False))
         arguments = loop_arguments(
             step,
-            q0=self.q[..., -1, :],
-            v0=self.v[..., -1, :],
+            q0=q0,
+            v0=v0,
             tau=tau,
             samples=samples,
             dt=self.dt,

@@ -26,7 +26,7 @@ __all__ = [
 
 FIELDS = ("time", "q", "v", "tau")
 """The arrays that every trajectory in a file has."""
-FORM, FORM_VERSION = "qddot rollout", 1
+FORM, FORM_VERSION = "qddot rollout", 2
 
 
 def save_rollout(rollout: Any, file: str | Path, force: bool = False) -> Path:

@@ -302,7 +302,8 @@ def _faults(rollout: RolloutRecord) -> Iterator[Fault]:
             most = ITERATION_RESIDUAL if name == step.integrator else FRICTION_RESIDUAL
             most = {LOOPS: LOOP_GAP, DIVISION: PART_ERROR}.get(name, most)
             label = "loop_open" if name == LOOPS else "not_converged"
-            yield label, name, rollout.residuals[..., k] > max(most, rounding)
+            # a residual that is no number is a fault too
+            yield label, name, ~(rollout.residuals[..., k] <= max(most, rounding))
     yield from _contact_faults(rollout)
     # joints beyond their limits
     q = columns(rollout.q)

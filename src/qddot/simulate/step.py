@@ -20,7 +20,6 @@ from qddot.model.reframing import condense
 from qddot.robot.native import PARAMETERS
 from qddot.simulate.batch_parameters import insert_inputs, is_immutable
 from qddot.simulate.feedback import Controller, LawInputs, Sensor, Shapes
-from qddot.simulate.implicit_torques import largest
 from qddot.simulate.integrators import find_integrator
 from qddot.simulate.loops import ClosedLoops
 from qddot.simulate.motion import align, unalign
@@ -36,7 +35,7 @@ from qddot.simulate.plant import (
     felt_wrench,
 )
 from qddot.simulate.substeps import DividedStep, take_substeps
-from qddot.spatial.scalar import Scalar, less, where
+from qddot.spatial.scalar import Scalar, less, maximum, where
 
 __all__ = [
     "CLOCK",
@@ -146,7 +145,7 @@ class Step:
         residuals += [parts.error] if parts else []
         residuals += [violation] if self.loops else []
         if residuals:
-            residuals = [largest(a, b) for a, b in zip(values[CLOCK + 1], residuals, strict=True)]
+            residuals = [maximum(a, b) for a, b in zip(values[CLOCK + 1], residuals, strict=True)]
         return [*q1, *v1, start.clock, *residuals, *(x for state in states_after for x in state)]
 
     def begin(self, *values: Any) -> StepStart:
@@ -364,15 +363,20 @@ class Step:
 
     def _key(self) -> str:
         """Text that determines the step: the digest of the model, and all other fields."""
-        names = (f.name for f in fields(self) if f.compare and f.name != "model")
-        texts = (self._fixed_texts.get(name) or repr(getattr(self, name)) for name in names)
+        fixed = self._fixed_texts
+        texts = (fixed.get(name) or repr(getattr(self, name)) for name in self._key_fields)
         return "; ".join((self.model.digest, *texts))
 
     @cached_property
     def _fixed_texts(self) -> dict[str, str]:
         """Texts of the fields that cannot be changed, such as a scene of many shapes."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        values = {name: getattr(self, name) for name in self._key_fields}
         return {name: repr(x) for name, x in values.items() if is_immutable(x)}
+
+    @property
+    def _key_fields(self) -> list[str]:
+        """Names of the fields whose texts are in the key; the model is there by its digest."""
+        return [f.name for f in fields(self) if f.compare and f.name != "model"]
 
     @cached_property
     def _fixed_key(self) -> str:

@@ -587,3 +587,15 @@ def test_what_mujoco_refuses_is_one_error_with_file_and_line(load, tmp_path, tex
     assert says in message
     file = tmp_path / "robot.xml"
     assert message.startswith(f"{file}: " if line is None else f"{file}:{line}: ")
+
+
+def test_a_file_called_mjcf_is_read_with_what_it_includes(tmp_path):
+    part = '<mujoco><worldbody><body name="{0}"><joint name="{0}_joint"/>{1}</body></worldbody>{2}'
+    ball = '<geom type="sphere" size="0.1"/>'
+    (tmp_path / "arm.mjcf").write_text(
+        part.format("upper", ball, '<include file="lower.xml"/></mujoco>')
+    )
+    (tmp_path / "lower.xml").write_text(part.format("lower", ball, "</mujoco>"))
+    robot = qddot.load(tmp_path / "arm.mjcf")
+    assert set(robot.joint_names) == {"upper_joint", "lower_joint"}
+    assert robot.mass == pytest.approx(2 * 1000 * 4 / 3 * np.pi * 0.1**3)

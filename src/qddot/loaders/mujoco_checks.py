@@ -22,7 +22,7 @@ from qddot.loaders.xml import Element, parse_xml, read_file
 if TYPE_CHECKING:
     import mujoco
 
-__all__ = ["check_file", "mujoco_errors", "read_spec", "try_in_child"]
+__all__ = ["check_file", "mujoco_errors", "open_spec", "read_spec", "try_in_child"]
 
 _NUMERIC = {
     "actrange", "actuatorfrcrange", "anchor", "armature", "axis", "axisangle", "biasprm",
@@ -80,10 +80,19 @@ class _Counts:
 def read_spec(path: Path) -> mujoco.MjSpec:
     """The MjSpec of a file, after `check_file`."""
     check_file(path)
+    with mujoco_errors(path):
+        return open_spec(path)
+
+
+def open_spec(path: Path) -> mujoco.MjSpec:
+    """The MjSpec of a file that was checked, whatever its suffix."""
     import mujoco
 
-    with mujoco_errors(path):
+    if path.suffix.lower() in (".xml", ".urdf"):
         return mujoco.MjSpec.from_file(str(path))
+    # MuJoCo has no decoder for .mjcf: the same bytes under a name in the same folder
+    name = f"{path}.xml"
+    return mujoco.MjSpec.from_file(name, include={name: read_file(path)})
 
 
 @contextmanager

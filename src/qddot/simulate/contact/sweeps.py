@@ -16,6 +16,7 @@ from itertools import chain
 
 from qddot.algorithms.linear import dot, factorise_unsymmetric, solve_unsymmetric
 from qddot.algorithms.recursion import zeros
+from qddot.simulate.batch_parameters import may_be_nonzero
 from qddot.simulate.contact.cone import NewtonTerm, Part, take
 from qddot.simulate.implicit_torques import largest
 from qddot.spatial.regions import run_where, run_while
@@ -122,7 +123,7 @@ class _ActivePart:
     def places(self) -> list[int]:
         """Entries of y that the part acts on: those that are not the constant zero."""
         rows = [row.Y for row in self.part.rows]
-        return [j for j in range(len(self.y)) if any(_may_be_nonzero(Y[j]) for Y in rows)]
+        return [j for j in range(len(self.y)) if any(may_be_nonzero(Y[j]) for Y in rows)]
 
 
 @dataclass(frozen=True)
@@ -193,19 +194,22 @@ class _NewtonStep:
             def add_rows(
                 now: list[Scalar], one: _ActivePart = one, at: list[int] = at
             ) -> list[Scalar]:
-                numbers, flag = iter(now), 0.0
+                numbers = iter(now)
+                runs, flag = take(numbers, 2)
                 entries, right = take(numbers, len(at) * (len(at) + 1) // 2), take(numbers, len(at))
                 for term in one.terms:
-                    row = [term.row[j] for j in at]
-                    push = [x * term.stiffness for x in row]
+                    row = [_zero_unless(runs, term.row[j]) for j in at]
+                    stiffness, off = (_zero_unless(runs, x) for x in (term.stiffness, term.off))
+                    push = [x * stiffness for x in row]
                     products = (a * c for k, a in enumerate(push) for c in row[: k + 1])
                     entries = [h + x for h, x in zip(entries, products, strict=True)]
-                    right = [x - f * term.off for x, f in zip(right, push, strict=True)]
-                    flag = flag if term.along is None else where(less(0.0, term.follows), 1.0, 0.0)
-                return [*entries, *right, flag]
+                    right = [x - f * off for x, f in zip(right, push, strict=True)]
+                    if term.along is not None:
+                        flag = where(less(0.0, term.follows), runs, 0.0)
+                return [runs, flag, *entries, *right]
 
-            before = [*(H[i][j] for i, j in pairs), *(b[j] for j in at), 0.0]
-            *found, flag = run_where(one.active, add_rows, before)
+            before = [one.active, 0.0, *(H[i][j] for i, j in pairs), *(b[j] for j in at)]
+            _, flag, *found = run_while(add_rows, before, 1)
             follows.append(flag)
             for (i, j), x in zip(pairs, found, strict=False):
                 H[i][j] = H[j][i] = x
@@ -218,18 +222,21 @@ class _NewtonStep:
             def add_friction(
                 now: list[Scalar], one: _ActivePart = one, at: list[int] = at
             ) -> list[Scalar]:
-                entries, right = now[: -len(at)], now[-len(at) :]
+                runs, entries, right = now[0], now[1 : -len(at)], now[-len(at) :]
                 for term in one.terms:
                     if term.along is not None:
-                        drag = [term.along[j] * (term.follows * term.stiffness) for j in at]
-                        products = (a * term.row[j] for a in drag for j in at)
+                        amount = term.follows * term.stiffness
+                        drag = [_zero_unless(runs, term.along[j] * amount) for j in at]
+                        row = [_zero_unless(runs, term.row[j]) for j in at]
+                        off = _zero_unless(runs, term.off)
+                        products = (a * c for a in drag for c in row)
                         entries = [h + x for h, x in zip(entries, products, strict=True)]
-                        right = [x - f * term.off for x, f in zip(right, drag, strict=True)]
-                return [*entries, *right]
+                        right = [x - f * off for x, f in zip(right, drag, strict=True)]
+                return [runs, *entries, *right]
 
-            if _may_be_nonzero(flag):
-                before = [*(H[i][j] for i in at for j in at), *(b[j] for j in at)]
-                entries = iter(run_where(flag, add_friction, before))
+            if may_be_nonzero(flag):
+                before = [flag, *(H[i][j] for i in at for j in at), *(b[j] for j in at)]
+                entries = iter(run_while(add_friction, before, 1)[1:])
                 for i in at:
                     for j in at:
                         H[i][j] = next(entries)
@@ -238,6 +245,6 @@ class _NewtonStep:
         return solve_unsymmetric(factorise_unsymmetric(H), b)
 
 
-def _may_be_nonzero(x: Scalar) -> bool:
-    """Whether a number is not the constant zero."""
-    return not isinstance(x, float) or x != 0.0
+def _zero_unless(flag: Scalar, x: Scalar) -> Scalar:
+    """x where the flag is 1, else 0: what is not known there adds nothing."""
+    return where(less(0.5, flag), x, 0.0) if may_be_nonzero(x) else 0.0

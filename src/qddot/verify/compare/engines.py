@@ -80,14 +80,13 @@ def _open_mujoco(source: ComparisonSource, base: Base, free: bool) -> EngineMode
     import mujoco
 
     from qddot.loaders.mjcf import describe_mjmodel, drop_looks
-    from qddot.loaders.mujoco_checks import check_file
+    from qddot.loaders.mujoco_checks import check_file, open_spec
 
     if source.format == "sdf":
         raise CannotOpen("MuJoCo reads no SDF")
     if base is not None and source.format == "mjcf":
         raise CannotOpen(f"the root of an MJCF file is what the file says; base={base!r} is not")
     failures = (ValueError, TypeError, mujoco.FatalError, RuntimeError, MemoryError)
-    path = str(source.path)
     notes: tuple[str, ...] = ()
     try:
         check_file(source.path)
@@ -95,14 +94,14 @@ def _open_mujoco(source: ComparisonSource, base: Base, free: bool) -> EngineMode
         raise CannotOpen(error.reason) from error
     try:
         if base == "free":
-            model = _compile_with_free_root(mujoco.MjSpec.from_file(path))
+            model = _compile_with_free_root(open_spec(source.path))
         else:
-            model = mujoco.MjModel.from_xml_path(path)
+            model = open_spec(source.path).compile()
     except failures as error:
         notes = (f"opened without its meshes: {_error_reason(error)}",)
         try:
             if source.format == "mjcf":
-                spec = mujoco.MjSpec.from_file(path)
+                spec = open_spec(source.path)
                 drop_looks(spec)
                 model = spec.compile()
             else:

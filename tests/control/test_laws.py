@@ -302,3 +302,8 @@ def test_a_law_around_a_law_keeps_its_labels_and_its_memory_apart():
     twice = "'last_command' is used twice, by MomentumObserver and by MomentumObserver inside it"
     with pytest.raises(DuplicateMemory, match=twice):
         control.MomentumObserver(control.Saturation(inner, 10.0)).memory(ARM)
+
+
+def test_a_collision_observer_needs_a_residual_inside():
+    with pytest.raises(InvalidArgument, match="MomentumObserver"):
+        control.CollisionObserver(control.PD(10.0, 1.0)).memory(ARM)

@@ -1,5 +1,6 @@
 """Contact by complementarity of robots with all shapes of their files: every step is solved."""
 
+import mujoco
 import numpy as np
 from agreement import need_shared, shared_files
 
@@ -7,7 +8,8 @@ import qddot
 from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.recursion import joint_kinematics
 from qddot.control import PD
-from qddot.simulate.contact import ComplementarityContact, Scene
+from qddot.robot.robot import Robot
+from qddot.simulate.contact import ComplementarityContact, Plane, Scene, Sphere
 from qddot.simulate.layout import columns
 
 STATES, STEPS, FRICTION = 24, 60, 0.8
@@ -36,3 +38,18 @@ def test_a_quadruped_that_settles_on_its_feet_is_solved_at_every_step():
     v = np.zeros((STATES, robot.nv))
     found = simulator.rollout(q, v, steps=STEPS, q_ref=home, v_ref=np.zeros(robot.nv))
     assert set(found.status.label) == {"ok"}
+
+
+def test_a_sphere_on_the_axis_of_its_only_joint_moves_nothing():
+    """All rows of that contact are zero: it can neither be pushed nor turned."""
+    text = """<mujoco><worldbody>
+      <body name="table" pos="0 0 0.1"><joint axis="0 0 1"/><geom type="sphere" size="0.1"/>
+        <body name="arm" pos="0 0 0.5"><joint axis="0 1 0"/>
+          <geom type="capsule" size="0.02" fromto="0 0 0 0.6 0 0"/></body>
+      </body></worldbody></mujoco>"""
+    robot = Robot(qddot.load(mujoco.MjModel.from_xml_string(text)).model, native=True)
+    scene = Scene(planes=[Plane()], spheres=[Sphere("table", 0.1)], friction=0.5)
+    motion = {"dt": 1e-3, "steps": 50, "integrator": "semi_implicit"}
+    free = robot.rollout([0.0, 0.0], [1.0, 1.0], **motion)
+    found = robot.rollout([0.0, 0.0], [1.0, 1.0], contact=ComplementarityContact(scene), **motion)
+    np.testing.assert_allclose(found.v[-1], free.v[-1], atol=1e-12)

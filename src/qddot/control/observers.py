@@ -155,8 +155,17 @@ class CollisionObserver(Wrapper):
         "collision": {0: "no contact", 1: "collision"}
     }
 
+    @property
+    def _residuals(self) -> tuple[str, str]:
+        """That of a momentum observer inside, or else of the one in a disturbance compensation."""
+        return "residual", f"{DisturbanceCompensation.prefix}residual"
+
     def own_memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
         """The threshold and the alarm."""
+        inside = self.law.memory(robot)
+        if not any(name in inside for name in self._residuals):
+            wanted = "an observer with a residual, such as MomentumObserver, goes around the law"
+            raise InvalidArgument("law", type(self.law).__name__, wanted)
         return {"threshold": np.zeros(robot.nv), "collision": 0.0}
 
     def command(
@@ -166,8 +175,7 @@ class CollisionObserver(Wrapper):
         tau, kept = self.command_inside(robot, state, reference, memory)
         a = reference["a_ref"] if "a_ref" in self.references(robot) else 0.0 * state.v
         bound = torque_error_bound(robot, state.q, state.v, a, self.uncertainty) + self.floor
-        # that of the momentum observer inside, or else of the one in a disturbance compensation
-        name = "residual" if "residual" in kept else f"{DisturbanceCompensation.prefix}residual"
+        name = next(name for name in self._residuals if name in kept)
         beyond = np.abs(kept[name]) > bound
         alarm = memory["collision"]
         for k in range(robot.nv):

@@ -21,11 +21,11 @@ __all__ = ["make_method", "method_settings", "method_signature"]
 
 _METHOD = """
 def {name}(self, {arguments}, **unknown):
-    if {plain}not unknown:
+    if {plain}not unknown and (SETTING.single or SETTING.threads == 1):
         try:
             if out is None:
                 return self._fast[{key}]({arrays})
-            if {direct} and (SETTING.single or SETTING.threads == 1):
+            if {direct}:
                 return self._fast[{key}]({arrays}, {results})
         except Exception:
             pass  # not compiled yet, or arguments that the general way takes, or refuses in words

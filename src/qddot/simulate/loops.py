@@ -192,7 +192,7 @@ def close_moved(
     with np.errstate(all="ignore"):
         phi = np.abs(robot.constraint_residual(q, constraints=loops.loops)).max(axis=-1)
     bound = max(_MOVED, 100.0 * float(np.finfo(q.dtype).eps))
-    moved = (phi > np.maximum(bound, left_open)) & np.isfinite(v).all(axis=-1)
+    moved = (phi > np.fmax(bound, left_open)) & np.isfinite(v).all(axis=-1)
     return _project_some(robot, q, v, moved, loops.loops) if moved.any() else (q, v)
 
 

@@ -45,7 +45,7 @@ from qddot.simulate.motion import advance, align, chart_rate, unalign
 from qddot.simulate.plant import RobotPlant, StepContext
 from qddot.spatial.algebra import Force, Subspace, Transform, Vec3
 from qddot.spatial.regions import run_where
-from qddot.spatial.scalar import Scalar, less, sqrt, where
+from qddot.spatial.scalar import Scalar, less, maximum, sqrt, where
 
 __all__ = ["ComplementarityContact", "Impulses"]
 
@@ -150,7 +150,7 @@ class ComplementarityContact:
         w = align(model, q, found.v)
         parted = align(model, q, found.apart)
         q1 = advance(model, q, [x * dt + d for x, d in zip(w, parted, strict=True)])
-        worst = largest(state[-1], found.residual)
+        worst = maximum(state[-1], found.residual)
         world = (x for impulse in found.world for x in impulse)
         after = [*world, *found.stops, found.residual, worst]
         return q1, unalign(model, q1, w), after
@@ -316,7 +316,7 @@ class _Overlaps:
             along = Vec3.zero()
             for axis, x in zip(axes, impulse, strict=True) if axes else ():
                 along = along + axis * x
-            worst = largest(worst, part.residual(self.y, impulse))
+            worst = maximum(worst, part.residual(self.y, impulse))
             return [worst, overlap, *(along if axes else ()), *deep]
 
         unknown = [None] * (len(sides) + (3 if axes else 0))

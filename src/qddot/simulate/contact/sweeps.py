@@ -144,8 +144,8 @@ class _NewtonStep:
         """1 where it is run, y, the impulse of each part and 1 where that slides, after the step.
 
         The share of the step that is taken ends where a first impulse leaves its cone; an impulse
-        that would slide at the end of the whole step slides in the next one. Where no part is
-        active, nothing changes.
+        that would slide at the end of the whole step slides in the next one in which its part is
+        active. Where no part is active, nothing changes.
         """
         numbers = iter(state)
         runs, *y = take(numbers, 1 + self.n)
@@ -211,7 +211,7 @@ class _NewtonStep:
             before = [one.active, 0.0, *(H[i][j] for i, j in pairs), *(b[j] for j in at)]
             _, flag, *found = run_while(add_rows, before, 1)
             follows.append(flag)
-            for (i, j), x in zip(pairs, found, strict=False):
+            for (i, j), x in zip(pairs, found[: len(pairs)], strict=True):
                 H[i][j] = H[j][i] = x
             for j, x in zip(at, found[len(pairs) :], strict=True):
                 b[j] = x
@@ -222,7 +222,8 @@ class _NewtonStep:
             def add_friction(
                 now: list[Scalar], one: _ActivePart = one, at: list[int] = at
             ) -> list[Scalar]:
-                runs, entries, right = now[0], now[1 : -len(at)], now[-len(at) :]
+                count = len(at) * len(at)
+                runs, entries, right = now[0], now[1 : 1 + count], now[1 + count :]
                 for term in one.terms:
                     if term.along is not None:
                         amount = term.follows * term.stiffness

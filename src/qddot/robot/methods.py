@@ -20,44 +20,51 @@ from qddot.robot.docstrings import method_docstring
 __all__ = ["make_method", "method_settings", "method_signature"]
 
 _METHOD = """
-def {name}(self, {arguments}, **unknown):
-    if {plain}not unknown and (SETTING.single or SETTING.threads == 1):
+def {name}(self, {arguments}, **options):
+    if {plain}(SETTING.single or SETTING.threads == 1):
         try:
-            if out is None:
+            if not options:
                 return self._fast[{key}]({arrays})
-            if {direct}:
+            out = options["out"]
+            if len(options) == 1 and {direct}:
                 return self._fast[{key}]({arrays}, {results})
         except Exception:
             pass  # not compiled yet, or arguments that the general way takes, or refuses in words
+    unknown = [name for name in options if name not in DEFAULTS]
     if unknown:
         raise UnknownArgument({name!r}, unknown, {names!r})
-    return self._call_general({name!r}, ({arrays},), {options}, out)
+    given = {{{others}**DEFAULTS, **options}}
+    return self._call_general({name!r}, ({arrays},), given, given.pop("out"))
 """
 
 
 def make_method(row: Function) -> Callable[..., Any]:
     """The Robot method of a catalogue row, written out so that a call costs next to nothing."""
-    # options by which a compiled function is found, and those that only the general call takes
     signature = method_signature(row)
-    given = [p for p in list(signature.parameters.values())[1:] if p.name != "out"]
+    given = list(signature.parameters.values())[1:]
     arrays = [a.name for a in row.inputs if a.name != "f_ext"]
+    # settings, by which a compiled function is found, and f_ext have places of their own; those
+    # that only the general call takes are cheaper in a dictionary than with defaults
     settings = [o.name for o in method_settings(row)]
-    optional = [p.name for p in given if p.name not in (*arrays, *settings)]
+    placed = [p for p in given if p.name in (*arrays, *settings, "f_ext")]
+    defaults = {p.name: p.default for p in given if p not in placed}
+    others = [p.name for p in placed if p.name not in arrays]
     several = f"type(out) is tuple and len(out) == {len(row.outputs)}"
     direct, results = (several, "*out") if len(row.outputs) > 1 else ("type(out) is ndarray", "out")
     # the text of the method, then the method with its signature and docstring
     text = _METHOD.format(
         name=row.name,
-        arguments=str(signature).removeprefix("(self, ").removesuffix(")"),
-        plain="".join(f"{p.name} is {p.default!r} and " for p in given if p.name in optional),
+        arguments=str(inspect.Signature(placed)).removeprefix("(").removesuffix(")"),
+        plain="f_ext is None and " if "f_ext" in others else "",
         key=f"({row.name!r}, {', '.join(settings)})" if settings else repr(row.name),
         arrays=", ".join(arrays),
         direct=direct,
         results=results,
         names=tuple(signature.parameters)[1:],
-        options="{" + ", ".join(f"{name!r}: {name}" for name in (*settings, *optional)) + "}",
+        others="".join(f"{name!r}: {name}, " for name in others),
     )
     scope: dict[str, Any] = {
+        "DEFAULTS": defaults,
         "SETTING": SETTING,
         "UnknownArgument": UnknownArgument,
         "ndarray": np.ndarray,

@@ -21,20 +21,18 @@ __all__ = ["make_method", "method_settings", "method_signature"]
 
 _METHOD = """
 def {name}(self, {arguments}, **options):
-    if {plain}(SETTING.single or SETTING.threads == 1):
+    if {plain}not options and (SETTING.single or SETTING.threads == 1):
         try:
-            if not options:
+            if out is None:
                 return self._fast[{key}]({arrays})
-            out = options["out"]
-            if len(options) == 1 and {direct}:
+            if {direct}:
                 return self._fast[{key}]({arrays}, {results})
         except Exception:
             pass  # not compiled yet, or arguments that the general way takes, or refuses in words
     unknown = [name for name in options if name not in DEFAULTS]
     if unknown:
         raise UnknownArgument({name!r}, unknown, {names!r})
-    given = {{{others}**DEFAULTS, **options}}
-    return self._call_general({name!r}, ({arrays},), given, given.pop("out"))
+    return self._call_general({name!r}, ({arrays},), {{{others}**DEFAULTS, **options}}, out)
 """
 
 
@@ -43,12 +41,12 @@ def make_method(row: Function) -> Callable[..., Any]:
     signature = method_signature(row)
     given = list(signature.parameters.values())[1:]
     arrays = [a.name for a in row.inputs if a.name != "f_ext"]
-    # settings, by which a compiled function is found, and f_ext have places of their own; those
-    # that only the general call takes are cheaper in a dictionary than with defaults
+    # settings, by which a compiled function is found, f_ext and out have places of their own;
+    # what only the general call takes is cheaper in a dictionary than with defaults
     settings = [o.name for o in method_settings(row)]
-    placed = [p for p in given if p.name in (*arrays, *settings, "f_ext")]
+    placed = [p for p in given if p.name in (*arrays, *settings, "f_ext", "out")]
     defaults = {p.name: p.default for p in given if p not in placed}
-    others = [p.name for p in placed if p.name not in arrays]
+    others = [p.name for p in placed if p.name not in (*arrays, "out")]
     several = f"type(out) is tuple and len(out) == {len(row.outputs)}"
     direct, results = (several, "*out") if len(row.outputs) > 1 else ("type(out) is ndarray", "out")
     # the text of the method, then the method with its signature and docstring

@@ -31,8 +31,8 @@ _LINE = 64
 _MOST_BYTES_ACROSS = 32
 """Bytes of a store to rows that are whole halves of lines of the cache, but not whole lines: stores
 of a line would touch two of them in every other row, those of half a line never do."""
-_LONGEST_ACROSS = 1 << 12
-"""Bytes of a row up to which that pays for twice as many stores."""
+_LONGEST_ACROSS, _OPERATIONS_ACROSS = 1 << 12, 12
+"""Bytes of a row, and operations for a number, up to which that pays for twice as many stores."""
 
 
 @dataclass(frozen=True)
@@ -68,18 +68,22 @@ def split_outputs(
     return parts
 
 
-def writes_of(parts: Sequence[Sequence[int | float]], v: VectorType) -> list[Write]:
+def writes_of(
+    parts: Sequence[Sequence[int | float]], v: VectorType, operations: int = 0
+) -> list[Write]:
     """Writes that cover all arrays, some numbers at a time, the last overlapping the one before.
 
     A write has as many numbers as a vector has lanes, half as many where there are no more or where
-    short rows begin in the middle of a line of the cache, or all. Constants are not turned: they
-    fill vectors.
+    short rows of few operations begin in the middle of a line of the cache, or all. Constants are
+    not turned: they fill vectors.
     """
     found = []
+    stores_dominate = operations <= _OPERATIONS_ACROSS * sum(map(len, parts))
     for array, part in enumerate(parts):
         count = len(part)
         row = count * v.number_bytes
-        halves = row % _LINE == _MOST_BYTES_ACROSS and row <= _LONGEST_ACROSS
+        across = row % _LINE == _MOST_BYTES_ACROSS and row <= _LONGEST_ACROSS
+        halves = across and stores_dominate
         most = v.lanes // 2 if halves and v.bytes > _MOST_BYTES_ACROSS else v.lanes
         width = next((n for n in (most, v.lanes // 2) if 1 < n <= count), count)
         first = 0
@@ -100,7 +104,8 @@ def writes_after(
 
     Those of constants are spread evenly, from before the first entry (-1) on; none in regions.
     """
-    found = [write for write in writes_of(parts, v) if zeros or not write.is_zero]
+    writes = writes_of(parts, v, len(tape.code))
+    found = [write for write in writes if zeros or not write.is_zero]
     constant = [write for write in found if write.last_entry < 0]
     after: dict[int, list[Write]] = {}
     for write in found:

@@ -16,7 +16,7 @@ STATES, STEPS, FRICTION = 24, 60, 0.8
 
 
 def test_a_quadruped_that_settles_on_its_feet_is_solved_at_every_step():
-    """Newton steps alone went round in a circle where feet change between sticking and sliding."""
+    """Newton steps alone repeat in a cycle where feet change between sticking and sliding."""
     files = shared_files("menagerie/unitree_go2__go2.xml")
     need_shared(files)
     robot = qddot.load(files[0])

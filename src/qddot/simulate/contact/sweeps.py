@@ -4,8 +4,8 @@ A sweep gives each part the impulse that obeys its law with all others as they a
 two products a row, and finds out which contacts are closed, stick or slide. A Newton step then
 solves the laws of those together (Alart & Curnier 1991), which sweeps alone do slowly where many
 contacts share a body or bodies stand on each other. Newton steps alone can repeat in a cycle where
-contacts change between sticking and sliding; so every fourth sweep is followed by none, nor is any
-after the first 40.
+contacts change between sticking and sliding; so a streak of them is followed by a sweep without
+one, and there are none after a number of sweeps.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ reflected inertia is not among them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from qddot.algorithms.kinematics import world_poses
@@ -14,14 +14,13 @@ from qddot.algorithms.recursion import (
     Matrix,
     Vector,
     acceleration_fields,
-    ancestors_with_forces,
     joint_kinematics,
     per_body,
     subspace_rates,
     velocities,
     zeros,
 )
-from qddot.model.model import WORLD, Body, Model
+from qddot.model.model import WORLD, Model
 from qddot.spatial.algebra import Force, Inertia, Motion, Subspace, Transform, Vec3
 from qddot.spatial.scalar import Scalar
 
@@ -34,60 +33,55 @@ __all__ = [
 ]
 
 _Moving = TypeVar("_Moving")
+_Joints = tuple[Transform, list[tuple[int, Motion]]]
+"""Pose of a body in a frame, and motions of joints in that frame with their velocity index."""
 _UNITS = [Inertia.of([1.0 if k == i else 0.0 for k in range(10)]) for i in range(10)]
+
+
+def _joints_of_bodies(
+    model: Model, X: Sequence[Transform], S: Sequence[Subspace]
+) -> list[list[_Joints]]:
+    """The joints that move each body: its pose in some frame, with their motions in that frame.
+
+    Motions come to the body: one takes fewer operations than ten forces. Only a root with several
+    freedoms, such as a free base, is left where its motions are unit vectors.
+    """
+    near: list[list[tuple[int, Motion]]] = per_body(model, [])
+    base: list[list[_Joints]] = per_body(model, [])
+    # root to leaves: the motions of the parent, then those of the own joint
+    for i, body in enumerate(model.bodies):
+        own = list(zip(body.dofs, S[i], strict=True))
+        if body.parent == WORLD and body.joint.kind.nv > 1:
+            base[i] = [(Transform.identity(), own)]
+        else:
+            base[i] = [(pose @ X[i], motions) for pose, motions in base[body.parent]]
+            near[i] = [(dof, X[i].to_child(s)) for dof, s in near[body.parent]] + own
+    return [[(Transform.identity(), near[i]), *base[i]] for i in range(model.nb)]
+
+
+def _add_projections(
+    Y: Matrix, column: int, joints: Sequence[_Joints], forces: Sequence[Force]
+) -> None:
+    """Add the projections of forces on the joints that move a body to columns from this one on."""
+    for pose, motions in joints:
+        moved = [pose.to_parent(F) for F in forces]
+        for dof, s in motions:
+            for k, F in enumerate(moved, start=column):
+                Y[dof][k] = Y[dof][k] + s.dot(F)
 
 
 def _project_unit_forces(
     model: Model,
-    q: Vector,
+    X: Sequence[Transform],
+    S: Sequence[Subspace],
     motions: Iterable[_Moving],
     force: Callable[[Inertia, _Moving], Force],
 ) -> Matrix:
-    """nv × 10 nb matrix of the generalised forces of the force of each unit parameter."""
+    """nv × 10 nb matrix Jᵀ F: generalised forces of the force of each unit parameter."""
     Y: Matrix = zeros(model.nv, 10 * model.nb)
-    X, S = joint_kinematics(model, q)
-    # force of each unit parameter of each body
-    for i, motion in enumerate(motions):
-        path = list(_force_path(model, X, S, i))
-        for column, unit in enumerate(_UNITS, start=10 * i):
-            F = force(unit, motion)
-            # leaves to root: project on each joint, then on to the ancestor
-            for felt, onward in path:
-                for dof, s in felt:
-                    Y[dof][column] = Y[dof][column] + s.dot(F)
-                F = onward.to_parent(F)
+    for i, (motion, joints) in enumerate(zip(motions, _joints_of_bodies(model, X, S), strict=True)):
+        _add_projections(Y, 10 * i, joints, [force(unit, motion) for unit in _UNITS])
     return Y
-
-
-def _force_path(
-    model: Model, X: Sequence[Transform], S: Sequence[Subspace], i: int
-) -> Iterator[tuple[list[tuple[int, Motion]], Transform]]:
-    """The path of a force from body i to the world, in steps.
-
-    A step has the joint motions on which the force is projected, with their velocity index, and the
-    pose in the ancestor that comes next. Joints with parallel axes are one step: their motions are
-    taken to the frame of the force.
-    """
-    felt: list[tuple[int, Motion]] = []
-    at = Transform.identity()
-    # body to root
-    while i != WORLD:
-        body = model.bodies[i]
-        felt += [(dof, at.to_child(s)) for dof, s in zip(body.dofs, S[i], strict=True)]
-        at = X[i] @ at
-        # a step ends where the next axis is not parallel
-        if body.parent == WORLD or not _keeps_axis_parallel(body, model.bodies[body.parent]):
-            yield felt, at
-            felt, at = [], Transform.identity()
-        i = body.parent
-
-
-def _keeps_axis_parallel(body: Body, parent: Body) -> bool:
-    """Whether two joints of one freedom leave each other's axis as it is."""
-    if body.joint.kind.nv != 1 or parent.joint.kind.nv != 1:
-        return False
-    axis = body.placement.R.apply(body.joint.axes[0])
-    return body.joint.kind.slides or not any(axis.cross(parent.joint.axes[0]))
 
 
 def torque_regressor(model: Model, q: Vector, v: Vector, a: Vector) -> Matrix:
@@ -97,14 +91,14 @@ def torque_regressor(model: Model, q: Vector, v: Vector, a: Vector) -> Matrix:
     """
     X, S = joint_kinematics(model, q)
     fields = acceleration_fields(model, X, S, v, a, -model.gravity)
-    return _project_unit_forces(model, q, fields, Inertia.newton_euler)
+    return _project_unit_forces(model, X, S, fields, Inertia.newton_euler)
 
 
 def momentum_regressor(model: Model, q: Vector, v: Vector) -> Matrix:
     """Regressor (nv × 10 nb) of the generalised momentum: Y π + armature · v = M v."""
     X, S = joint_kinematics(model, q)
     V = velocities(model, X, S, v)[: model.nb]
-    return _project_unit_forces(model, q, V, Inertia.apply)
+    return _project_unit_forces(model, X, S, V, Inertia.apply)
 
 
 def momentum_rate_regressor(model: Model, q: Vector, v: Vector) -> Matrix:
@@ -114,21 +108,16 @@ def momentum_rate_regressor(model: Model, q: Vector, v: Vector) -> Matrix:
     without accelerations. A freedom feels Ṡᵀ of the momentum beyond it, and Sᵀ of the weight.
     """
     X, S = joint_kinematics(model, q)
-    # root to leaves: velocities and rates of motion subspaces
+    # root to leaves: velocities, joint motions and their rates
     V = velocities(model, X, S, v)
-    dS = subspace_rates(S, V)
+    J, dJ = (_joints_of_bodies(model, X, x) for x in (S, subspace_rates(S, V)))
     fall = per_body(model, Motion(model.gravity, Vec3.zero()))
     Y: Matrix = zeros(model.nv, 10 * model.nb)
     for i, body in enumerate(model.bodies):
-        # root to leaves: gravity in body coordinates, momenta and weights of unit parameters
         fall[i] = X[i].to_child(fall[body.parent])
-        momenta = [unit.apply(V[i]) for unit in _UNITS]
-        weights = [unit.apply(fall[i]) for unit in _UNITS]
-        # leaves to root: project momentum and weight of each unit parameter on each joint
-        for j, P, W in ancestors_with_forces(model, X, i, momenta, weights):
-            for dof, s, ds in zip(model.bodies[j].dofs, S[j], dS[j], strict=True):
-                for column, (p, w) in enumerate(zip(P, W, strict=True), start=10 * i):
-                    Y[dof][column] = Y[dof][column] + ds.dot(p) + s.dot(w)
+        # rates of joint motions feel the momentum of each unit parameter, the motions its weight
+        _add_projections(Y, 10 * i, dJ[i], [unit.apply(V[i]) for unit in _UNITS])
+        _add_projections(Y, 10 * i, J[i], [unit.apply(fall[i]) for unit in _UNITS])
     return Y
 
 

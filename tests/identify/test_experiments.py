@@ -18,7 +18,7 @@ from qddot.cli import app
 from qddot.errors import InvalidArgument, NotIdentifiable, UnknownName
 from qddot.identify import Workspace
 from qddot.identify.clearance import workspace_violation
-from qddot.identify.excitation import _Problem
+from qddot.identify.excitation import _SLOPES, _Problem
 from qddot.identify.fourier import fourier_basis
 
 # the detective
@@ -161,9 +161,26 @@ def test_workspace_and_clearance_have_the_right_derivative():
     assert (ahead - back) / (2 * step) == pytest.approx((slope * along).sum(), rel=1e-4)
 
 
+@pytest.mark.parametrize("kind", _SLOPES)
+def test_drive_terms_have_the_right_slope(kind):
+    v = np.linspace(-1.0, 1.0, 12)
+    state, speed, step = [0.3 * v, v, v + 0.1], 0.2, 1e-6
+    signal, slope = _SLOPES[kind]
+    for k in range(3):
+        ends = [[x + s * (i == k) for i, x in enumerate(state)] for s in (step, -step)]
+        ahead, back = (identify.DRIVE_TERMS[kind][1](*end, 0.0, speed) for end in ends)
+        expected = slope(v, speed) * np.ones_like(v) if k == signal else 0.0 * v
+        np.testing.assert_allclose((ahead - back) / (2 * step), expected, rtol=1e-6, atol=1e-8)
+
+
 def test_plans_that_make_no_sense():
     robot = native("planar_2r")
-    for options in ({"duration": 0.0}, {"objective": "nice"}, {"harmonics": 0}):
+    for options in (
+        {"duration": 0.0},
+        {"objective": "nice"},
+        {"harmonics": 0},
+        {"terms": ["sqrt"]},
+    ):
         with pytest.raises(InvalidArgument):
             identify.plan(robot, **options)
     with pytest.raises(InvalidArgument):

@@ -7,7 +7,7 @@ of a robot that has these weights for parameters, whose derivatives are those of
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -18,12 +18,12 @@ from scipy.optimize import minimize
 
 from qddot.display.progress import OnStep
 from qddot.display.text import Readable
-from qddot.errors import InvalidArgument, NotIdentifiable
+from qddot.errors import InvalidArgument, NotIdentifiable, Unsupported
 from qddot.identify.base_parameters import BaseParameters, base_parameters
 from qddot.identify.blas import on_one_blas_thread
 from qddot.identify.clearance import Workspace, workspace_violation
 from qddot.identify.fourier import FourierMotion, fourier_basis, random_motion
-from qddot.identify.torque_model import STANDARD_TERMS, TorqueModel, torque_model
+from qddot.identify.torque_model import DRIVE_TERMS, STANDARD_TERMS, TorqueModel, torque_model
 from qddot.robot.robot import Robot
 
 __all__ = ["MotionLimits", "Objective", "Plan", "information", "motion_limits", "plan"]
@@ -38,6 +38,28 @@ _FINE = 12
 _ACCELERATION = 10.0
 _FIRST = ((0.12, 2.0, 300.0),)
 _STAGES = ((0.12, 2.0, 300.0), (0.04, 6.0, 3e3), (0.02, 12.0, 3e4), (0.0, 30.0, 1e5))
+
+
+def _coulomb_slope(v: np.ndarray, speed: float) -> np.ndarray:
+    return (1.0 - np.tanh(v / speed) ** 2) / speed
+
+
+def _stribeck_slope(v: np.ndarray, speed: float) -> np.ndarray:
+    x = v / speed
+    rise = 5.0 * (1.0 - np.tanh(5.0 * x) ** 2) / (1.0 + x**2)
+    return (rise - 2.0 * x * np.tanh(5.0 * x) / (1.0 + x**2) ** 2) / speed
+
+
+_SLOPES: dict[str, tuple[int, Callable[[np.ndarray, float], Any]]] = {
+    "armature": (2, lambda v, s: 1.0),
+    "viscous": (1, lambda v, s: 1.0),
+    "coulomb": (1, _coulomb_slope),
+    "offset": (1, lambda v, s: 0.0),
+    "cubic": (1, lambda v, s: 3.0 * v**2),
+    "stribeck": (1, _stribeck_slope),
+    "spring": (0, lambda v, s: 1.0),
+}
+"""Signal (0 q, 1 q̇, 2 q̈) that a drive term depends on, and the derivative of its column by it."""
 """Least v₀ of Coulomb friction as a share of the velocity limits, power of the smooth condition
 number and weight of the penalty, one after the other: friction that turns sharply between two
 points of the grid makes an objective with a thousand dents, in which no descent gets far."""
@@ -172,6 +194,9 @@ def plan(
         raise InvalidArgument("duration", duration, "it is a positive number of seconds")
     if not 1 <= harmonics <= 50:
         raise InvalidArgument("harmonics", harmonics, "it is between 1 and 50")
+    unknown = [term for term in terms if term in DRIVE_TERMS and term not in _SLOPES]
+    if unknown:
+        raise Unsupported("terms", unknown, f"a plan is made for {', '.join(_SLOPES)} only")
     bounds = limits or motion_limits(robot)
     efforts = np.where(np.isfinite(robot.limits.effort), 0.02 * robot.limits.effort, 1.0)
     spread = np.broadcast_to(efforts if noise is None else np.asarray(noise, float), (robot.nv,))
@@ -334,12 +359,8 @@ class _Problem:
         # drives act on their own joint
         for j, (place, terms) in enumerate(zip(model.drive_slices, model.drives, strict=True)):
             for term, w in zip(terms, full[:, j, place].T, strict=True):
-                if term.kind == "viscous":
-                    made[1][:, j] += w
-                elif term.kind == "armature":
-                    made[2][:, j] += w
-                elif term.kind == "coulomb":
-                    made[1][:, j] += w * (1.0 - np.tanh(v[:, j] / term.speed) ** 2) / term.speed
+                signal, slope = _SLOPES[term.kind]
+                made[signal][:, j] += w * slope(v[:, j], term.speed)
         return made
 
     def _penalty(

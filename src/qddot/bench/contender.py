@@ -115,7 +115,7 @@ def make_job(subject: Subject, name: str, most_states: int, most_bytes: int, see
 
 
 def _deepest_frame(robot: Robot) -> str:
-    """The last frame of the body with the most joints above it."""
+    """The first frame, in the order of the model, of a body with the most joints above it."""
     model = robot.model
     depth = [len(model.ancestors(i)) for i in range(model.nb)]
     return max(model.frames, key=lambda f: depth[f.body] if f.body >= 0 else -1).name

@@ -1,4 +1,4 @@
-"""Plants: what a law is run on, one step at a time, in the joints of one robot.
+"""Plants: robots that a law drives, one step at a time.
 
 The plant of our own steps a rollout; the other one is MuJoCo. Both may have joints that no law
 drives, such as a table on a spring, and both give the wrench of chosen contacts only.

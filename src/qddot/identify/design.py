@@ -128,7 +128,7 @@ class Design:
         moving = still[here] < _STILL
         columns[~moving] = 0.0
         torque = np.where(moving, smooth @ tau, 0.0)
-        # copies: a view of every so many rows would keep the motion at its full rate
+        # copies: a strided view would keep the motion at its full rate
         return Block(index, moving, columns, torque, *(x[here].copy() for x in (q, v, a)))
 
     def _filtered_columns(

@@ -121,7 +121,7 @@ class _Signals:
     tau: np.ndarray
 
     def features(self) -> np.ndarray:
-        """Columns that explain the torque of each joint (n × nv × 6), constant apart."""
+        """Columns that explain the torque of each joint (n × nv × 5), without the constant."""
         g = self.robot.gravity(self.q)
         inertial = self.robot.inverse_dynamics(self.q, self.v, self.a) - g
         v0 = 0.02 * np.abs(self.v).max(axis=0) + 1e-9

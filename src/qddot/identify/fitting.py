@@ -323,8 +323,8 @@ def fit(
     """Identify a robot from a log.
 
     `friction` "auto" chooses the terms of each joint by cross-validation; else names of terms for
-    all (see `DRIVE_TERMS`), or a torque model. `method` "ols" and "wls" are least squares, joints
-    weighted by their residuals or not; "robust" also weighs rows down that lie far off (Huber);
+    all (see `DRIVE_TERMS`), or a torque model. `method` "ols" is least squares with equal weights;
+    "wls" weighs joints by their residuals, "robust" also weighs rows down that lie far off (Huber);
     "feasible" gives possible bodies near the prior (`robot` itself unless `prior` is given).
     `bandwidth` (Hz) is that of torques; the motion's is twice it. Rows at standstill are left out.
     """

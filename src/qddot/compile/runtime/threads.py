@@ -37,7 +37,7 @@ _WORTH_A_THREAD = 4_000_000
 _WORTH_A_SHARE = 500_000
 """Operations that take longer than it takes to come back for more."""
 _MOST_BROADCAST_AXES = 32
-"""Axes of which np.broadcast_shapes takes no more, although arrays have up to 64."""
+"""Most axes that np.broadcast_shapes takes; arrays have up to 64."""
 _FULL, _WHOLE = 32, 8
 """States that fill the groups of most functions, and the vectors of any."""
 

@@ -216,7 +216,7 @@ class ComplementarityContact:
         before: Vec3,
         y: list[Scalar],
     ) -> _PartStart:
-        """The start of a contact, computed where it is within reach."""
+        """Rows, mobility and initial impulse of a contact, computed where it is within reach."""
         directions = touch.axes if may_be_nonzero(site.pair.friction) else touch.axes[:1]
         count, nv = len(directions), step.model.nv
 
@@ -422,8 +422,8 @@ class _FreeStep:
     def reach(self, touches: Sequence[Touch]) -> Scalar:
         """The gap (m) that no contact closes within the step.
 
-        It is what bodies could move if impulses made them faster by twice the largest velocity of
-        any contact.
+        It is the distance at three times the largest velocity of any contact, as impulses may make
+        bodies faster, and a margin.
         """
         V = velocities(self.model, self.X, self.S, self.v)
         square: Scalar = 0.0
@@ -444,7 +444,7 @@ class _FreeStep:
         return _Room(where(less(left, most), 1.0, 0.0), below, above)
 
     def begin_stop(self, body: Body, room: _Room, before: Scalar, y: list[Scalar]) -> _PartStart:
-        """The start of a joint's stops, computed where they are within reach."""
+        """Rows, mobility and initial impulse of a joint's stops, where they are within reach."""
         dof, nv = body.iv.start, len(y)
 
         def begin(y: list[Scalar]) -> list[Scalar]:

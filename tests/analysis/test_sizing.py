@@ -401,8 +401,10 @@ def test_without_effort_limits_only_torque_is_told():
     s = size(arm(limits=(Limits(),)), 1.0, "tip", samples=100)
     assert (s.fits, s.fits_with_margin, s.joints[0].share, s.joints[0].passes) == (None,) * 4
     assert s.verdict.startswith("unknown")
-    assert any("no effort limit" in note for note in s.notes)
+    assert s.joints[0].payload_text(s.joints[0].payload_dynamic) == "no rating"
+    assert "the description has no effort limit at any joint: torque only" in s.notes
     some = size(two_links((math.inf, 30.0)), 1.0, "tip", samples=100)
+    assert "the description has no effort limit at joint1: torque only" in some.notes
     assert some.fits is True
     assert some.most_loaded.name == "joint2"
     zero = size(arm(limits=(Limits(effort=0.0),)), 1.0, "tip", samples=100)

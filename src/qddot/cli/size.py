@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Annotated
 
@@ -177,12 +176,7 @@ def _payload_table(answer: Sizing) -> Table:
     table = Table("joint", "at rest", "moving", f"moving, rating ÷ {MARGIN}", title=title)
     for j in answer.joints:
         most = (j.payload_static, j.payload_dynamic, j.payload_with_margin)
-        # a payload of tons says that the joint hardly feels it
-        texts = (
-            "no limit" if not math.isfinite(x) else f"{x:.3g}" if x < 1000 else "over 1000"
-            for x in most
-        )
-        table.add_row(j.name, *texts)
+        table.add_row(j.name, *map(j.payload_text, most))
     return table
 
 

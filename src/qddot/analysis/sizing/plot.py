@@ -55,10 +55,13 @@ def plot(robot: Robot, sizing: Sizing, file: Path) -> None:
     answer, _, rest = sizing.verdict.partition(": ")
     states = f"{sizing.samples:,} states"
     upper.suptitle(f"{answer}\n{rest}\nany pose, up to {limits}, {states}")
-    # the worst pose beside the largest payloads
-    pose, payloads = lower.subplots(1, 2, width_ratios=[1, 1.4])
+    # the worst pose, beside the largest payloads where there are any
+    if math.isfinite(sizing.largest_payload):
+        pose, payloads = lower.subplots(1, 2, width_ratios=[1, 1.4])
+        _plot_payloads(payloads, sizing)
+    else:
+        pose = lower.subplots()
     _plot_pose(pose, robot, sizing)
-    _plot_payloads(payloads, sizing)
     save_figure(figure, file)
 
 
@@ -94,10 +97,6 @@ def _plot_pose(ax: Any, robot: Robot, sizing: Sizing) -> None:
 def _plot_payloads(ax: Any, sizing: Sizing) -> None:
     """The largest payload of each joint, and the one asked for."""
     joints = [j for j in sizing.joints if math.isfinite(j.payload_dynamic)]
-    if not joints:
-        ax.set_axis_off()
-        ax.text(0.5, 0.5, "no payload there loads a rated joint", ha="center")
-        return
     rows = (
         ("at rest", _AT_REST, [j.payload_static for j in joints]),
         ("moving", _MOVING, [j.payload_dynamic for j in joints]),

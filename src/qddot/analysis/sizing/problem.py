@@ -188,7 +188,7 @@ def _problem_notes(
         notes.append(f"the speed is held at the limit of the description at {where}")
     unrated = ~np.isfinite(rating)
     if unrated.any():
-        where = _velocity_list(model, unrated)
+        where = "any joint" if unrated.all() else _velocity_list(model, unrated)
         notes.append(f"the description has no effort limit at {where}: torque only")
     several = [b.joint.name for b in model.independent if b.joint.kind.nv > 1]
     if several:

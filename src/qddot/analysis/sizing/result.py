@@ -96,6 +96,13 @@ class JointSizing:
         """Whether the rule of 1.3 holds."""
         return self.required_rating <= self.rating if self.has_rating else None
 
+    def payload_text(self, payload: float) -> str:
+        """A largest payload of the joint in words, kg."""
+        if math.isfinite(payload):
+            # a payload of tons says that the joint hardly feels it
+            return f"{payload:.3g}" if payload < 1000 else "over 1000"
+        return "no limit" if self.has_rating else "no rating"
+
 
 @dataclass(frozen=True)
 class SpeedClass:
@@ -189,10 +196,11 @@ class Sizing(Tabular):
         rows = []
         for j in self.joints:
             share = "" if j.share is None else f"{100 * j.share:.0f} %"
-            most = f"{j.payload_dynamic:.3g}" if math.isfinite(j.payload_dynamic) else "no limit"
             torques = (f"{round(abs(x.torque), 9):.4g}" for x in (j.static, j.dynamic))
             rating = f"{j.rating:.4g}" if j.has_rating else ""
-            rows.append([j.name, rating, *torques, j.unit, share, most])
+            rows.append(
+                [j.name, rating, *torques, j.unit, share, j.payload_text(j.payload_dynamic)]
+            )
         heads = ["joint", "rating", "at rest", "moving", "unit", "of rating", "largest payload, kg"]
         return self.verdict, heads, rows
 

@@ -429,3 +429,11 @@ def test_numbers_agree_with_their_nouns(tmp_path):
     assert "1 state, seed 0" in run("check", "planar_2r", "--states", "1").stdout
     assert "1 loop closure is not part" in " ".join(run("info", "four_bar").stdout.split())
     assert "3 loop closures are not part" in " ".join(run("info", "delta").stdout.split())
+
+
+def test_warnings_of_the_library_are_notes():
+    result = run("simulate", "four_bar", "--time", "0.01")
+    assert result.stderr == (
+        "note: constraints of 'four_bar' are redundant: 'loop.y' moves with no joint. Their "
+        "multipliers are taken as zero. Independent rows: loop.x, loop.z\n"
+    )

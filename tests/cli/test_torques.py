@@ -202,3 +202,15 @@ def test_friction_is_part_of_a_sizing_when_it_is_asked_for(tmp_path):
     )
     # about a vertical axis only inertia works: friction adds damping · speed + Coulomb
     assert abs(rubbing) - abs(bare) == pytest.approx(2.0 * 1.5 + 3.0, rel=1e-6)
+
+
+def test_angles_that_look_like_degrees_are_asked_about():
+    result = run("torques", "planar_2r", "--to", "90,0")
+    assert "note: is joint1 = 90 in degrees? Angles are in rad, and 90° are 1.571 rad\n" in (
+        result.stderr
+    )
+    result = run("simulate", "planar_2r", "--time", "0.01", "--state", "joint2=-45")
+    assert "note: is joint2 = -45 in degrees? Angles are in rad, and -45° are -0.7854 rad\n" in (
+        result.stderr
+    )
+    assert "degrees" not in run("torques", "ur5e", "--to", "6.28,4,0,0,0,0").stderr

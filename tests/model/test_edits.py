@@ -249,6 +249,13 @@ def test_a_joint_is_locked_at_neutral_unless_told(load):
     same_dynamics(arm.without_joint("elbow"), arm.without_joint("elbow", np.array(0.0)))
 
 
+def test_a_lock_that_looks_like_degrees_is_asked_about(load):
+    arm = load(*ARM)
+    asked = r"is elbow = 90 in degrees\? Angles are in rad, and 90° are 1.571 rad"
+    with pytest.warns(UserWarning, match=asked):
+        arm.without_joint("elbow", 90)
+
+
 def test_a_locked_leader_locks_its_followers(load):
     coupled = load(*COUPLED)
     assert coupled.joint_names == ("shoulder", "wrist")

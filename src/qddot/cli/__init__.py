@@ -17,7 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from qddot import __version__
 from qddot.cli.encoding import prepare_streams
-from qddot.cli.terminal import failures_as_messages, out, style_text
+from qddot.cli.terminal import failures_as_messages, out, style_text, warnings_as_notes
 from qddot.errors import CannotWrite
 
 __all__ = ["app", "main"]
@@ -158,7 +158,7 @@ class _Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; Typer sees neither interrupts nor streams that fail."""
-        with failures_as_messages():
+        with failures_as_messages(), warnings_as_notes():
             return super().invoke(ctx)
 
     def main(self, *args: Any, **options: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from qddot.errors import InvalidArgument, UnknownName, count_text
+from qddot.model.inputs import warn_of_degrees
 from qddot.robot.robot import Robot
 
 __all__ = ["STATE_HELP", "parse_configuration", "write_motion_table"]
@@ -38,6 +39,7 @@ def parse_configuration(robot: Robot, option: str, text: str, seed: int = 0) -> 
                 q[body.iq] = float(value)
             except ValueError:
                 raise InvalidArgument(option, part, "it is JOINT=NUMBER") from None
+            warn_of_degrees(body.joint, float(value), stacklevel=2)
         if not np.isfinite(q).all():
             raise InvalidArgument(option, ",".join(parts), "numbers must be finite")
         return q
@@ -52,6 +54,8 @@ def parse_configuration(robot: Robot, option: str, text: str, seed: int = 0) -> 
         raise InvalidArgument(option, text, accepted)
     if not np.isfinite(numbers).all():
         raise InvalidArgument(option, text, "numbers must be finite")
+    for body in robot.model.independent:
+        warn_of_degrees(body.joint, numbers[body.iq.start], stacklevel=2)
     return np.array(numbers)
 
 

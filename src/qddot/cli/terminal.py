@@ -56,6 +56,7 @@ __all__ = [
     "progress_bar",
     "style_text",
     "try_source",
+    "warnings_as_notes",
     "write_output",
 ]
 
@@ -170,6 +171,18 @@ def failures_as_messages() -> Iterator[None]:
     except (QddotError, OSError) as error:
         _print_error(str(error if isinstance(error, QddotError) else _output_error(error)))
         raise SystemExit(2) from error
+
+
+@contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Warnings of the library as notes on stderr, without the line of code that they come from."""
+
+    def show(message: Warning | str, *place: Any, **options: Any) -> None:
+        err.print(style_text(("note:", "yellow"), f" {message}"), soft_wrap=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
 
 
 def _print_error(message: str) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from qddot.errors import InvalidArgument, InvalidModel
 from qddot.model.assembly import assemble, fixed_joint, lock_link
-from qddot.model.inputs import parse_scalars, parse_tensor, parse_transform
+from qddot.model.inputs import parse_scalars, parse_tensor, parse_transform, warn_of_degrees
 from qddot.model.links import Coupling, FrameDraft, Link, check_inertia, inertia_defect
 from qddot.model.model import WORLD, Model, massless_leaves
 from qddot.spatial.algebra import Inertia, Sym3, Vec3
@@ -94,6 +94,7 @@ def without_joint(model: Model, name: str, value: float | Sequence[float] | None
     what = f"value of joint {name!r}"
     several = given.ndim > 0 if isinstance(given, np.ndarray) else isinstance(given, Sequence)
     q = parse_scalars(what, given if several else [given], joint.kind.nq)
+    warn_of_degrees(joint, q[0], stacklevel=3)
     quaternion = joint.kind.quaternion
     if quaternion and abs(math.hypot(*q[quaternion]) - 1.0) > 1e-6:
         raise InvalidArgument(what, value, "its quaternion (x, y, z, w) needs unit length")

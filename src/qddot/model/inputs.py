@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from qddot.errors import InvalidArgument
+from qddot.model.joints import Joint
 from qddot.spatial.algebra import (
     Mat3,
     Transform,
@@ -29,6 +31,7 @@ __all__ = [
     "parse_transform",
     "snap_transform",
     "snap_vector",
+    "warn_of_degrees",
 ]
 
 _ROTATION_ERROR = 1e-6
@@ -204,3 +207,16 @@ def snap_transform(X: Transform) -> Transform:
 def snap_vector(v: Vec3 | Sequence[float]) -> Vec3:
     """A vector with entries a rounding error away from 0, 1 or -1 made exact."""
     return Vec3(*(next((k for k in (0.0, 1.0, -1.0) if abs(x - k) < 1e-15), x) for x in v))
+
+
+def warn_of_degrees(joint: Joint, value: Scalar, stacklevel: int) -> None:
+    """Warn of an angle beyond a turn and out of the range of its joint: it may be in degrees."""
+    if joint.kind.angular != (True,) or not isinstance(value, int | float):
+        return
+    beyond = not joint.limits.lower <= value <= joint.limits.upper
+    if abs(value) > 2 * math.pi and (beyond or not math.isfinite(joint.limits.upper)):
+        warnings.warn(
+            f"is {joint.name} = {value:.4g} in degrees? Angles are in rad, and {value:.4g}° are "
+            f"{math.radians(value):.4g} rad",
+            stacklevel=stacklevel + 1,
+        )

@@ -67,6 +67,18 @@ def test_parity_sees_a_wrong_mass():
     assert max(laboratory.parity(with_fingers(robot), states=3)) < 1e-11
 
 
+def test_the_robot_of_a_file_is_held_where_gravity_loads_it(tmp_path):
+    pytest.importorskip("mujoco")
+    file = tmp_path / "arm.xml"
+    file.write_text(scene.write_mjcf(laboratory.laboratory_robot()))
+    found = laboratory.gravity("own", 0.1, mjcf=file)
+    assert_holds(found)
+    (load,) = [m for m in found.measures if m.name == "largest load of gravity in the hold"]
+    assert load.unit == "N m"
+    assert load.value > 30.0
+    assert np.abs(found.traces["hold"].tau[0]).max() == pytest.approx(load.value)
+
+
 def test_compliance():
     assert_holds(laboratory.compliance(stiffness=(2000.0,), friction=0.0))
 

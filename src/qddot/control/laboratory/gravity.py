@@ -29,6 +29,8 @@ __all__ = ["gravity", "model_label", "parity", "with_fingers"]
 
 _FINGER = 0.12
 _SAME = 1e-9
+_CANDIDATES = 64
+"""Random configurations of which the one that gravity loads most is held."""
 
 
 def with_fingers(robot: Robot) -> Robot:
@@ -92,7 +94,8 @@ def gravity(
 ) -> Result:
     """Gravity compensation on a plant: how still it holds, what a model error does, rest.
 
-    With `mjcf` it is the robot of a MuJoCo file, in its first keyframe, instead of the UR5e.
+    With `mjcf` it is the robot of a MuJoCo file instead of the UR5e, held where gravity loads it
+    most among random configurations.
     """
     if mjcf is not None:
         return _gravity_of_file(kind, duration, Path(mjcf), on_step)
@@ -169,7 +172,11 @@ def _gravity_of_file(kind: str, duration: float, mjcf: Path, on_step: OnStep | N
     robot = load(mjcf)
     other = MujocoPlant(mjcf, dt=1e-3)
     measures = _parity_measures(robot, mjcf.name, source=other.model)
-    q0 = next(iter(robot.configurations.values()), robot.neutral())
+    q0 = _loaded_configuration(robot, other.model)
+    torques = np.abs(robot.gravity(q0))
+    angular = [turns for body in robot.model.independent for turns in body.joint.kind.angular]
+    unit = "N m" if angular[torques.argmax()] else "N"
+    measures.append(Measure("largest load of gravity in the hold", float(torques.max()), unit))
     if kind == "mujoco":
         plant: Any = MujocoAdapter(robot, other.model)
     else:
@@ -181,6 +188,27 @@ def _gravity_of_file(kind: str, duration: float, mjcf: Path, on_step: OnStep | N
     measures.append(Measure(f"hold for {duration:g} s, error at the end", drift, "rad", 1e-9))
     label = "ok" if all(m.holds for m in measures) else "control"
     return Result("gravity", kind, tuple(measures), label, (), {"hold": hold})
+
+
+def _loaded_configuration(robot: Robot, source: Any) -> np.ndarray:
+    """The random configuration within limits and without contact that gravity loads most.
+
+    The first keyframe of the file where there is none.
+    """
+    import mujoco
+
+    data, adapter = mujoco.MjData(source), engines.mujoco(robot, source)
+    found = next(iter(robot.configurations.values()), robot.neutral())
+    if robot.model.loops or any(body.joint.kind.floats for body in robot.model.bodies):
+        return found
+    most = 0.0
+    for q in robot.random(0, _CANDIDATES):
+        data.qpos[:] = adapter.to_q(q)
+        mujoco.mj_forward(source, data)
+        torque = float(np.abs(robot.gravity(q)).max())
+        if torque > most and data.ncon == 0:
+            found, most = q, torque
+    return np.asarray(found)
 
 
 def _finger_note(robot: Robot, q0: np.ndarray) -> str:

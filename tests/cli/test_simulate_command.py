@@ -24,6 +24,7 @@ from qddot.bench import rollouts as bench_rollouts
 from qddot.bench.goals import judge_goals
 from qddot.bench.measure import Clock
 from qddot.cli import app
+from qddot.display.plots import new_figure, widen_axis
 from qddot.errors import DescriptionError, InvalidArgument, MissingPackage
 from qddot.robot.robot import Robot
 from qddot.simulate import load_trajectory, save_trajectory
@@ -147,6 +148,45 @@ def test_ground_carries_and_stops_stop():
     assert on["start"]["q"][2] > below["start"]["q"][2] + 0.02
 
 
+def test_a_free_base_is_told_in_world_axes():
+    """In free fall from rest the base moves along z only, at g t, whatever its orientation."""
+    words = run("quadruped", "--time", "0.1", "--without", "passive").stdout
+    assert "a free base in world axes, its torque in its own" in words
+    speeds = {
+        axis: float(re.search(rf" {axis} +│.*│ (\S+) +│ 0 +│", words)[1])
+        for axis in ("x", "y", "z")
+    }
+    assert speeds["x"] < 1e-12
+    assert speeds["y"] < 1e-12
+    assert speeds["z"] == pytest.approx(0.981, abs=1e-4)
+
+
+def test_shapes_that_cannot_touch_are_named_in_one_line(tmp_path):
+    shape = "<geom type='cylinder' size='0.1 0.1' pos='{} 0 0'/>"
+    file = tmp_path / "drum.xml"
+    file.write_text(
+        "<mujoco><worldbody><body name='drum' pos='0 0 1'><freejoint/>"
+        f"{shape.format(0)}{shape.format(1)}<geom type='sphere' size='0.2'/>"
+        "</body></worldbody></mujoco>"
+    )
+    result = run(str(file), "--ground", "--time", "0.001", "--state", "neutral")
+    assert result.stderr.splitlines()[0] == (
+        "not in contact: drum/cylinder 1, drum/cylinder 2: a cylinder cannot touch; "
+        "put primitives in its place"
+    )
+
+
+def test_rounding_errors_do_not_fill_a_plot():
+    figure = new_figure(3.0, 2.0)
+    axes = figure.subplots()
+    axes.plot([0.0, 1.0], [0.0, 1e-8])
+    widen_axis(axes, 1e-6)
+    low, high = axes.get_ylim()
+    assert high - low == pytest.approx(1e-6)
+    widen_axis(axes, 1e-9)
+    assert axes.get_ylim() == (low, high)
+
+
 def documented_commands() -> list[list[str]]:
     """All `qddot simulate` and `qddot integrators` lines of README and docs."""
     root = Path(__file__).resolve().parents[2]
@@ -186,7 +226,14 @@ def test_loops_are_closed_at_the_start_and_stay_so():
         (["planar_2r", "--state", "asleep"], "neutral"),
         (["planar_2r", "--dt", "0"], "above zero"),
         (["planar_2r", "--time", "nan"], "above zero"),
-        (["planar_2r", "--time", "0.01", "--save", "x.txt"], ".npz or .mcap"),
+        (
+            ["planar_2r", "--time", "0.01", "--save", "x.txt"],
+            "error: --save: 'x.txt' is not understood; its name ends in .npz, .mcap or .csv",
+        ),
+        (
+            ["planar_2r", "--dt", "10"],
+            "error: --dt: 10.0 cannot be used here; one step is longer than --time, 2 s",
+        ),
         (["planar_2r", "--time", "0.01", "--save", "/nowhere/x.npz"], "cannot write"),
         (["planar_2r", "--time", "0.01", "--plot", "/nowhere/x.png"], "cannot write"),
     ],

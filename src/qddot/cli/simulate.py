@@ -14,6 +14,7 @@ from rich.table import Table
 from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.recursion import joint_kinematics
 from qddot.analysis import constraints
+from qddot.cli.motions import count_finite, has_free_base, motion_table, plot_motion
 from qddot.cli.recording import RecordOption, open_recorder
 from qddot.cli.states import STATE_HELP, parse_configuration, write_motion_table
 from qddot.cli.terminal import (
@@ -36,16 +37,15 @@ from qddot.cli.terminal import (
     style_text,
     write_output,
 )
-from qddot.display.plots import PALETTE, new_figure, save_figure
 from qddot.display.progress import OnStep
-from qddot.errors import InvalidArgument, count_text
+from qddot.errors import InvalidArgument, Unsupported, count_text
 from qddot.evidence.results import record_motion
 from qddot.model.model import WORLD
 from qddot.robot.robot import Robot
 from qddot.simulate.contact.gaps import find_sites
 from qddot.simulate.contact.penalty import PRESETS, PenaltyContact
 from qddot.simulate.contact.scene import Pair, Scene
-from qddot.simulate.energy import EnergyLedger, draw_energy, draw_residual, energy_ledger
+from qddot.simulate.energy import EnergyLedger, energy_ledger
 from qddot.simulate.file_physics import PASSIVE, PHYSICS, parse_without
 from qddot.simulate.integrators import INTEGRATORS
 from qddot.simulate.rollout import Rollout
@@ -55,10 +55,7 @@ from qddot.simulate.store import save_trajectory
 
 __all__ = ["simulate"]
 
-_MOST_ROWS = 40
-_FREE = ("x", "y", "z", "about x", "about y", "about z")
 _LEVELS = ("kinetic", "potential", "spring")
-_MOST_LINES = len(PALETTE)
 _STEP, _GROUND_STEP = 1e-3, 2.5e-4
 _GUESSES = 32
 """Random configurations from which one is sought that closes the loops of a robot."""
@@ -154,6 +151,8 @@ def simulate(
             without=parse_without([word.strip() for word in without.split(",") if word.strip()]),
             ground=ground,
         )
+        if save is not None and save.suffix not in (".npz", ".mcap", ".csv"):
+            raise InvalidArgument("--save", str(save), "its name ends in .npz, .mcap or .csv")
         check_outputs(force, plot, save, record)
         on_step("load", 0, 1)
         loaded = load_robot(robot, base, couplings, strict, trust)
@@ -165,7 +164,7 @@ def simulate(
         with open_recorder(context, record, [robot], force, seed) as recorder:
             record_motion(recorder, found, ledger)
         if plot:
-            write_output(plot, lambda draft: _plot_motion(loaded, found, ledger, draft), force)
+            write_output(plot, lambda draft: plot_motion(loaded, found, ledger, draft), force)
         if save:
             write_output(save, lambda draft: _save_motion(loaded, found, draft), force)
     if as_json:
@@ -192,8 +191,10 @@ def _run_motion(robot: Robot, request: _Request, on_step: OnStep) -> Rollout:
     for name, x in (("--time", time), ("--dt", dt)):
         if not 0.0 < x < np.inf:
             raise InvalidArgument(name, x, "it is a time in seconds, above zero")
-    if time < dt or time / dt > 1e9:
-        raise InvalidArgument("--time", time, f"it is from one step to 10⁹ steps of {dt:g} s")
+    if time < dt:
+        raise Unsupported("--dt", dt, f"one step is longer than --time, {time:g} s")
+    if time / dt > 1e9:
+        raise InvalidArgument("--time", time, f"it is at most 10⁹ steps of {dt:g} s")
     steps = round(time / dt)
     keep = request.every or max(1, -(-steps // _SAMPLES))
     steps = max(1, round(steps / keep)) * keep
@@ -214,25 +215,12 @@ def _run_motion(robot: Robot, request: _Request, on_step: OnStep) -> Rollout:
         start = closed[beyond.max(axis=-1).argmin()]
     effects: list[Any] = []
     if request.ground:
-        # collision shapes on level ground, without those of a fixed base
-        scene = Scene.from_file(request.source)
-        moving = [x for x in scene.solids if x.frame and robot.model.frame(x.frame).body != WORLD]
-        if not moving:
-            accepted = "its file has no collision shape that moves and is a sphere, capsule or box"
-            raise InvalidArgument("--ground", request.source, accepted)
-        for words in scene.omitted:
-            err.print(style_text(("not in contact:", "yellow"), f" {words}"), soft_wrap=True)
-        pairs = [Pair(x.name, plane.name) for x in moving for plane in scene.planes]
-        scene = dataclasses.replace(scene, pairs=pairs)
-        # soft contact that gives no more than it is meant to where one point carries the robot
-        soft = PRESETS["soft"]
-        weight = float(robot.model.mass) * float(np.linalg.norm([*robot.model.gravity]))
-        times = max(1.0, weight / (soft.tolerance * soft.stiffness))
-        effects.append(PenaltyContact(scene, times * soft.stiffness, np.sqrt(times) * soft.damping))
+        ground = _ground_contact(robot, request.source)
+        effects.append(ground)
         # the configuration with bases that float put higher, so that nothing is below the ground
         model = robot.model
         poses = world_poses(model, joint_kinematics(model, start.tolist())[0])
-        depth = max(-float(site.find(poses).gap) for site in find_sites(scene, model))
+        depth = max(-float(site.find(poses).gap) for site in find_sites(ground.scene, model))
         start = start.copy()
         for body in model.bodies:
             if body.parent == WORLD and body.joint.kind.floats:
@@ -251,6 +239,31 @@ def _run_motion(robot: Robot, request: _Request, on_step: OnStep) -> Rollout:
         record=True,
         on_step=on_step,
     )
+
+
+def _ground_contact(robot: Robot, source: str) -> PenaltyContact:
+    """Contact of the collision shapes of a file with level ground; says which shapes have none."""
+    # collision shapes on level ground, without those of a fixed base
+    scene = Scene.from_file(source)
+    moving = [x for x in scene.solids if x.frame and robot.model.frame(x.frame).body != WORLD]
+    if not moving:
+        accepted = "its file has no collision shape that moves and is a sphere, capsule or box"
+        raise InvalidArgument("--ground", source, accepted)
+    # one line a reason, with the shapes that have it
+    shapes_by_reason: dict[str, list[str]] = {}
+    for words in scene.omitted:
+        name, _, reason = words.partition(": ")
+        shapes_by_reason.setdefault(reason, []).append(name)
+    for reason, names in shapes_by_reason.items():
+        text = f" {', '.join(names)}: {reason}"
+        err.print(style_text(("not in contact:", "yellow"), text), soft_wrap=True)
+    pairs = [Pair(x.name, plane.name) for x in moving for plane in scene.planes]
+    scene = dataclasses.replace(scene, pairs=pairs)
+    # soft contact that gives no more than it is meant to where one point carries the robot
+    soft = PRESETS["soft"]
+    weight = float(robot.model.mass) * float(np.linalg.norm([*robot.model.gravity]))
+    times = max(1.0, weight / (soft.tolerance * soft.stiffness))
+    return PenaltyContact(scene, times * soft.stiffness, np.sqrt(times) * soft.damping)
 
 
 def _joint_torques(robot: Robot, q: np.ndarray, text: str | None) -> np.ndarray | None:
@@ -329,9 +342,9 @@ def _print_motion(robot: Robot, found: Rollout, ledger: EnergyLedger, request: _
         f"({found.time[-1]:g} s) with {found.integrator}; {len(found.time)} samples kept"
     )
     out.print(style_text((robot.name, "bold"), text))
-    out.print(_motion_table(robot, found))
+    out.print(motion_table(robot, found))
     # the ledger at its last sample, from the start
-    last = _count_finite(found) - 1
+    last = count_finite(found) - 1
     table = Table("energy, J", "start", "end", "change", title="energy ledger")
     for name in _LEVELS:
         x = getattr(ledger, name)
@@ -366,81 +379,9 @@ def _print_motion(robot: Robot, found: Rollout, ledger: EnergyLedger, request: _
         hint = outside if not verdict.step else "" if stops else "--without has limits"
     elif verdict.label == "penetration" and not verdict.step:
         hint = "it starts below the ground: --base free lets it stand on it"
-    elif not request.ground and any(body.joint.kind.floats for body in robot.model.bodies):
+    elif not request.ground and has_free_base(robot):
         hint = "its base is free and nothing is below it: --ground puts it on level ground"
     else:
         hint = ""
     if hint:
         out.print(f"here: {hint}")
-
-
-def _velocity_names(robot: Robot) -> list[tuple[str, int, int | None]]:
-    """Velocities by name, and the coordinate of each that is one number."""
-    found = []
-    for body in robot.model.independent:
-        kind = body.joint.kind
-        for k, dof in enumerate(body.dofs):
-            part = _FREE[k] if kind.floats else f"[{k}]"
-            name = body.joint.name if kind.nv == 1 else f"{body.joint.name} {part}"
-            one = kind.nq == kind.nv or (kind.floats and k < 3)
-            found.append((name, int(dof), body.iq.start + k if one else None))
-    return found
-
-
-def _count_finite(found: Rollout) -> int:
-    """How many samples are numbers; at least the first."""
-    return max(1, int(found.finite.sum()))
-
-
-def _motion_table(robot: Robot, found: Rollout) -> Table:
-    """Where each joint began and ended, and how fast it was."""
-    table = Table(
-        "joint",
-        "start",
-        "end",
-        "least",
-        "most",
-        "largest speed",
-        "torque",
-        title="motion (m, rad, s, N, N m)",
-    )
-    rows, sound = _velocity_names(robot), _count_finite(found)
-    for name, dof, k in rows[:_MOST_ROWS]:
-        fast = float(np.abs(found.v[:sound, dof]).max())
-        x = found.q[:sound, k] if k is not None else np.empty(0)
-        where = [f"{y:.4g}" for y in (x[0], x[-1], x.min(), x.max())] if len(x) else [""] * 4
-        table.add_row(name, *where, f"{fast:.4g}", f"{found.tau[0, dof]:.4g}")
-    if len(rows) > _MOST_ROWS:
-        table.caption = f"and {len(rows) - _MOST_ROWS} more"
-    elif sound < len(found.time):
-        table.caption = f"up to {found.time[sound - 1]:g} s, the last state that is a number"
-    return table
-
-
-def _plot_motion(robot: Robot, found: Rollout, ledger: EnergyLedger, file: Path) -> None:
-    """Positions, velocities, energy and residual over time."""
-    figure = new_figure(10.0, 11.0)
-    q, v, energy, residual = figure.subplots(4, 1, sharex=True, height_ratios=(2, 2, 2, 1))
-    rows = _velocity_names(robot)
-    fastest = np.nan_to_num(np.abs(found.v).max(axis=0), nan=np.inf)
-    shown = sorted(sorted(range(len(rows)), key=lambda i: -fastest[rows[i][1]])[:_MOST_LINES])
-    for colour, i in zip(PALETTE, shown, strict=False):
-        name, dof, k = rows[i]
-        v.plot(found.time, found.v[:, dof], color=colour, label=name, linewidth=1.3)
-        if k is not None:
-            q.plot(found.time, found.q[:, k], color=colour, linewidth=1.3)
-    more = len(rows) - len(shown)
-    q.set_title(
-        f"{robot.name}, {found.integrator}, step {found.dt:g} s: {found.status.of().label}"
-        + (f"; the {len(shown)} fastest of {len(rows)} velocities" if more else ""),
-        fontsize=10,
-    )
-    q.set_ylabel("q, rad or m")
-    v.set_ylabel("v, rad/s or m/s")
-    for axes in (q, v):
-        axes.grid(alpha=0.3)
-    v.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9)
-    draw_energy(energy, ledger)
-    draw_residual(residual, ledger)
-    residual.set_xlabel("time, s")
-    save_figure(figure, file)

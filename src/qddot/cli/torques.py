@@ -222,8 +222,7 @@ def _print_peaks(
     most, model = np.abs(losses).max(axis=0, initial=0.0), moved.robot.model
     if most.any():
         k = int(most.argmax())
-        turns = [u for b in model.independent for u in b.joint.kind.angular][k]
-        size = f"{most[k]:.3g} {'N m' if turns else 'N'} ({model.velocity_names[k]})"
+        size = f"{most[k]:.3g} {'N m' if model.angular[k] else 'N'} ({model.velocity_names[k]})"
         text = f" damping, friction and springs of the file, up to {size}, are not in these torques"
         out.print(style_text(("note", "cyan"), f"{text}; --friction adds them"), soft_wrap=True)
 
@@ -237,15 +236,12 @@ def _plot(moved: RobotMotion, tau: np.ndarray) -> Any:
     """A panel a joint: its torque over time, and its limits."""
     robot = moved.robot
     rows = [k for b in robot.model.independent if not b.joint.kind.floats for k in b.dofs]
-    units = [
-        u for b in robot.model.independent if not b.joint.kind.floats for u in b.joint.kind.angular
-    ]
     columns = min(3, len(rows)) or 1
     height = -(-len(rows) // columns)
     figure = new_figure(4.0 * columns, 0.8 + 2.2 * height)
     panels = figure.subplots(height, columns, sharex=True, squeeze=False).ravel()
-    for axes, k, turns in zip(panels, rows, units, strict=False):
-        limit, unit = float(robot.limits.effort[k]), "N m" if turns else "N"
+    for axes, k in zip(panels, rows, strict=False):
+        limit, unit = float(robot.limits.effort[k]), "N m" if robot.model.angular[k] else "N"
         axes.plot(moved.time, tau[:, k], color=PALETTE[0], lw=1.6, label="torque")
         if np.abs(tau[:, k]).max() >= _SHARE_BESIDE_LIMIT * limit:
             for side in (-limit, limit):

@@ -9,7 +9,7 @@ from typing import Any
 
 from qddot.errors import CannotWrite
 
-__all__ = ["PALETTE", "new_figure", "save_figure"]
+__all__ = ["PALETTE", "new_figure", "save_figure", "widen_axis"]
 
 PALETTE = ("#3b6fb6", "#d98032", "#5a9e52", "#8a6fb0", "#b5484a", "#7f7f7f", "#3f9fa3", "#c9a227")
 
@@ -36,6 +36,14 @@ def _figure_class() -> type:
             return content.getvalue()
 
     return NotebookFigure
+
+
+def widen_axis(axes: Any, least: float) -> None:
+    """Give the y axis a least span, so that rounding errors do not fill the panel."""
+    low, high = axes.get_ylim()
+    if high - low < least:
+        middle = 0.5 * (low + high)
+        axes.set_ylim(middle - 0.5 * least, middle + 0.5 * least)
 
 
 def save_figure(figure: Any, file: Path) -> None:

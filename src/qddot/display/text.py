@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ __all__ = [
     "Readable",
     "Tabular",
     "html_table",
+    "joint_units",
     "latex_matrix",
     "range_text",
     "text_table",
@@ -20,6 +21,14 @@ __all__ = [
 ]
 
 _MOST_SHOWN = 64
+
+
+def joint_units(angular: Iterable[bool]) -> tuple[str, str, str]:
+    """Units of positions, velocities and forces of joints, from whether each is a rotation."""
+    kinds = set(angular)
+    if kinds == {True}:
+        return "rad", "rad/s", "N m"
+    return ("m", "m/s", "N") if kinds == {False} else ("rad or m", "rad/s or m/s", "N m or N")
 
 
 def text_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

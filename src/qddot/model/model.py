@@ -161,6 +161,11 @@ class Model:
         )
 
     @cached_property
+    def angular(self) -> tuple[bool, ...]:
+        """Whether each velocity is that of a rotation."""
+        return tuple(turns for b in self.independent for turns in b.joint.kind.angular)
+
+    @cached_property
     def neutral(self) -> tuple[float, ...]:
         """The configuration of zeros and identity rotations."""
         return tuple(x for b in self.independent for x in b.joint.kind.neutral)

@@ -20,7 +20,7 @@ from qddot.algorithms.inverse_dynamics import newton_euler
 from qddot.algorithms.linear import dot, factorise
 from qddot.algorithms.mass_matrix import mass_matrix
 from qddot.algorithms.recursion import Vector, per_body, zeros
-from qddot.display.plots import PALETTE, new_figure, save_figure
+from qddot.display.plots import PALETTE, new_figure, save_figure, widen_axis
 from qddot.display.text import Tabular
 from qddot.errors import InvalidArgument
 from qddot.simulate.contact.complementarity import ComplementarityContact
@@ -500,6 +500,7 @@ def draw_energy(axes: Any, ledger: EnergyLedger, index: Any = ()) -> None:
     for name, y, colour, style in lines:
         if np.any(y):
             axes.plot(ledger.time, y, style, color=colour, label=name, linewidth=1.4)
+    widen_axis(axes, ledger.drift(index).scale)
     axes.set_ylabel("energy, J")
     axes.grid(alpha=0.3)
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9)
@@ -512,6 +513,7 @@ def draw_residual(axes: Any, ledger: EnergyLedger, index: Any = ()) -> None:
     axes.plot(ledger.time, share * ledger.integration_error[index], color=PALETTE[4], linewidth=1.4)
     error = share * ledger.error[index]
     axes.fill_between(ledger.time, -error, error, color=PALETTE[5], alpha=0.25, linewidth=0)
+    widen_axis(axes, 100.0 * _KEPT)
     verdict = "acceptable" if drift.acceptable else "not acceptable"
     axes.set_title(
         f"drift: {drift.summary}, {verdict} "

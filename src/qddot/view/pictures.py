@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.display.plots import PALETTE, new_figure
+from qddot.display.text import joint_units
 from qddot.errors import InvalidArgument, MissingPackage, ShapeMismatch
 from qddot.files import fill_whole
 from qddot.model.model import WORLD
@@ -170,10 +171,7 @@ def plot_motion(
     ]
     if joints is not None and not rows:
         raise InvalidArgument("plot: joints", list(joints), f"the joints are {', '.join(names)}")
-    # units: those of angles where all joints turn
-    turning = [x for b in robot.model.independent for x in b.joint.kind.angular]
-    angles = all(turning[k] for k in rows)
-    units = ("rad", "rad/s", "N m") if angles else ("rad or m", "rad/s or m/s", "N m or N")
+    units = joint_units(robot.model.angular[k] for k in rows)
     panels = [(f"position, {units[0]}", moved.positions), (f"velocity, {units[1]}", moved.v)]
     if moved.tau is not None and moved.tau.any():
         panels.append((f"torque, {units[2]}", moved.tau))

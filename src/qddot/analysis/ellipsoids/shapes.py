@@ -239,7 +239,7 @@ def _are_linear(axes: Sequence[str]) -> list[bool]:
 
 def _are_translations(robot: Robot, rows: Sequence[int]) -> list[bool]:
     """Whether velocities are linear ones."""
-    angular = [x for body in robot.model.independent for x in body.joint.kind.angular]
+    angular = robot.model.angular
     return [not angular[i] for i in rows]
 
 

@@ -134,10 +134,9 @@ def _size_joint(
     static, dynamic, margin = (
         1.0 / score if score > 1.0 / _ANY_MASS else np.inf for score in scores
     )
-    angular = [yes for b in model.independent for yes in b.joint.kind.angular]
     return JointSizing(
         name=model.velocity_names[i],
-        unit="N m" if angular[i] else "N",
+        unit="N m" if model.angular[i] else "N",
         rating=float(problem.rating[i]),
         static=worst[0],
         dynamic=worst[1],

@@ -174,8 +174,7 @@ def _gravity_of_file(kind: str, duration: float, mjcf: Path, on_step: OnStep | N
     measures = _parity_measures(robot, mjcf.name, source=other.model)
     q0 = _loaded_configuration(robot, other.model)
     torques = np.abs(robot.gravity(q0))
-    angular = [turns for body in robot.model.independent for turns in body.joint.kind.angular]
-    unit = "N m" if angular[torques.argmax()] else "N"
+    unit = "N m" if robot.model.angular[torques.argmax()] else "N"
     measures.append(Measure("largest load of gravity in the hold", float(torques.max()), unit))
     if kind == "mujoco":
         plant: Any = MujocoAdapter(robot, other.model)

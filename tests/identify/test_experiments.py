@@ -10,11 +10,13 @@ import sys
 
 import numpy as np
 import pytest
+import typer
 from identification_logs import STANDARD, native, virtual
 from typer.testing import CliRunner
 
 from qddot import identify
 from qddot.cli import app
+from qddot.cli.terminal import errors_as_messages
 from qddot.errors import InvalidArgument, NotIdentifiable, UnknownName
 from qddot.identify import Workspace
 from qddot.identify.clearance import workspace_violation
@@ -322,9 +324,33 @@ def test_mistakes_have_exit_codes(files):
     assert run("inspect", "planar_2r", files / "spoiled.npz").exit_code == 1
     wrong = run("fit", "ur5e", files / "log.npz")
     assert wrong.exit_code == 2
-    assert "columns" in wrong.stderr
+    assert wrong.stderr.endswith("; say which with --column q=… --column tau=…\n")
     assert run("fit", "planar_2r", files / "none.npz").exit_code == 2
     assert run("fit", "planar_2r", files / "log.npz", "--unit", "nonsense").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--write", "x.urdf"), "--write: 'x.urdf' cannot be used here; --method wls gives base "
+         "parameters only; take --method feasible"),
+        (("--unit", "tau=A"), "--unit tau: 'A' is not understood; currents need "
+         "--torque-constant, in N m/A for each joint"),
+        (("--unit", "q=motor rad"), "--unit q: 'motor rad' is not understood; motor units need "
+         "--gear"),
+        (("--column", "q=pos"), "--column q: 'pos' is not understood; a pattern has {joint}, {i} "
+         "(from 1) or {o} (from 0)"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_told_in_options(files, options, message):
+    assert run("fit", "planar_2r", files / "log.npz", *options).stderr == f"error: {message}\n"
+
+
+def test_an_impossible_body_is_told_in_options(capsys):
+    words = ("a full set of link parameters", "no possible links have them")
+    with pytest.raises(typer.Exit), errors_as_messages():
+        raise NotIdentifiable(*words, 'fit with method="feasible"')
+    assert capsys.readouterr().err.endswith("; fit with --method feasible\n")
 
 
 def test_small_matrices_take_one_thread_of_blas():

@@ -218,6 +218,20 @@ def test_the_log_of_another_robot(tmp_path, data):
         identify.read(file, robot, columns={"q": [1, 2, 3]})
 
 
+def test_a_file_of_torques_may_name_the_joints_only(tmp_path, data):
+    robot, t, q, tau = data
+    head, rows = table(t, q, tau)
+    positions = write_csv(tmp_path / "q.csv", head[:3], rows[:, :3])
+    torques = write_csv(tmp_path / "tau.csv", ["joint1", "joint2"], tau)
+    log = identify.read({"q": positions, "tau": torques}, robot)
+    np.testing.assert_allclose(log.tau, tau, atol=1e-9)
+    for unit in ("motor N m", "motor Nm"):
+        geared = identify.read(
+            {"q": positions, "tau": torques}, robot, units={"tau": unit}, gear=[2.0, 3.0]
+        )
+        np.testing.assert_allclose(geared.tau, tau * [2.0, 3.0], atol=1e-9)
+
+
 def test_a_large_log_goes_through_a_file(tmp_path, monkeypatch):
     robot, _, log = virtual()
     whole = identify.fit(robot, log, STANDARD)

@@ -38,6 +38,7 @@ from qddot.cli.terminal import (
     style_text,
     write_output,
 )
+from qddot.errors import Unsupported
 from qddot.evidence.results import record_fit, record_inspection
 from qddot.identify import Fit, Validation
 
@@ -122,6 +123,9 @@ def _fit(
     """
     with errors_as_messages():
         check_outputs(force, save, plot, write, record)
+        if write is not None and method != "feasible":
+            accepted = f"--method {method} gives base parameters only; take --method feasible"
+            raise Unsupported("--write", str(write), accepted)
         loaded = load_robot_plainly(robot)
         with progress_bar() as on_step:
             data = source.read(loaded, log, on_step)

@@ -147,13 +147,28 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machine
 ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
 
 
+_OPTION_WORDS = {
+    r"columns=\{'q': …, 'tau': …\}": "--column q=… --column tau=…",
+    r"^columns: (\w+)": r"--column \1",
+    r"^units: (\w+)": r"--unit \1",
+    r"fit\(method=\"feasible\"\)": "--method feasible",
+    r"\bmethod=\"feasible\"": "--method feasible",
+    r"\b(rate|gear)=(?!\S)": r"--\1",
+    r"\btorque_constant=(?=,)": "--torque-constant",
+}
+"""Arguments in messages of the library, and the options of the commands that stand for them."""
+
+
 @contextmanager
 def errors_as_messages() -> Iterator[None]:
-    """Errors of the input as one line and exit code 2."""
+    """Errors of the input as one line, in options of the command line, and exit code 2."""
     try:
         yield
     except QddotError as error:
-        _print_error(str(error))
+        message = str(error)
+        for argument, option in _OPTION_WORDS.items():
+            message = re.sub(argument, option, message)
+        _print_error(message)
         raise typer.Exit(2) from error
 
 

@@ -45,6 +45,8 @@ PATTERNS: dict[str, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 """Names of columns that are tried: {joint} is a joint's name, {i} its number from 1, {o} from 0."""
+_JOINT_NAMES = ("{joint}", "joint_{i}", "j{i}")
+"""Names of columns that say the joint only: positions, or the signal of a file of its own."""
 Columns = Mapping[str, str | int | Sequence[str | int]]
 
 
@@ -85,7 +87,8 @@ def read(
         places = {
             name: found
             for name in asked
-            if (found := _find_columns(table, name, given.get(name), robot)) is not None
+            if (found := _find_columns(table, name, given.get(name), robot, alone=name == key))
+            is not None
         }
         flat = [k for found in places.values() for k in found]
         if not flat:
@@ -137,16 +140,24 @@ def _listing(table: Table) -> str:
 
 
 def _find_columns(
-    table: Table, name: str, given: str | int | Sequence[str | int] | None, robot: Robot
+    table: Table,
+    name: str,
+    given: str | int | Sequence[str | int] | None,
+    robot: Robot,
+    alone: bool,
 ) -> list[int] | None:
-    """Places of the columns of a signal, one a joint (one for time); None if there are none."""
+    """Places of the columns of a signal, one a joint (one for time); None if there are none.
+
+    In a file that has it `alone`, columns may be called as the joints.
+    """
     joints = robot.model.velocity_names
     if given is None:
         known = {squeeze_name(n): k for k, n in reversed(list(enumerate(table.names)))}
         if name == "t":
             tries: Iterable[list[str]] = ([p] for p in PATTERNS["t"])
         else:
-            tries = (_fill(pattern, joints) for pattern in PATTERNS[name])
+            patterns = (*PATTERNS[name], *(_JOINT_NAMES if alone else ()))
+            tries = (_fill(pattern, joints) for pattern in patterns)
         for tried in tries:
             found = [known.get(squeeze_name(n)) for n in tried]
             if None not in found:
@@ -188,12 +199,12 @@ def _fill(pattern: str, joints: Sequence[str]) -> list[str]:
 
 def _unit(name: str, text: str) -> tuple[float, bool, bool]:
     """Factor to SI of a unit, whether it is of the motor's side, and whether it is a current."""
-    plain = text.removeprefix("motor ")
+    plain = text.removeprefix("motor ").replace("Nm", "N m")
     if plain not in UNITS[name]:
         known = ", ".join(UNITS[name])
         raise InvalidArgument(f"units: {name}", text, f"known: {known}; 'motor rad' for motors")
     current = plain in _CURRENTS
-    return UNITS[name][plain], plain != text or current, current
+    return UNITS[name][plain], text.startswith("motor ") or current, current
 
 
 def _vector(what: str, given: ArrayLike, robot: Robot) -> np.ndarray:

@@ -334,3 +334,19 @@ def test_export_refuses_a_function_of_another_robot(pendulum, arm, tmp_path):
     f = pendulum.compile(lambda robot, q: q)
     with pytest.raises(Unsupported, match="compiled for"):
         arm.export_c([f], tmp_path)
+
+
+def test_only_errors_of_plain_arrays_are_told_how_arrays_are_made():
+    robot = qddot.load("planar_2r")
+
+    def plain(robot, q):
+        return np.sin(np.array([q[0], q[1]]))
+
+    def unrelated(robot, q):
+        return q + len(3)
+
+    hint = "arrays of symbols are made by np.stack"
+    with pytest.raises(CannotTrace, match=hint):
+        robot.compile(plain)
+    with pytest.raises(CannotTrace, match=r"TypeError: object of type 'int' has no len\(\)$"):
+        robot.compile(unrelated)

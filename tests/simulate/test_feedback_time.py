@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 from bare_rollouts import rollout
 
 import qddot
-from qddot import constraints, control
+from qddot import constraints, control, simulate
 from qddot.errors import InvalidArgument, ShapeMismatch, Unsupported
 from qddot.robot.robot import Robot
 from qddot.simulate import energy_ledger, load
@@ -189,6 +191,37 @@ def test_a_python_function_is_called_once_a_sample_for_the_whole_batch():
     calls.clear()
     assert rollout(ARM, q0, [0, 0], steps=6, every=3, feedback=law, **choices).q.shape == (3, 3, 2)
     assert len(calls) == 2
+
+
+def test_compiled_functions_are_told_how_to_be_a_law():
+    robot = qddot.load("planar_2r")
+
+    def brake(robot, q, v):
+        return -v
+
+    compiled = robot.compile(brake)
+    start = (np.zeros(2), np.ones(2))
+    with pytest.raises(Unsupported) as refused:
+        robot.rollout(*start, dt=1e-3, steps=2, feedback=compiled)
+    assert str(refused.value) == (
+        "feedback: <CompiledFunction brake(2),(2)->(2)> cannot be used here; it is a function of "
+        "q, v; feedback=lambda time, q, v: f(q, v) calls it, or write a Law (docs/control.md), "
+        "which is compiled into the steps"
+    )
+    with pytest.raises(InvalidArgument) as refused:
+        robot.rollout(*start, compiled, dt=1e-3, steps=2)
+    assert str(refused.value) == (
+        "rollout: tau: <CompiledFunction brake(2),(2)->(2)> is not understood; it needs an array; "
+        "torques of the state are feedback=…: a Law (docs/control.md), or f(time, q, v)"
+    )
+    wrapped = robot.rollout(*start, dt=1e-3, steps=2, feedback=lambda time, q, v: compiled(q, v))
+    assert wrapped.tau[0] == pytest.approx(-1.0)
+
+
+def test_the_help_of_rollouts_lists_their_choices():
+    names = inspect.signature(simulate.rollout).parameters
+    listed = set(re.findall(r"\w+", qddot.Robot.rollout.__doc__))
+    assert set(names) - {"robot", "law_inputs"} <= listed
 
 
 def test_wrong_python_functions_are_refused():

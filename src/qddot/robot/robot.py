@@ -479,7 +479,26 @@ class Robot(CatalogueMethods, OtherNames):
         return export_c(self, functions, folder, dtype)
 
     def rollout(self, q0: ArrayLike, v0: ArrayLike, tau: Any = None, **choices: Any) -> Any:
-        """The robot stepped in time; see `qddot.simulate.rollout`."""
+        """The robot stepped in time from q0 (..., nq) and v0 (..., nv).
+
+        `tau` is None, one row (nv), or a row a kept sample (..., steps // every, nv). Choices:
+
+            dt, steps: length of a step in s, and their number
+            integrator: a name of `qddot.simulate.INTEGRATORS`; rk4, or semi_implicit with contact
+            every: keep every n-th step
+            hold: torques between samples, "zero" (held) or "linear"
+            without: physics of the file to leave out, such as "damping" or "limits"
+            effects, sensors, contact: drivetrain, measurement, and contact with a scene
+            feedback: a law, or a function f(time, q, v) of torques; references of a law by name
+            control_every, feedback_at: steps between calls of the law, and when in a step it acts
+            parameters: constants of the robot with batch axes, by name
+            wrenches, wrench_reference: external wrenches by frame, and the axes they are in
+            record: keep the states of effects and sensors
+            out: arrays for q and v
+            on_step: called with the progress
+
+        `qddot.simulate.make_simulator` and `Simulator.rollout` have them in full.
+        """
         from qddot.simulate.simulator import rollout
 
         return rollout(self, q0, v0, tau, **choices)

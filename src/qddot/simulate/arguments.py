@@ -132,6 +132,9 @@ def loop_arguments(
     # samples: torques, references
     if hasattr(tau, "command"):
         raise InvalidArgument("rollout: tau", type(tau).__name__, "a law is given as feedback=…")
+    if callable(tau):
+        accepted = "torques of the state are feedback=…: a Law (docs/control.md), or f(time, q, v)"
+        raise InvalidArgument("rollout: tau", tau, f"it needs an array; {accepted}")
     nv, rows = model.nv, samples + (step.hold == "linear")
     torque = _repeat_row(np.zeros(nv), rows) if tau is None else _sample_rows("tau", tau, nv, rows)
     sampled = [torque[..., :-1, :], torque[..., 1:, :]] if step.hold == "linear" else [torque]

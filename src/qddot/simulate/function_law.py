@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from qddot.display.progress import OnStep
 from qddot.errors import InvalidArgument, ShapeMismatch, Unsupported
+from qddot.robot.functions import CompiledFunction
 from qddot.simulate.arguments import real_array, sample_count
 from qddot.simulate.feedback import Sensor
 from qddot.simulate.rollout import Rollout
@@ -24,7 +25,16 @@ TorqueFunction = Callable[[float, np.ndarray, np.ndarray], ArrayLike]
 def require_plain_steps(
     law: TorqueFunction, control_every: int, time: Any, hold: str, sensors: Sequence[Sensor]
 ) -> None:
-    """Refuse what only laws inside a compiled step have."""
+    """Refuse functions of other arguments, and what only laws inside a compiled step have."""
+    if isinstance(law, CompiledFunction) and len(law.row.inputs) != 3:
+        names = ", ".join(argument.name for argument in law.row.inputs)
+        wrapped = f"feedback=lambda time, q, v: f({names}) calls it"
+        raise Unsupported(
+            "feedback",
+            law,
+            f"it is a function of {names}; {wrapped}, or write a "
+            "Law (docs/control.md), which is compiled into the steps",
+        )
     refused = {
         "control_every": (control_every, control_every != 1, "every= is its period"),
         "feedback_at": (time, time not in (None, "start"), "it acts at the start of a sample"),

@@ -25,6 +25,8 @@ _PLAIN_ARRAYS = (
     "arrays of symbols are made by np.stack and np.concatenate: np.array makes a plain array of "
     "objects, of which NumPy's own functions know little"
 )
+_OF_OBJECTS = ("ufunc", "Symbol", "dtype('O')", "object array")
+"""Words of errors that NumPy raises for plain arrays of objects."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ def record_arrays(
         reason = f"{type(error).__name__}: {error}"
         if isinstance(error, QddotError):
             reason = str(error)
-        elif isinstance(error, TypeError):
+        elif isinstance(error, TypeError) and any(word in reason for word in _OF_OBJECTS):
             reason += f" ({_PLAIN_ARRAYS})"
         # file, line and text of the last statement of the user's on the way to the error
         place, step = _definition(origin), error.__traceback__

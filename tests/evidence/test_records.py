@@ -130,7 +130,8 @@ def test_other_files_are_refused_in_a_sentence(tmp_path):
     for file, words in ((foreign, "another kind"), (empty, "no MCAP"), (text, "no MCAP")):
         with pytest.raises(RecordError, match=words):
             read_record(file)
-    with pytest.raises(RecordError, match="No such file"):
+    wanted = r"no such file; a record is a file that a command wrote with --record FILE$"
+    with pytest.raises(RecordError, match=wanted):
         read_record(tmp_path / "none.mcap")
     huge = tmp_path / "huge.mcap"
     with open(huge, "wb") as stream:
@@ -157,6 +158,11 @@ def test_a_run_without_an_end_is_not_complete(tmp_path):
     found = read_record(write_record(tmp_path / "part.mcap", finished=False))
     assert not found.complete
     assert [p.subject for p in verify_record(found)] == ["record"]
+    shown = CliRunner().invoke(app, ["evidence", "show", str(tmp_path / "part.mcap")]).stdout
+    assert shown.endswith(
+        "incomplete: the run was interrupted or killed after 1 step; the verdict is on what it "
+        f"left\nverdict: FAIL; digest {found.digest[:16]}…\n"
+    )
 
 
 def test_differences_are_told(file, tmp_path):
@@ -168,6 +174,23 @@ def test_differences_are_told(file, tmp_path):
         ("trace", "motion.q"),
     }
     assert compare_records(other, other) == []
+
+
+def test_differences_say_which_shapes_and_values_differ(tmp_path):
+    files = tmp_path / "a.mcap", tmp_path / "b.mcap"
+    for columns, file in zip((2, 3), files, strict=True):
+        with Recorder(file, Run("test", ())) as r:
+            r.trace("motion", {"q": np.ones((5, columns))})
+            r.metric("reach", "largest_magnitude", "motion.q")
+            if columns == 3:
+                r.trace("more", {"q": np.full(4, 1.0 + 1e-9)})
+                r.metric("most", "largest_magnitude", "more.q")
+    found = compare_records(*map(read_record, files))
+    assert [(d.kind, d.name, d.a, d.b) for d in found] == [
+        ("metric", "most", "none", "1"),
+        ("trace", "motion.q", "shape (5, 2)", "shape (5, 3)"),
+        ("trace", "more", "none", "4 rows"),
+    ]
 
 
 def test_a_recorder_has_the_verdict_of_its_file(tmp_path):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import qddot
+from qddot.errors import InvalidArgument
 from qddot.loaders.named_robots import named_files
 
 ROBOTS = Path(qddot.__file__).parent / "robots"
@@ -55,3 +56,11 @@ def test_a_failed_download_is_one_clear_error(menagerie):
         qddot.QddotError, match="offline: mujoco-menagerie cannot provide it: no net"
     ):
         qddot.load("offline")
+
+
+def test_an_empty_name_is_no_folder():
+    with pytest.raises(InvalidArgument) as refused:
+        qddot.load("")
+    assert str(refused.value) == (
+        "source: '' is not understood; it is a file, or a name that `qddot robots` lists"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 
@@ -166,6 +167,26 @@ def test_intent(expected, code):
     words = [x for e in expected for x in ("--expect", e)]
     result = run("planar_2r", "--steps", "3", *words)
     assert result.exit_code == code, result.output
+
+
+def test_the_fix_for_missing_intent_has_the_numbers_of_the_robot():
+    (step,) = json.loads(run("planar_2r", "--steps", "3", "--json").stdout)["steps"]
+    assert step["claims"][0]["fix"] == (
+        "--expect nv=2 --expect base=fixed --expect joints=joint1,joint2, where that is what is "
+        "meant"
+    )
+
+
+def test_a_report_without_plotly_is_refused_before_the_steps(monkeypatch, tmp_path):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *a: None if name == "plotly" else found(name, *a)
+    )
+    result = run("planar_2r", "--steps", "1", "--report", str(tmp_path / "page.html"))
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "error: a report needs the package 'plotly': pip install 'qddot[report]'\n"
+    )
 
 
 def test_strict_counts_what_was_not_evaluated():

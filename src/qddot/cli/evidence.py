@@ -81,10 +81,12 @@ def _show(record: RecordArgument, as_json: JsonOption = False) -> None:
         out.print(f"trace {shown}: {count_text(len(trace), 'row')}; {columns}", soft_wrap=True)
     for words in found.damage:
         out.print(style_text(("damage:", "red"), f" {words}"), soft_wrap=True)
-    out.print(
-        style_text("verdict: ", (found.verdict.value, VERDICT_COLOURS[found.verdict])),
-        f"; digest {found.digest[:16]}…",
-    )
+    if not found.stated:
+        steps = count_text(len(found.finished_steps), "step")
+        words = f" the run was interrupted or killed after {steps}; the verdict is on what it left"
+        out.print(style_text(("incomplete:", "red"), words), soft_wrap=True)
+    mark = (found.verdict.value, VERDICT_COLOURS[found.verdict])
+    out.print(style_text("verdict: ", mark, f"; digest {found.digest[:16]}…"))
 
 
 @evidence.command("verify")

@@ -43,6 +43,7 @@ from qddot.pipeline import (
 )
 from qddot.pipeline.context import EXPECTED, parse_expectations
 from qddot.pipeline.hardware_steps import latency_budget
+from qddot.report import require_plotly, write_report
 
 __all__ = ["pipeline"]
 
@@ -123,6 +124,8 @@ def pipeline(
         before = _earlier_record(record, resume)
         check_outputs(force or before is not None, record)
         check_outputs(force, report)
+        if report is not None:
+            require_plotly()
         sources = [robot, *([str(log)] if log else [])]
         with (
             _record_target(record, before) as target,
@@ -137,8 +140,6 @@ def pipeline(
             run_pipeline(work, chosen, before, None if as_json else show)
         found = recorder.record
         if report is not None:
-            from qddot.report import write_report
-
             write_report(found, report, force)
     if as_json:
         print_json(_summary_json(found, chosen))

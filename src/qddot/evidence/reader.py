@@ -37,6 +37,9 @@ def read_record(file: str | Path) -> Record:
             reading = _Reading(path)
             for topic, message, facts in reading.messages(stream):
                 reading.take(topic, message, facts)
+    except FileNotFoundError as error:
+        accepted = "a record is a file that a command wrote with --record FILE"
+        raise RecordError(file, f"no such file; {accepted}") from error
     except OSError as error:
         raise RecordError(file, error.strerror or str(error)) from error
     return reading.record()

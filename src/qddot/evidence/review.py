@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qddot.errors import QddotError
+from qddot.errors import QddotError, count_text
 from qddot.evidence.record import Record, Verdict, judge_value
 
 __all__ = ["Difference", "Problem", "compare_records", "verify_record"]
@@ -98,30 +98,28 @@ def compare_records(a: Record, b: Record) -> list[Difference]:
     for name in dict.fromkeys([*a.metrics, *b.metrics]):
         x, y = a.metrics.get(name), b.metrics.get(name)
         if x is None or y is None:
-            found.append(Difference("metric", name, _there(x), _there(y)))
+            sides = ("none" if m is None else f"{m.value:.6g}" for m in (x, y))
+            found.append(Difference("metric", name, *sides))
         elif not (x.value == y.value or (math.isnan(x.value) and math.isnan(y.value))):
-            found.append(Difference("metric", name, f"{x.value:.6g}", f"{y.value:.6g}"))
+            # all digits where six do not show the difference
+            digits = 6 if f"{x.value:.6g}" != f"{y.value:.6g}" else 17
+            sides = (f"{m.value:.{digits}g}" for m in (x, y))
+            found.append(Difference("metric", name, *sides))
     for name in dict.fromkeys([*a.traces, *b.traces]):
         here, there = a.traces.get(name), b.traces.get(name)
-        if here is None or there is None:
-            found.append(Difference("trace", name, _there(here), _there(there)))
+        if here is None or there is None or len(here) != len(there):
+            rows = ("none" if t is None else count_text(len(t), "row") for t in (here, there))
+            found.append(Difference("trace", name, *rows))
         elif here.digest != there.digest:
-            if len(here) != len(there):
-                rows = f"{len(here)} rows", f"{len(there)} rows"
-                found.append(Difference("trace", name, *rows))
-                continue
             # the largest difference of each column that both sides have
             for column in dict.fromkeys([*here.columns, *there.columns]):
                 subject = f"{name}.{column}"
                 u, w = here.columns.get(column), there.columns.get(column)
                 if u is None or w is None or u.shape != w.shape:
-                    found.append(Difference("trace", subject, _there(u), _there(w)))
+                    shapes = ("none" if x is None else f"shape {x.shape}" for x in (u, w))
+                    found.append(Difference("trace", subject, *shapes))
                 elif not np.array_equal(u, w, equal_nan=True):
                     with np.errstate(invalid="ignore"):
                         worst = float(np.nanmax(np.abs(u - w), initial=0.0))
                     found.append(Difference("trace", subject, "", f"by up to {worst:.3g}"))
     return found
-
-
-def _there(x: object) -> str:
-    return "none" if x is None else "there"

@@ -89,6 +89,8 @@ def describe(source: Any, *, trust: bool = False, isolate: bool = False) -> Desc
 def locate_source(source: str | Path) -> Path:
     """The file that a path, an address or a name stands for."""
     text = str(source)
+    if isinstance(source, str) and not text.strip():
+        raise InvalidArgument("source", text, "it is a file, or a name that `qddot robots` lists")
     if text.lstrip().startswith("<"):
         raise InvalidArgument("source", text[:40], "is XML text; save it to a file and load that")
     address = isinstance(source, str) and "://" in text

@@ -168,7 +168,8 @@ def check_intent(context: Context) -> None:
             "nq, nv, base, joint names against intent",
             f"nobody said what is meant; the file has nq {model.nq}, nv {model.nv}, a {base} base, "
             f"joints {joints}",
-            "--expect nv=6 --expect base=fixed --expect joints=a,b,c",
+            f"--expect nv={model.nv} --expect base={base} "
+            f"--expect joints={','.join(model.joint_names)}, where that is what is meant",
         )
 
 

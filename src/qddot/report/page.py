@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import importlib.util
 import json
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from qddot.files import write_whole
 from qddot.report.picture import robot_picture
 from qddot.report.plots import make_plots
 
-__all__ = ["report_page", "write_report"]
+__all__ = ["report_page", "require_plotly", "write_report"]
 
 _CLASS = {Verdict.PASS: "pass", Verdict.FAIL: "fail", Verdict.NOT_EVALUATED: "none"}
 _STYLE = """
@@ -84,12 +85,17 @@ def write_report(record: Record, file: str | Path, force: bool = False) -> Path:
     return write_whole(file, report_page(record), force)
 
 
+def require_plotly() -> None:
+    """Refuse a report without plotly, before anything is computed for it."""
+    if importlib.util.find_spec("plotly") is None:
+        raise MissingPackage("plotly", "a report", "'qddot[report]'")
+
+
 def report_page(record: Record) -> str:
     """One HTML page with everything inside: no network, no other file."""
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise MissingPackage("plotly", "reports", "'qddot[report]'") from error
+    require_plotly()
+    from plotly.offline import get_plotlyjs
+
     plots = make_plots(record)
     given = [{"id": f"plot{k}", "data": p.data, "layout": p.layout} for k, p in enumerate(plots)]
     # no text of a record may end the script

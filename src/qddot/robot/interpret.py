@@ -207,7 +207,7 @@ def casadi_function(row: Function, model: Model, options: Mapping[str, Any]) -> 
     A vector is a column; an output of more than two axes has its leading axes folded into rows.
     """
     if importlib.util.find_spec("casadi") is None:
-        raise MissingPackage("casadi", "functions of CasADi", "'qddot[symbolic]'")
+        raise MissingPackage("casadi", "a CasADi function", "'qddot[symbolic]'")
     import casadi
 
     # the algorithm on symbols instead of numbers

@@ -437,3 +437,10 @@ def test_warnings_of_the_library_are_notes():
         "note: constraints of 'four_bar' are redundant: 'loop.y' moves with no joint. Their "
         "multipliers are taken as zero. Independent rows: loop.x, loop.z\n"
     )
+
+
+@pytest.mark.parametrize("words", [[], ["simulate"], ["identify"], ["identify", "plan"]])
+def test_options_without_a_value_have_no_type_in_the_help(words):
+    shown = run(*words, "--help").stdout
+    assert "--help" in shown
+    assert "bool" not in shown.lower()

@@ -136,7 +136,16 @@ class _Commands(TyperGroup):
                 group = typer.main.get_command(made)
                 group.name = cmd_name
                 self.commands[cmd_name] = group
+            made = self.commands[cmd_name]
+            for command in (made, *getattr(made, "commands", {}).values()):
+                _hide_types_of_flags(command.get_params(ctx))
         return self.commands[cmd_name]
+
+    def get_params(self, ctx: Any) -> Any:
+        """The options that come before the command."""
+        parameters = super().get_params(ctx)
+        _hide_types_of_flags(parameters)
+        return parameters
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help, without importing the commands."""
@@ -165,6 +174,13 @@ class _Commands(TyperGroup):
         """Parse and run; help and messages of Typer may fail to be written too."""
         with failures_as_messages():
             return super().main(*args, **options)
+
+
+def _hide_types_of_flags(parameters: Any) -> None:
+    """Leave the type out of the help of options that take no value."""
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
 
 
 def _print_version(asked: bool) -> None:

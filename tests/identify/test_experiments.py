@@ -346,6 +346,13 @@ def test_mistakes_are_told_in_options(files, options, message):
     assert run("fit", "planar_2r", files / "log.npz", *options).stderr == f"error: {message}\n"
 
 
+def test_a_free_base_is_named():
+    assert run("plan", "quadruped").stderr == (
+        "error: robot: 'quadruped' cannot be used here; its base is free (joint 'root'), and "
+        "identification needs joints of one freedom each, without couplings\n"
+    )
+
+
 def test_an_impossible_body_is_told_in_options(capsys):
     words = ("a full set of link parameters", "no possible links have them")
     with pytest.raises(typer.Exit), errors_as_messages():

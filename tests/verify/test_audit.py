@@ -27,6 +27,7 @@ from qddot.verify.audit import audit, diff_of, fixed_text
 from qddot.verify.audit import meshes as mesh_module
 from qddot.verify.audit.case import gather_evidence
 from qddot.verify.audit.evidence import disagreement, inertia_defect_share, log_spread
+from qddot.verify.audit.findings import AuditFinding
 from qddot.verify.audit.meshes import UnreadableMesh, read_mesh
 from qddot.verify.audit.page import html_page
 from qddot.verify.audit.read_description import read_robot
@@ -44,7 +45,7 @@ from qddot.verify.audit.solids import (
     transform_solid,
     widths_along,
 )
-from qddot.verify.audit.summary import AuditEntry, markdown_page
+from qddot.verify.audit.summary import AuditEntry, group_findings, markdown_page
 from qddot.verify.audit.symmetry import mirrored_names
 
 BUILT_IN = sorted(f for f in named_files().values() if f.parent.parent.name == "qddot")
@@ -545,6 +546,15 @@ def test_joints_against_their_twins(tmp_path):
     )
     fixed, _ = fixed_text(result)
     assert fixed == bad.replace('frictionloss="100"', 'frictionloss="0.1"')
+
+
+def test_findings_on_several_joints_are_in_the_plural():
+    message = "its friction 9 N m takes 90% of the greatest effort, 10 N m"
+    one, other = (AuditFinding(n, "drivetrain", "error", message, 4.0) for n in ("a", "b"))
+    assert group_findings([one]) == [(one, ["a"])]
+    ((both, names),) = group_findings([one, other])
+    assert names == ["a", "b"]
+    assert both.message == "their friction 9 N m takes 90% of the greatest effort, 10 N m"
 
 
 def test_a_link_that_moves_without_mass(tmp_path):

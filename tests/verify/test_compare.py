@@ -500,6 +500,12 @@ def test_bodies_that_do_not_move_are_not_compared(tmp_path):
     assert any("weighs 9.6 kg in A, 45.6 in B" in note for note in found.notes)
 
 
+def test_robots_of_which_no_joint_matches():
+    found = only(compare(*(named_files()[n] for n in ("ur5e", "panda")), settings=FEW))
+    assert "no joint of A matches one of B, so that no bodies are compared" in found.notes
+    assert not any("weighs" in note for note in found.notes)
+
+
 def test_a_frame_on_another_body_is_a_difference(tmp_path):
     site = '<site name="tool" pos="0 0 0.1"/>'
     moved = ARM.replace(site, "").replace('<body name="fore"', f'{site}<body name="fore"')

@@ -179,7 +179,9 @@ def torque_model(
     """A torque model with the same drive terms at every joint; `v0` for those that bend."""
     model = robot.model
     if robot.nq != robot.nv or model.has_couplings:
-        accepted = "identification needs joints of one freedom each, without couplings"
+        free = [b.joint.name for b in model.independent if b.joint.kind.floats]
+        base = f"its base is free (joint {free[0]!r}), and " if free else ""
+        accepted = f"{base}identification needs joints of one freedom each, without couplings"
         raise Unsupported("robot", robot.name, accepted)
     for kind in terms:
         if kind not in DRIVE_TERMS:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
+
 from qddot.control.trace import Trace
 
 __all__ = ["LABELS", "Measure", "Result"]
@@ -46,7 +48,10 @@ class Measure:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """An experiment on a plant: its measures, label, notes in words, and traces by name."""
+    """An experiment on a plant: its measures, label, notes in words, and traces by name.
+
+    `errors` are q less its reference (samples × joints, rad) for traces that follow one.
+    """
 
     experiment: str
     plant: str
@@ -54,6 +59,7 @@ class Result:
     label: str = "ok"
     notes: tuple[str, ...] = ()
     traces: Mapping[str, Trace] = field(default_factory=dict)
+    errors: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def holds(self) -> bool:

@@ -60,8 +60,9 @@ def tracking(
         q, v, a = quintic(poses[k], poses[k + 1], _MOVE, t - k * (_MOVE + _PAUSE))
         return {"q_ref": q, "v_ref": v, "a_ref": a}
 
-    errors: dict[tuple[str, float], float] = {}
+    rms: dict[tuple[str, float], float] = {}
     traces: dict[str, Trace] = {}
+    errors: dict[str, np.ndarray] = {}
     for share in (0.0, 0.05):
         inertia = robot.inertial_parameters * (1.0 + share)
         around = Surroundings(table=False, joint_friction=FRICTION, inertia=inertia)
@@ -76,15 +77,15 @@ def tracking(
 
             trace = run(plant, law, references, duration=duration, compiled=True, on_step=on_step)
             path = np.array([follow(t)["q_ref"] for t in trace.time])
-            errors[name, share] = float(np.sqrt(np.mean((trace.q - path) ** 2)))
+            rms[name, share] = float(np.sqrt(np.mean((trace.q - path) ** 2)))
             if not share:
-                traces[name] = trace
+                traces[name], errors[name] = trace, trace.q - path
     measures = []
-    for (name, share), x in errors.items():
+    for (name, share), x in rms.items():
         masses = "" if not share else ", masses 5 % off"
         measures.append(Measure(f"{name}{masses}: rms error", 1e3 * x, "mrad"))
     for share, bound in ((0.0, 30.0), (0.05, 10.0)):
-        best, base = errors["computed torque + friction", share], errors["PD + gravity", share]
+        best, base = rms["computed torque + friction", share], rms["PD + gravity", share]
         name = f"PD + gravity over the best law, masses {100 * share:g} % off"
         measures.append(Measure(name, base / best, "×", bound, "≥"))
     if stretch and kind == "own":
@@ -92,7 +93,7 @@ def tracking(
         measures += stretched.measures
         traces.update(stretched.traces)
     label = "ok" if all(m.holds for m in measures) else "control"
-    return Result("tracking", kind, tuple(measures), label, (), traces)
+    return Result("tracking", kind, tuple(measures), label, (), traces, errors)
 
 
 def singular_stretch(duration: float = 4.0, on_step: OnStep | None = None) -> Result:

@@ -213,7 +213,7 @@ def _judge_drivetrain(
         # the excess is above 1 where the joint could not work
         if quantity == "friction":
             excess = value / (0.5 * effort)
-            words = f"its friction {value:.4g} {force} takes {value / effort:.0%} of its greatest"
+            words = f"its friction {value:.4g} {force} takes {value / effort:.0%} of the greatest"
             words += f" effort, {effort:.4g} {force}"
         elif quantity == "damping":
             least = _SLOW[joint.kind]

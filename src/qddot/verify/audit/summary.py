@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from qddot.errors import count_text
 from qddot.verify.audit.audit import Audit
@@ -23,12 +24,18 @@ class AuditEntry:
 
 
 def group_findings(findings: Sequence[AuditFinding]) -> list[tuple[AuditFinding, list[str]]]:
-    """Findings that say the same of several subjects as one, with the subjects."""
+    """Findings that say the same of several subjects as one in the plural, with the subjects."""
     groups: dict[tuple[str, str, str], tuple[AuditFinding, list[str]]] = {}
     for f in findings:
         key = (f.severity, f.hypothesis, f.message)
         groups.setdefault(key, (f, []))[1].append(f.subject)
-    return list(groups.values())
+    return [
+        (
+            f if len(names) == 1 else replace(f, message=re.sub(r"^its\b", "their", f.message)),
+            names,
+        )
+        for f, names in groups.values()
+    ]
 
 
 def markdown_page(command: str, entries: Sequence[AuditEntry]) -> str:

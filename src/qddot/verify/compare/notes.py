@@ -66,7 +66,9 @@ def comparison_notes(
     yield from coupling_notes(a, side.exact, alignment)
     # mass that never moves
     here, there = (float(m.base_inertia.mass) for m in (alignment.a, alignment.b))
-    if abs(here - there) > _ROUNDING * max(here, there):
+    if a.nv and side.exact.nv and not alignment.a.nv:
+        yield "no joint of @A matches one of @B, so that no bodies are compared"
+    elif abs(here - there) > _ROUNDING * max(here, there):
         text = f"what is fixed to the world weighs {format_both(here, there, 'kg')}"
         yield f"{text}; no term depends on it"
     # friction, damping and springs that B leaves out

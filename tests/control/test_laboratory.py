@@ -128,6 +128,9 @@ def test_collision():
 
 def test_tracking_orders_the_laws():
     result = laboratory.tracking(moves=1, stretch=False)
+    rms = {m.name: 1e-3 * m.value for m in result.measures if m.unit == "mrad"}
+    for name, errors in result.errors.items():
+        assert np.sqrt(np.mean(errors**2)) == pytest.approx(rms[f"{name}: rms error"])
     assert_holds(result)
     errors = {m.name: m.value for m in result.measures if m.unit == "mrad"}
     assert errors["computed torque: rms error"] < errors["PD + gravity: rms error"]

@@ -209,7 +209,7 @@ def test_plots_are_drawn(tmp_path):
     fit = identify.fit(robot, log, STANDARD)
     identify.plot_budget(identify.budget(fit), tmp_path / "budget.png")
     identify.plot_friction(identify.friction_curves(fit), tmp_path / "friction.png")
-    identify.plot_prediction(fit.residuals, log, tmp_path / "prediction.png")
+    identify.plot_prediction(fit.residuals, log, tmp_path / "prediction.png", "whole", 0.0)
     assert all(f.stat().st_size > 10_000 for f in tmp_path.iterdir())
 
 

@@ -103,7 +103,8 @@ def plan(
         if csv is not None:
             found.write(csv, rate, force)
         if plot is not None:
-            write_output(plot, lambda draft: identification.plot_plan(found, draft), force)
+            turns = loaded.model.angular
+            write_output(plot, lambda draft: identification.plot_plan(found, draft, turns), force)
 
     deliver(found, lambda: _print_plan(loaded, found), as_json, save, force, csv, plot)
 

@@ -147,8 +147,11 @@ def _fit(
                 else (checked.residuals, test)
             )
             title = f"{loaded.name}: " + ("fitted" if whole else "held out")
+            begin = float(data.time[0])
             write_output(
-                plot, lambda f: identification.plot_prediction(residuals, shown, f, title), force
+                plot,
+                lambda f: identification.plot_prediction(residuals, shown, f, title, begin),
+                force,
             )
         notes = found.write(robot, write, force).notes if write else ()
         with open_recorder(context, record, [robot, *source.files(log)], force) as recorder:

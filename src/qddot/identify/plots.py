@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from qddot.display.plots import PALETTE, new_figure, save_figure
+from qddot.display.text import joint_units
 from qddot.identify.estimators import Residuals
 from qddot.identify.excitation import Plan
 from qddot.identify.log import Log
@@ -32,8 +34,12 @@ def joint_axes(count: int, title: str) -> tuple[Any, list[Any]]:
     return figure, axes[:count]
 
 
-def plot_plan(plan: Plan, file: str | Path) -> None:
-    """Positions and velocities of a planned motion over one period, each within its limits."""
+def plot_plan(plan: Plan, file: str | Path, angular: Sequence[bool] = ()) -> None:
+    """Positions and velocities of a planned motion over one period, each within its limits.
+
+    `angular` says for the units whether each joint turns (`robot.model.angular`).
+    """
+    length, speed, _ = joint_units(angular)
     motion, limits = plan.motion, plan.limits
     time = np.linspace(0.0, motion.period, 1000)
     q, v, _ = motion.sample(time)
@@ -41,8 +47,8 @@ def plot_plan(plan: Plan, file: str | Path) -> None:
     figure, axes = joint_axes(len(motion.joints), f"{title}, condition {plan.condition:.3g}")
     for j, (ax, name) in enumerate(zip(axes, motion.joints, strict=True)):
         quantities = (
-            ("q, rad or m", q[:, j], (limits.lower[j], limits.upper[j])),
-            ("v, rad/s or m/s", v[:, j], (-limits.velocity[j], limits.velocity[j])),
+            (f"position, {length}", q[:, j], (limits.lower[j], limits.upper[j])),
+            (f"velocity, {speed}", v[:, j], (-limits.velocity[j], limits.velocity[j])),
         )
         for (label, x, bounds), colour in zip(quantities, PALETTE, strict=False):
             ax.plot(time, x, color=colour, lw=1.3, label=label)
@@ -55,14 +61,20 @@ def plot_plan(plan: Plan, file: str | Path) -> None:
         ax.grid(alpha=0.25)
     for ax in axes[-2:]:
         ax.set_xlabel("s", fontsize=8)
+    axes[0].plot([], [], color="0.3", lw=0.8, ls=":", label="limits, in the colour of their curve")
     handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2)
+    figure.legend(handles, labels, loc="outside lower center", ncols=3)
     save_figure(figure, Path(file))
 
 
-def plot_prediction(residuals: Residuals, log: Log, file: str | Path, title: str = "") -> None:
-    """Measured and predicted torque of each joint over time, and what remains."""
-    time = np.asarray(log.time)[residuals.index] - log.time[0]
+def plot_prediction(
+    residuals: Residuals, log: Log, file: str | Path, title: str = "", start: float | None = None
+) -> None:
+    """Measured and predicted torque of each joint over time, and what remains.
+
+    Time counts from `start`, that of the whole log where `log` is a part of it.
+    """
+    time = np.asarray(log.time)[residuals.index] - (log.time[0] if start is None else start)
     figure, axes = joint_axes(len(log.joints), title or "measured and predicted torque")
     for j, (ax, name) in enumerate(zip(axes, log.joints, strict=True)):
         measured, predicted = residuals.tau[:, j].copy(), residuals.predicted[:, j].copy()

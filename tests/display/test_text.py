@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import qddot
-from qddot.display.text import html_table, latex_matrix, text_table, value_text
+from qddot.display.text import html_table, joint_units, latex_matrix, text_table, value_text
 from qddot.simulate import energy_ledger
 from qddot.simulate.contact import (
     ComplementarityContact,
@@ -122,3 +122,9 @@ def test_small_numbers_are_neither_lost_nor_minus_zero():
     assert value_text(np.array([2e-5, -1e-5])) == "[ 2.e-05 -1.e-05]"
     assert value_text(np.float64(3e-16)) == "3e-16"
     assert value_text({"tool": np.zeros((100, 6))}) == "tool: (100, 6), 0 … 0"
+
+
+def test_units_are_those_of_the_joints():
+    assert joint_units(qddot.load("ur5e").model.angular) == ("rad", "rad/s", "N m")
+    assert joint_units([False]) == ("m", "m/s", "N")
+    assert joint_units([True, False]) == ("rad or m", "rad/s or m/s", "N m or N")

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from qddot.cli import app
 from qddot.evidence import Recorder, Run, Verdict
 from qddot.report import report_page
+from qddot.report.plots import make_plots
 
 ATTACK = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
 WIDTHS = (1280, 390)
@@ -141,3 +142,39 @@ def test_a_browser_has_no_complaint_and_nothing_sticks_out(record, tmp_path):
         assert x["problems"] == []
         assert x["wide"] == []
         assert x["plots"] >= 7
+
+
+def plots_of(**traces):
+    r = Recorder(None, Run("pipeline"))
+    for name, (columns, units) in traces.items():
+        r.trace(name, columns, units)
+    return {plot.title: plot for plot in make_plots(r.record)}
+
+
+@pytest.mark.parametrize(
+    ("scale", "kinds", "words"),
+    [
+        (1000.0, ["heatmap", "contour"], "on the brighter side of the white line."),
+        (10.0, ["heatmap"], "nowhere here."),
+        (1e6, ["heatmap"], "everywhere here."),
+    ],
+)
+def test_the_line_of_the_condition_map_is_told_where_it_is_drawn(scale, kinds, words):
+    grid = np.linspace(0.5, 2.0, 5)
+    columns = {"x": grid, "y": grid, "condition": scale * np.outer(grid, grid)}
+    plots = plots_of(condition_map=(columns, {"x": "a, rad", "y": "b, m"}))
+    plot = plots["Condition number of the mass matrix"]
+    assert [d["type"] for d in plot.data] == kinds
+    assert plot.caption.endswith(words)
+    assert plot.layout["yaxis"]["title"]["text"] == "b, m"
+
+
+def test_motions_and_contact_have_names_and_round_ticks():
+    time = np.linspace(0.0, 1.0, 5)
+    v = np.outer(time, [1.0, 2.0])
+    units = {"q": "rad", "v": "rad/s", "joints": "shoulder,elbow"}
+    contact = {"time": time, "normal_force": time, "gap": 1e-3 * time}
+    plots = plots_of(motion=({"time": time, "q": v, "v": v}, units), contact=(contact, {}))
+    assert [d["name"] for d in plots["Motion"].data] == ["shoulder", "elbow"]
+    assert plots["Motion"].layout["yaxis"]["title"]["text"] == "velocity, rad/s"
+    assert plots["Contact"].layout["yaxis2"]["tickvals"] == [-2.0, -1.0, 0.0, 1.0, 2.0]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qddot.analysis.sizing import Sizing
+from qddot.display.text import joint_units
 from qddot.errors import count_text
 from qddot.evidence.record import Verdict
 from qddot.evidence.recorder import Recorder
@@ -186,8 +187,10 @@ def record_motion(
     rows = np.minimum(np.arange(len(motion.time)), last)
     tau = motion.tau[rows] if last >= 0 else np.zeros_like(motion.v)
     columns = {"time": motion.time, "q": motion.q, "v": motion.v, "tau": tau}
-    units = {"time": "s", "q": "rad, m", "v": "rad/s, m/s", "tau": "N m, N"}
-    recorder.trace(name, columns, units, frame="joints")
+    model = motion.step.model if motion.step else None
+    joints = dict(zip(("q", "v", "tau"), joint_units(model.angular if model else ()), strict=True))
+    names = ",".join(model.velocity_names) if model else ""
+    recorder.trace(name, columns, {"time": "s", **joints, "joints": names}, frame="joints")
     levels, flows = ("kinetic", "potential", "spring"), ("work", "friction", "contact")
     parts = (*levels, *flows, "numerical", "residual")
     energy = {x: np.broadcast_to(getattr(ledger, x), motion.time.shape) for x in parts}

@@ -12,6 +12,7 @@ from qddot.control import PD, ComputedTorque, State
 from qddot.control.gains import joint_gains
 from qddot.control.law import Law, evaluate_law
 from qddot.control.wrappers import FrictionCompensation
+from qddot.display.text import joint_units
 from qddot.evidence.record import Verdict
 from qddot.identify import Log, Validation, budget, validate
 from qddot.pipeline.context import BANDWIDTH, Context
@@ -75,7 +76,7 @@ def identify_parameters(context: Context) -> None:
     recorder.trace(
         "torque_budget",
         {t: np.sqrt(np.mean(x**2, axis=0)) for t, x in zip(spent.terms, spent.parts, strict=True)},
-        dict.fromkeys(spent.terms, "N m, N"),
+        dict.fromkeys(spent.terms, joint_units(context.robot.model.angular)[2]),
         joints,
     )
     recorder.trace(
@@ -121,6 +122,7 @@ def identify_parameters(context: Context) -> None:
 def _record_torques(context: Context, name: str, log: Log, found: Validation) -> None:
     """Keep measured and predicted torques of a log, and the share that remains."""
     joints = ",".join(j.name for j in found.joints)
+    force = joint_units(context.robot.model.angular)[2]
     context.recorder.trace(
         f"{name}/torques",
         {
@@ -128,7 +130,7 @@ def _record_torques(context: Context, name: str, log: Log, found: Validation) ->
             "measured": found.residuals.tau,
             "predicted": found.residuals.predicted,
         },
-        {"time": "s", "measured": "N m, N", "predicted": "N m, N", "joints": joints},
+        {"time": "s", "measured": force, "predicted": force, "joints": joints},
         frame=f"joints, filtered at {found.bandwidth:.3g} Hz",
     )
     operands = f"{name}/torques.measured", f"{name}/torques.predicted"
@@ -274,6 +276,7 @@ def _track(
     missing = round(seconds * RATE / _EVERY) - len(log.time)
     error = np.pad(log.q - reference, ((0, max(missing, 0)), (0, 0)), constant_values=np.nan)
     time = np.arange(len(error)) * _EVERY / RATE
+    length, _, force = joint_units(robot.model.angular)
     grown = [
         np.pad(x, ((0, max(missing, 0)), (0, 0)), constant_values=np.nan) for x in (log.q, log.tau)
     ]
@@ -286,10 +289,10 @@ def _track(
             "tau": grown[1],
             "error": error,
         },
-        {"time": "s", "q": "rad, m", "error": "rad, m", "tau": "N m, N"},
+        {"time": "s", "q": length, "error": length, "tau": force},
         frame="joints of the virtual hardware",
     )
-    return context.recorder.metric(name, "rms", f"{name}.error", unit="rad, m")
+    return context.recorder.metric(name, "rms", f"{name}.error", unit=length)
 
 
 def build_controllers(context: Context) -> None:

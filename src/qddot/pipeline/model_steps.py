@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from qddot.display.text import joint_units
 from qddot.errors import count_text
 from qddot.evidence.record import Verdict
 from qddot.evidence.results import record_audit, record_check, record_comparison
@@ -308,7 +309,10 @@ def draw_condition_map(context: Context) -> None:
     context.recorder.trace(
         "condition_map",
         {"y": y, "x": x, "condition": condition},
-        {"x": first.joint.name, "y": second.joint.name},
+        {
+            axis: f"{b.joint.name}, {joint_units(b.joint.kind.angular)[0]}"
+            for axis, b in (("x", first), ("y", second))
+        },
     )
 
 

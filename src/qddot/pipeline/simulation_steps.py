@@ -11,6 +11,7 @@ import numpy as np
 
 from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.recursion import joint_kinematics
+from qddot.display.text import joint_units
 from qddot.errors import UnknownName
 from qddot.model.model import WORLD
 from qddot.pipeline.context import Context, NotApplicable
@@ -143,6 +144,7 @@ def _check_free_motion(context: Context) -> None:
     kinetic = robot.kinetic_energy(motion.q, motion.v)
     total = kinetic + robot.potential_energy(motion.q)
     peak = max(float(np.max(kinetic)), 1e-9)
+    names, (length, speed, _) = robot.model.velocity_names, joint_units(robot.model.angular)
     context.measure(
         "free_motion",
         "largest_magnitude",
@@ -153,7 +155,7 @@ def _check_free_motion(context: Context) -> None:
             "energy_error": (total - total[0]) / peak,
         },
         ("energy_error",),
-        units={"time": "s", "q": "rad, m", "v": "rad/s, m/s"},
+        units={"time": "s", "q": length, "v": speed, "joints": ",".join(names)},
     )
     context.recorder.claim(
         "free motion",

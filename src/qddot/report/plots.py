@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,8 @@ __all__ = ["PLOTS", "Plot", "make_plots"]
 
 _MOST_POINTS = 1200
 _MOST_LINES = 8
+_DAMPED = 3.0
+"""log₁₀ of the condition number of M above which inverses are damped."""
 _MOST_MASS = 30.0
 """Times the smallest mass of a pose beyond which its ellipsoid is left open."""
 
@@ -61,20 +64,25 @@ def _plot_condition_map(record: Record) -> Iterator[Plot]:
     if trace is None:
         return
     values = np.log10(trace.columns["condition"])
-    data = [
-        {
-            "type": "contour",
-            "x": _numbers(trace.columns["x"]),
-            "y": _numbers(trace.columns["y"]),
-            "z": [_numbers(row, 4) for row in values],
-            "colorscale": "Viridis",
-            "colorbar": {"title": {"text": "log₁₀ cond(M)"}, "thickness": 12},
-            "contours": {"coloring": "heatmap", "start": 3, "end": 3, "size": 1},
-            "line": {"color": "white", "width": 2},
-        }
-    ]
-    layout = _axes(f"{trace.units['x']}, rad or m", f"{trace.units['y']}, rad or m")
-    words = "Other joints at zero. The white line is cond(M) = 1000: above it inverses are damped."
+    grid = {
+        "x": _numbers(trace.columns["x"]),
+        "y": _numbers(trace.columns["y"]),
+        "z": [_numbers(row, 4) for row in values],
+    }
+    bar = {"title": {"text": "log₁₀ cond(M)"}, "thickness": 12}
+    colours = {"type": "heatmap", "zsmooth": "best", "colorscale": "Viridis", "colorbar": bar}
+    data: list[dict[str, Any]] = [{**grid, **colours}]
+    # the line of 1000, where it crosses the map
+    least, most = np.nanmin(values), np.nanmax(values)
+    words = "Other joints at zero. Where cond(M) is above 1000, inverses are damped: "
+    if least < _DAMPED < most:
+        contours = {"coloring": "none", "start": _DAMPED, "end": _DAMPED, "size": 1}
+        line = {"color": "white", "width": 2}
+        data.append({**grid, "type": "contour", "contours": contours, "line": line})
+        words += "on the brighter side of the white line."
+    else:
+        words += "everywhere here." if least >= _DAMPED else "nowhere here."
+    layout = _axes(trace.units["x"], trace.units["y"])
     yield Plot("Condition number of the mass matrix", words, ("condition_map",), data, layout)
 
 
@@ -162,12 +170,17 @@ def _plot_contact(record: Record) -> Iterator[Plot]:
     ]
     # both from zero, so that rounding errors do not fill the plot
     layout = _axes("time, s", "normal force, N", rangemode="tozero")
-    depth = float(np.nanmax(np.abs(trace.columns["gap"]), initial=1e-4))
+    depth = 1.1e3 * float(np.nanmax(np.abs(trace.columns["gap"]), initial=1e-4))
+    # the next of 1, 2, 5, 10 … is the end of the axis, and has a tick
+    power = 10.0 ** math.floor(math.log10(depth))
+    end = next(k * power for k in (1, 2, 5, 10) if k * power >= depth)
     layout["yaxis2"] = {
         "title": {"text": "gap, mm"},
         "overlaying": "y",
         "side": "right",
-        "range": [-1.1e3 * depth, 1.1e3 * depth],
+        "range": [-end, end],
+        "tickvals": _numbers(np.linspace(-end, end, 5)),
+        "showgrid": False,
     }
     words = "The contact test: the force that the surface gives, and how far bodies are apart."
     yield Plot("Contact", words, ("contact",), data, layout)
@@ -188,7 +201,9 @@ def _plot_tracking(record: Record) -> Iterator[Plot]:
         label = name.removeprefix("control/").replace("_", " ")
         data.append(_line(label, trace.columns["time"][rows], 1e3 * error, k))
     if data:
-        layout = _axes("time, s", "RMS error over joints, mrad or mm")
+        unit = record.traces[names[0]].units.get("error", "rad or m")
+        small = " or ".join(f"m{part}" for part in unit.split(" or "))
+        layout = _axes("time, s", f"RMS error over joints, {small}")
         words = "Reference against encoders of the virtual hardware, all joints."
         yield Plot("Tracking (virtual)", words, tuple(names), data, layout)
 
@@ -214,7 +229,8 @@ def _plot_torques(record: Record) -> Iterator[Plot]:
         ]
         words = "The log against the model; the rest is what the model does not explain."
         title = f"Torque of {name}{record.mark_virtual(trace.step)}"
-        yield Plot(title, words, (trace.name,), data, _axes("time, s", "torque, N m or N"))
+        axes = _axes("time, s", f"torque, {trace.units.get('measured', 'N m or N')}")
+        yield Plot(title, words, (trace.name,), data, axes)
 
 
 def _plot_budget(record: Record) -> Iterator[Plot]:
@@ -232,7 +248,8 @@ def _plot_budget(record: Record) -> Iterator[Plot]:
         }
         for k, (term, values) in enumerate(trace.columns.items())
     ]
-    layout = {**_axes("", "RMS of the term, N m or N"), "barmode": "group"}
+    unit = next(iter(trace.units.values()), "N m or N")
+    layout = {**_axes("", f"RMS of the term, {unit}"), "barmode": "group"}
     words = "Where the torque of the held-out motion goes, by the identified model."
     title = f"Torque budget{record.mark_virtual(trace.step)}"
     yield Plot(title, words, (trace.name,), data, layout)
@@ -270,8 +287,14 @@ def _plot_motion(record: Record) -> Iterator[Plot]:
         rows = _thin(trace)
         time, v = trace.columns["time"][rows], trace.columns["v"][rows]
         fastest = np.argsort(-np.nan_to_num(np.abs(v)).max(axis=0))[:_MOST_LINES]
-        data = [_line(f"velocity {j + 1}", time, v[:, j], k) for k, j in enumerate(sorted(fastest))]
-        layout = _axes("time, s", "velocity, rad/s or m/s")
+        joints = trace.units.get("joints", "").split(",")
+        names = (
+            joints
+            if len(joints) == v.shape[1]
+            else [f"velocity {j + 1}" for j in range(v.shape[1])]
+        )
+        data = [_line(names[j], time, v[:, j], k) for k, j in enumerate(sorted(fastest))]
+        layout = _axes("time, s", f"velocity, {trace.units.get('v', 'rad/s or m/s')}")
         words = "The fastest velocities of the motion."
         yield Plot(name.replace("_", " ").capitalize(), words, (name,), data, layout)
         energy = record.traces.get(f"{name}/energy")

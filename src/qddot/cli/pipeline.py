@@ -126,13 +126,11 @@ def pipeline(
         check_outputs(force, report)
         if report is not None:
             require_plotly()
-        sources = [robot, *([str(log)] if log else [])]
+        sources, latency = [robot, *([str(log)] if log else [])], latency_budget()
         with (
             _record_target(record, before) as target,
             progress_bar() as on_step,
-            open_recorder(
-                context, target, sources, True, seed, latency=latency_budget()
-            ) as recorder,
+            open_recorder(context, target, sources, True, seed, latency=latency) as recorder,
         ):
             _require_same_run(record, before, recorder.run)
             work = Context(robot, settings, recorder, on_step)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -67,25 +68,29 @@ def plot_result(result: Result, file: str | Path) -> None:
         ax.legend(fontsize=8)
         ax.set_title(f"Cartesian springs on the plant {result.plant!r}")
     else:
-        # tracking error or distance from the start, and the largest torque of a joint, by run
-        top, bottom = figure.subplots(2, sharex=False)
-        for k, (name, found) in enumerate(result.traces.items()):
-            style = {"color": PALETTE[k % len(PALETTE)], "lw": 1.2, "label": name}
-            if name in result.errors:
-                rms = np.sqrt(np.mean(result.errors[name] ** 2, axis=-1))
-                top.semilogy(found.time, 1e3 * np.maximum(rms, _LEAST_ERROR), **style)
-            elif not result.errors:
-                moved = np.abs(found.q - found.q[0]).max(axis=-1)
-                top.semilogy(found.time, np.maximum(moved, 1e-16), **style)
-            bottom.plot(found.time, np.abs(found.tau).max(axis=-1), **style)
-        if result.errors:
-            top.set_ylabel("rms tracking error (mrad)")
-        else:
-            top.set_ylabel("largest way of a joint (rad)")
-        bottom.set_ylabel("largest torque (N m)")
-        bottom.set_xlabel("time (s)")
-        for ax in (top, bottom):
-            ax.grid(alpha=0.3)
-        bottom.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
-        top.set_title(f"{result.experiment} on the plant {result.plant!r}")
+        _draw_runs(figure, result)
     save_figure(figure, Path(file))
+
+
+def _draw_runs(figure: Any, result: Result) -> None:
+    """Tracking error or distance from the start, and the largest torque of a joint, by run."""
+    top, bottom = figure.subplots(2, sharex=False)
+    for k, (name, found) in enumerate(result.traces.items()):
+        style = {"color": PALETTE[k % len(PALETTE)], "lw": 1.2, "label": name}
+        if name in result.errors:
+            rms = np.sqrt(np.mean(result.errors[name] ** 2, axis=-1))
+            top.semilogy(found.time, 1e3 * np.maximum(rms, _LEAST_ERROR), **style)
+        elif not result.errors:
+            moved = np.abs(found.q - found.q[0]).max(axis=-1)
+            top.semilogy(found.time, np.maximum(moved, 1e-16), **style)
+        bottom.plot(found.time, np.abs(found.tau).max(axis=-1), **style)
+    if result.errors:
+        top.set_ylabel("rms tracking error (mrad)")
+    else:
+        top.set_ylabel("largest way of a joint (rad)")
+    bottom.set_ylabel("largest torque (N m)")
+    bottom.set_xlabel("time (s)")
+    for ax in (top, bottom):
+        ax.grid(alpha=0.3)
+    bottom.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+    top.set_title(f"{result.experiment} on the plant {result.plant!r}")

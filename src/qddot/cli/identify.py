@@ -141,18 +141,11 @@ def _fit(
             )
             checked = None if test is None else identification.validate(found, test, on_step)
         if plot:
-            residuals, shown = (
-                (found.residuals, train)
-                if checked is None or test is None
-                else (checked.residuals, test)
-            )
+            part = (checked.residuals, test) if checked and test else (found.residuals, train)
             title = f"{loaded.name}: " + ("fitted" if whole else "held out")
             begin = float(data.time[0])
-            write_output(
-                plot,
-                lambda f: identification.plot_prediction(residuals, shown, f, title, begin),
-                force,
-            )
+            draw = identification.plot_prediction
+            write_output(plot, lambda f: draw(*part, f, title, begin), force)
         notes = found.write(robot, write, force).notes if write else ()
         with open_recorder(context, record, [robot, *source.files(log)], force) as recorder:
             record_fit(recorder, found, test, checked)

@@ -434,9 +434,9 @@ class _FreeStep:
 
     def room(self, body: Body, reach: Scalar) -> _Room:
         """How far a joint is from its stops."""
-        x, limits = self.displacement(body), body.joint.limits
-        below = x - limits.lower if math.isfinite(limits.lower) else None
-        above = limits.upper - x if math.isfinite(limits.upper) else None
+        x, (lower, upper) = self.displacement(body), body.joint.displacement_limits
+        below = x - lower if math.isfinite(lower) else None
+        above = upper - x if math.isfinite(upper) else None
         # reach of the joint: its own speed, and what contacts of that reach do at a short lever
         u = self.v[body.iv.start] * body.joint.ratio
         most = largest(u, -u) * (3.0 * self.dt) + reach * (1.0 / _LEVER)

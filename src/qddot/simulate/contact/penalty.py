@@ -268,10 +268,9 @@ class PenaltyStops(StatelessEffect):
     def _shares(self, body: Body, q: Vector) -> list[tuple[float, Scalar]]:
         """Which way each stop of a joint pushes, and the share of its margin that is used up."""
         (x,), margin = body.joint.displacement(q[body.iq]), self._margin(body)
-        stops = ((body.joint.limits.lower, 1.0), (body.joint.limits.upper, -1.0))
         return [
             (side, largest((side * (stop - x) + margin) * (1.0 / margin), 0.0))
-            for stop, side in stops
+            for stop, side in zip(body.joint.displacement_limits, (1.0, -1.0), strict=True)
             if math.isfinite(stop)
         ]
 

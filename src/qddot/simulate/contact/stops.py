@@ -165,9 +165,9 @@ class RigidStops:
 def _stops(model: Model, q: Vector) -> Iterator[tuple[Body, float, Scalar]]:
     """Each stop: body, direction (±1) in which it pushes the velocity, distance beyond it."""
     for body in bodies_with_limits(model):
-        (x,), limits = body.joint.displacement(q[body.iq]), body.joint.limits
+        (x,), (lower, upper) = body.joint.displacement(q[body.iq]), body.joint.displacement_limits
         direction = math.copysign(1.0, body.joint.ratio)
-        if math.isfinite(limits.lower):
-            yield body, direction, limits.lower - x
-        if math.isfinite(limits.upper):
-            yield body, -direction, x - limits.upper
+        if math.isfinite(lower):
+            yield body, direction, lower - x
+        if math.isfinite(upper):
+            yield body, -direction, x - upper

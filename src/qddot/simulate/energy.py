@@ -77,8 +77,9 @@ CAUSES = {
     "below the inverse of their angular frequency makes it smaller",
     "loss": "monotone loss: numerical damping of the integrator; a shorter step or a higher order "
     "makes it smaller",
-    "gain": "monotone gain: the integrator puts energy in, and a long motion will diverge; take "
-    "rk4, an implicit or a variational integrator, or a shorter step",
+    "gain": "monotone gain: the integrator puts energy in, and a long motion will diverge; take a "
+    "shorter step; without contact by complementarity also an integrator of higher order, without "
+    "loops too an implicit or a variational one",
     "erratic": "sudden changes without a trend: usually contact (deep penetration, chatter of "
     "regularised friction), else steps too long for the motion; shorter steps, softer contact",
     "lost": "the motion ended in numbers without meaning; see its status",

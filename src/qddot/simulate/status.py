@@ -83,7 +83,8 @@ LABELS = {
     "limit_violated": "a joint passed its limit: add stops, hold it by torques or feedback, or "
     "correct the limit",
     "energy_gain": "energy appears from nowhere, and the motion will diverge: take a shorter step; "
-    "without contact by complementarity also rk4, an implicit or a variational integrator",
+    "without contact by complementarity also an integrator of higher order, without loops too an "
+    "implicit or a variational one",
 }
 """Labels of a status, worst first after ok, each with its remedy."""
 _FEWEST = 10

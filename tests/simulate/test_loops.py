@@ -445,6 +445,20 @@ def test_other_inertias_float32_and_resume(four_bar):
     assert single.status.ok
 
 
+def test_a_start_beyond_a_stop_comes_back_with_its_loops(four_bar):
+    bodies = list(four_bar.model.bodies)
+    joint = bodies[0].joint
+    bodies[0] = replace(
+        bodies[0], joint=replace(joint, limits=replace(joint.limits, lower=-0.5, upper=1.9))
+    )
+    robot = Robot(replace(four_bar.model, bodies=tuple(bodies)), native=True)
+    q, v = start(robot, [2.0, -1.2, 0.0], np.zeros(3))
+    found = rollout(robot, q, v, dt=1e-3, steps=50, effects=[RigidStops()])
+    assert found.q[1, 0] > 1.9 + 1e-2, "it takes more than a step"
+    assert found.q[-1, 0] <= 1.9 + 1e-6
+    assert "over some steps, with all that its loops carry" in found.status.notes[-1]
+
+
 # refusals
 
 

@@ -100,6 +100,14 @@ def test_a_pendulum_comes_to_rest_at_its_stop(integrator):
     assert ledger.drift().acceptable, ledger.drift()
 
 
+def test_a_joint_that_starts_beyond_its_stop_is_put_there_though_it_is_pushed_on():
+    robot = pendulum(-0.4, 0.3, native=True)
+    found = rollout(robot, [0.5], [0.0], dt=1e-3, steps=3, integrator="rk4", effects=STOPS)
+    np.testing.assert_allclose(found.q[1:], 0.3, atol=1e-12)
+    np.testing.assert_allclose(found.v[1:], 0.0, atol=1e-12)
+    assert "it is put at its stop in the first step" in found.status.notes[-1]
+
+
 def test_a_stop_never_pulls():
     robot = pendulum(-0.4, 0.3, native=True)
     tau = np.zeros((400, 1))

@@ -251,6 +251,8 @@ def _start_notes(rollout: RolloutRecord) -> list[str]:
     if not rigid and not (law and law.limits):
         return notes
     what = "it is put at its stop in the first step"
+    if step.loops:
+        what = "it is brought back to its stop over some steps, with all that its loops carry"
     if not rigid and law:
         what = f"{law.correction:.0%} of the way back to its stop is taken a step, without speed"
     q = columns(rollout.q[..., 0, :])

@@ -125,13 +125,18 @@ class RigidStops:
             # of coupled joints, the one that is farthest beyond counts
             far = largest(beyond, 0.0) * (1.0 / abs(body.joint.ratio))
             overshoot[place] = largest(overshoot.get(place, 0.0), far)
+        # only a joint that is not past its stop is held where it is
+        past: dict[int, Scalar] = {}
+        for body, _, beyond in _stops(model, q):
+            past[body.iv.start] = largest(past.get(body.iv.start, 0.0), beyond)
         q1, back = list(q_end), zeros(model.nv)
         for (k, dof, direction), far in overshoot.items():
             q1[k], back[dof] = q1[k] + far * direction, back[dof] + far * direction
         reached, forces = self.joints_at_stops(model, q_end), dict[int, tuple[Scalar, Scalar]]()
         for k, dof, _ in overshoot:
             (was_backward, was_forward), (backward, forward) = at_start[dof], reached[dof]
-            stays = less(0.0, plant.implicit[dof] * (was_forward - was_backward))
+            held = where(less(past[dof], _NEAR), plant.implicit[dof], 0.0)
+            stays = less(0.0, held * (was_forward - was_backward))
             q1[k] = where(stays, q[k], q1[k])
             back[dof] = where(stays, q[k] - q_end[k], back[dof])
             forces[dof] = (

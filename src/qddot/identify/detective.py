@@ -3,7 +3,8 @@
 Each joint's torque is explained by nominal gravity, nominal inertial torque, its acceleration,
 speed, direction and a constant, with coefficients that are not negative, for masses and friction
 are not. A mistake of wiring (signs, swapped channels) is a change of the log after which this
-works much better. Where two changes do, both are named.
+works much better. Where two changes do, both are named. Units that contradict each other come
+first: of such a log nothing else can be said.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ from qddot.identify.blas import on_one_blas_thread
 from qddot.identify.delays import estimate_delay
 from qddot.identify.design import choose_filters
 from qddot.identify.log import Log
+from qddot.identify.unit_checks import TORQUE_UNITS, find_unit_mistakes, name_factor
 from qddot.robot.robot import Robot
 
 __all__ = ["Inspection", "Suspicion", "inspect"]
 
 Kind = Literal[
-    "torque sign", "position sign", "swapped torques", "swapped positions", "swapped joints",
-    "delay", "gain", "dead joint", "saturation", "payload", "tilt", "offset or centre of mass",
+    "units", "torque sign", "position sign", "swapped torques", "swapped positions",
+    "swapped joints", "delay", "gain", "dead joint", "saturation", "payload", "tilt",
+    "offset or centre of mass",
 ]  # fmt: skip
 _LEAST_GAIN = 0.5
 """Drop of log SSE, summed over joints, that a change of the log must bring."""
@@ -38,6 +41,8 @@ _AMBIGUOUS = 0.8
 _GAIN_BAND = (0.72, 1.30)
 _DRIVE_GAINS = (0.3, 3.5)
 """Gains that a wrong torque constant or gear may have."""
+_UNIT_GAINS = (0.05, 20.0)
+"""Gains outside which torques at all joints are in another unit, or those of motors or currents."""
 _GRAVITY_SHARE = 0.25
 _LEAST_SHIFT = 1.5
 """Samples of delay that are told from none."""
@@ -146,7 +151,7 @@ class _Signals:
 def inspect(
     robot: Robot, log: Log, bandwidth: float | None = None, on_step: OnStep | None = None
 ) -> Inspection:
-    """Look for mistakes in a log: signs, swaps, delay, gains, dead joints, payload, tilt."""
+    """Look for mistakes in a log: units, signs, swaps, delay, gains, dead joints, payload, tilt."""
     if tuple(log.joints) != robot.model.velocity_names:
         raise InvalidArgument("log", log.joints, f"the robot has {robot.model.velocity_names}")
     found: list[Suspicion] = []
@@ -179,9 +184,20 @@ def inspect(
                 text = f"{100 * at.mean():.2g} % of samples stand at {edge:.4g}"
                 found.append(Suspicion("saturation", (log.joints[j],), float(edge), text, 0.95))
                 break
+    # units that contradict each other
+    units = [
+        Suspicion("units", tuple(log.joints[j] for j in x.joints), x.factor, x.evidence, 0.99)
+        for x in find_unit_mistakes(robot, log)
+    ]
+    found += units
     # wiring: the change that explains most, again and again
-    changes, signals = _wiring(signals, live, log.joints, on_step)
-    found += changes
+    readable, changes = bool(live) and not units, list[Suspicion]()
+    if readable:
+        changes, signals = _wiring(signals, live, log.joints, on_step)
+        found += changes
+    else:
+        need = "correct the units first" if units else "no joint has both motion and torque"
+        silent.append(f"wiring, delay, gains and loads: {need}")
     # gain of nominal gravity in each joint's torque, gravity's share, and the share explained
     columns = signals.features()
     gains, shares, explained = np.full(robot.nv, np.nan), np.zeros(robot.nv), np.zeros(robot.nv)
@@ -193,9 +209,10 @@ def inspect(
         shares[j] = float(moving_weight / (np.std(torque) + 1e-12))
         spread = float(np.var(torque)) + 1e-12
         explained[j] = 1.0 - float(np.var(torque - A @ x)) / spread
-    found += _delay(robot, log, bandwidth, changes, live, silent)
-    found += _loads(signals, gains, shares, live, log.joints, silent)
-    for j in live:
+    if readable:
+        found += _delay(robot, log, bandwidth, changes, live, silent)
+        found += _loads(signals, gains, shares, live, log.joints, silent)
+    for j in live if readable else ():
         if shares[j] <= _GRAVITY_SHARE:
             text = f"gain of {log.joints[j]}: gravity is {100 * shares[j]:.0f} % of its torque"
             silent.append(f"{text}, which is too little to weigh it")
@@ -320,6 +337,13 @@ def _loads(
     weighable = [j for j in live if shares[j] > _GRAVITY_SHARE]
     if not weighable:
         silent.append("payload, tilt and gains: no joint feels enough gravity")
+        return
+    # gains at all joints that no drive makes
+    sizes = np.abs(gains[weighable])
+    if sizes.max() < _UNIT_GAINS[0] or sizes.min() > _UNIT_GAINS[1]:
+        common = float(np.median(sizes))
+        text = f"gravity is {common:.3g} times the model's{name_factor(common, TORQUE_UNITS)}"
+        yield Suspicion("units", tuple(names[j] for j in weighable), common, text, 0.9)
         return
     for j in weighable:
         if not _DRIVE_GAINS[0] < gains[j] < _DRIVE_GAINS[1]:

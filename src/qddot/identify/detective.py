@@ -172,18 +172,7 @@ def inspect(
     found += [Suspicion("dead joint", (log.joints[j],), 0.0, why, 0.99) for j, why in dead.items()]
     signals = _filter_log(robot, log, bandwidth)
     live = [j for j in range(robot.nv) if j not in dead]
-    # joints whose torque stays at an extreme value
-    tau = np.asarray(log.tau[:400_000])
-    for j in live:
-        x = tau[:, j]
-        for edge in (x.max(), x.min()):
-            at = np.abs(x - edge) <= 1e-9 * max(abs(edge), 1e-9)
-            # a quantised signal has runs too, but not at its extreme only
-            runs = at[1:] & at[:-1]
-            if at.mean() > _SATURATED and runs.sum() > 0.5 * at.sum() and np.ptp(x) > 0:
-                text = f"{100 * at.mean():.2g} % of samples stand at {edge:.4g}"
-                found.append(Suspicion("saturation", (log.joints[j],), float(edge), text, 0.95))
-                break
+    found += _saturation(log, live)
     # units that contradict each other
     units = [
         Suspicion("units", tuple(log.joints[j] for j in x.joints), x.factor, x.evidence, 0.99)
@@ -242,6 +231,21 @@ def _filter_log(robot: Robot, log: Log, bandwidth: float | None) -> _Signals:
     if not parts[0]:
         raise InvalidArgument("log", len(log), "it is too short to filter; give bandwidth=")
     return _Signals(robot, *(np.concatenate(p) for p in parts))
+
+
+def _saturation(log: Log, live: list[int]) -> Iterator[Suspicion]:
+    """Joints whose torque stays at an extreme value."""
+    tau = np.asarray(log.tau[:400_000])
+    for j in live:
+        x = tau[:, j]
+        for edge in (x.max(), x.min()):
+            at = np.abs(x - edge) <= 1e-9 * max(abs(edge), 1e-9)
+            # a quantised signal has runs too, but not at its extreme only
+            runs = at[1:] & at[:-1]
+            if at.mean() > _SATURATED and runs.sum() > 0.5 * at.sum() and np.ptp(x) > 0:
+                text = f"{100 * at.mean():.2g} % of samples stand at {edge:.4g}"
+                yield Suspicion("saturation", (log.joints[j],), float(edge), text, 0.95)
+                break
 
 
 def _errors(signals: _Signals, live: list[int]) -> np.ndarray:

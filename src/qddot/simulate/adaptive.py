@@ -84,12 +84,6 @@ def integrate_adaptive(
         raise InvalidArgument("times", times, accepted) from None
     if when.ndim != 1 or not when.size or not np.isfinite(when).all() or (np.diff(when) <= 0).any():
         raise InvalidArgument("times", times, accepted)
-    if robot.model.loops:
-        accepted = (
-            "its loops are kept closed in rollouts, such as those of rk4 or dormand_prince; "
-            "or integrate the open tree, constraints.with_loops(robot, [])"
-        )
-        raise Unsupported("integrate_adaptive", robot.name, accepted)
     robot = _smooth_robot(robot, parse_without(without))
     tolerances = positive_number("rtol", rtol), positive_number("atol", atol)
     # states and torques with one batch axis, and the batch shape that they came in
@@ -135,6 +129,12 @@ def integrate_adaptive(
 
 def _smooth_robot(robot: Robot, without: Sequence[str]) -> Robot:
     """The robot without these physics of its description; an error where others are not smooth."""
+    if robot.model.loops:
+        accepted = (
+            "its loops are kept closed in rollouts, such as those of rk4 or dormand_prince; "
+            "or integrate the open tree, constraints.with_loops(robot, [])"
+        )
+        raise Unsupported("integrate_adaptive", robot.name, accepted)
     model = switch_off(robot.model, without)
     rough = [word for word in ("friction", "limits") if word not in without]
     has = {

@@ -56,9 +56,9 @@ class Surroundings:
 
     `stiffness` (N/m), `damping` ratio, `height` (m) and `friction` are of the table, and
     `joint_friction` (N m) is Coulomb's level at each joint. `inertia` (nb, 10) are the inertial
-    parameters of the arm in truth. Arrays carry batch axes, on the plant of our own. `honest`
-    chooses the contact and the dry friction of MuJoCo: with it, sliding does not change the normal
-    force, and friction does not creep. Without `table` there is none.
+    parameters of the arm in truth. Arrays carry batch axes, on the plant of our own.
+    `tuned_contact` chooses the contact and the dry friction of MuJoCo: with it, sliding does not
+    change the normal force, and friction does not creep. Without `table` there is none.
     """
 
     stiffness: ArrayLike = 5e4
@@ -68,7 +68,7 @@ class Surroundings:
     joint_friction: ArrayLike = 0.0
     inertia: ArrayLike | None = None
     dt: float = 1e-3
-    honest: bool = True
+    tuned_contact: bool = True
     table: bool = True
 
 
@@ -240,7 +240,7 @@ def _mujoco_plant(robot: Robot, around: Surroundings, **choices: Any) -> MujocoA
     for name in robot.joint_names:
         joint = spec.joint(name)
         joint.frictionloss = float(np.max(around.joint_friction))
-        if around.honest:
+        if around.tuned_contact:
             # by default dry friction creeps: light joints feel a damper up to 1 rad/s
             joint.solref_friction = [2.0 * around.dt, 1.0]
             joint.solimp_friction = [0.9999, 0.9999, 1e-3, 0.5, 2.0]
@@ -268,7 +268,7 @@ def _mujoco_plant(robot: Robot, around: Surroundings, **choices: Any) -> MujocoA
         pair = spec.add_pair(name="touch", geomname1="tip", geomname2="table")
         pair.friction = [mu, mu, 0.0, 0.0, 0.0]
         pair.condim = 3 if mu else 1
-        if around.honest:
+        if around.tuned_contact:
             # a shorter one loses touch for some milliseconds where stuck joints let go
             pair.solreffriction = [0.5, 1.0]
             spec.option.impratio = 1000.0

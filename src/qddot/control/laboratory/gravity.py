@@ -19,7 +19,7 @@ from qddot.control.laboratory.scene import (
     start_configuration,
     write_mjcf,
 )
-from qddot.control.plants import MujocoAdapter, RolloutPlant
+from qddot.control.plants import MujocoControlPlant, RolloutPlant
 from qddot.control.run import run
 from qddot.display.progress import OnStep
 from qddot.robot.robot import Robot, load
@@ -171,7 +171,7 @@ def _gravity_of_file(kind: str, duration: float, mjcf: Path, on_step: OnStep | N
     measures = _parity_measures(robot, mjcf.name, source=other.model)
     q0 = next(iter(robot.configurations.values()), robot.neutral())
     if kind == "mujoco":
-        plant: Any = MujocoAdapter(robot, other.model)
+        plant: Any = MujocoControlPlant(robot, other.model)
     else:
         # friction would hold it whatever the law
         plant = RolloutPlant(robot, without="passive")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from qddot.control.plants import MujocoAdapter, RolloutPlant
+from qddot.control.plants import MujocoControlPlant, RolloutPlant
 from qddot.control.task_space import pose_error
 from qddot.errors import InvalidArgument
 from qddot.robot.robot import Robot, load
@@ -153,7 +153,7 @@ def with_table(robot: Robot) -> Robot:
 
 def make_plant(
     kind: str, robot: Robot, around: Surroundings | None = None, **choices: Any
-) -> RolloutPlant | MujocoAdapter:
+) -> RolloutPlant | MujocoControlPlant:
     """The laboratory as a plant, "own" or "mujoco"."""
     around = around or Surroundings()
     if kind == "own":
@@ -226,7 +226,7 @@ def write_mjcf(robot: Robot) -> str:
         return convert(robot, Path(folder) / "robot.xml", shapes="none", states=1).text
 
 
-def _mujoco_plant(robot: Robot, around: Surroundings, **choices: Any) -> MujocoAdapter:
+def _mujoco_plant(robot: Robot, around: Surroundings, **choices: Any) -> MujocoControlPlant:
     """The laboratory in MuJoCo."""
     import mujoco
 
@@ -275,4 +275,4 @@ def _mujoco_plant(robot: Robot, around: Surroundings, **choices: Any) -> MujocoA
             spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
             spec.option.tolerance, spec.option.iterations = 1e-14, 200
     model = spec.compile()
-    return MujocoAdapter(robot, model, tip=TIP if around.table else None, **choices)
+    return MujocoControlPlant(robot, model, tip=TIP if around.table else None, **choices)

@@ -424,14 +424,14 @@ class JointConstraint:
         return where(less(off, 0.0), -off, off)
 
 
-def make_joint_constraint(row: Row, law: VelocityConstraint, dt: Scalar) -> JointConstraint:
+def make_joint_constraint(row: Row, constraint: VelocityConstraint, dt: Scalar) -> JointConstraint:
     """A velocity constraint, in impulses over a step of length dt."""
     return JointConstraint(
         row,
-        lower=law.lower * dt,
-        upper=law.upper * dt,
-        compliance=0.0 if law.rigid else law.compliance / dt,
-        speed=law.speed,
+        lower=constraint.lower * dt,
+        upper=constraint.upper * dt,
+        compliance=0.0 if constraint.rigid else constraint.compliance / dt,
+        speed=constraint.speed,
         W=row.mobility(row) + _TINY,
     )
 

@@ -66,12 +66,7 @@ def parity(
         data.qvel[:] = 0.0
         mujoco.mj_forward(model, data)
         g = adapter.from_tau(q, data.qfrc_bias)
-        M = np.zeros((model.nv, model.nv))
-        try:
-            mujoco.mj_fullM(model, data, M)
-        except TypeError:
-            mujoco.mj_fullM(model, M, data.qM)
-        M = adapter.from_mass_matrix(q, M)
+        M = adapter.from_mass_matrix(q, engines.full_mass_matrix(model, data))
         found = np.abs(g - robot.gravity(q)).max(), np.abs(M - robot.mass_matrix(q)).max()
         worst = np.maximum(worst, found)
     return float(worst[0]), float(worst[1])

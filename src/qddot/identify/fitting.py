@@ -16,7 +16,7 @@ from qddot.display.text import Readable
 from qddot.errors import InvalidArgument, NotIdentifiable
 from qddot.identify.base_parameters import base_parameters
 from qddot.identify.blas import on_one_blas_thread
-from qddot.identify.design import Block, Design, Form, choose_filters, rest_speeds
+from qddot.identify.design import REST_SHARE, Block, Design, Form, choose_filters, peak_speeds
 from qddot.identify.estimators import (
     Estimate,
     Residuals,
@@ -32,6 +32,7 @@ from qddot.identify.log import Log
 from qddot.identify.selection import Selection, select_terms
 from qddot.identify.torque_model import (
     DRIVE_TERMS,
+    NOT_FRICTION,
     STANDARD_TERMS,
     Shaft,
     TorqueModel,
@@ -235,7 +236,7 @@ class Fit(Readable):
         load = np.full_like(speeds, float(np.abs(self.residuals.tau[:, joint]).mean()))
         zero, curve = np.zeros_like(speeds), np.zeros_like(speeds)
         for term, x in zip(terms, own, strict=True):
-            if term.kind not in ("armature", "offset", "spring"):
+            if term.kind not in NOT_FRICTION:
                 column = DRIVE_TERMS[term.kind][1]
                 curve += x * np.asarray(column(zero, speeds, zero, load, term.speed))
         level, slope = nnls(np.column_stack([np.ones(40), speeds]), curve)[0]
@@ -338,10 +339,9 @@ def fit(
         raise InvalidArgument("friction", friction, '"auto", names of terms, or a TorqueModel')
     validate_bounds(mass_bounds, robot.body_names)
     motion, torque = choose_filters(log, bandwidth)
-    rest = rest_speeds(log, motion)
-    speeds = np.maximum(100.0 * rest, 1e-6)
-    if keep_standstill:
-        rest = np.full(robot.nv, -1.0)
+    peaks = peak_speeds(log, motion)
+    speeds = np.maximum(peaks, 1e-6)
+    rest = np.full(robot.nv, -1.0) if keep_standstill else REST_SHARE * peaks
     # the torque model: given, by names, or chosen
     selection = None
     if isinstance(friction, TorqueModel):

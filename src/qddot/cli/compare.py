@@ -28,7 +28,6 @@ from qddot.cli.terminal import (
     try_source,
 )
 from qddot.evidence.results import record_comparison
-from qddot.loaders.description import Base
 from qddot.verify.compare import ENGINES, ModelComparison, Settings, Stage, join_names
 from qddot.verify.compare import compare as run
 
@@ -75,8 +74,10 @@ def compare(
     chosen = [name.strip().lower() for name in engines.split(",") if name.strip()]
     if b is None and not chosen:
         chosen = [name for name, engine in ENGINES.items() if engine.is_installed]
-    root: Base = base.value if base else None
-    settings = Settings(root, couplings.value, states, seed, tolerance, timeout, trust)
+    settings = Settings(
+        base=base.value if base else None, couplings=couplings.value, states=states, seed=seed,
+        tolerance=tolerance, timeout=timeout, trust=trust,
+    )  # fmt: skip
     with errors_as_messages():
         check_outputs(force, record)
         for source in filter(None, (a, b)):

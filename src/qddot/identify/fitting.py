@@ -350,12 +350,19 @@ def fit(
         names = STANDARD_TERMS if friction == "auto" else tuple(friction)
         bends = _ONE_SPEED * speeds if v0 is None else v0
         model = torque_model(robot, names, bends, shafts)
+    design = Design(
+        model,
+        base=base_parameters(model),
+        log=log,
+        motion=motion,
+        torque=torque,
+        rest=rest,
+        form=form,
+    )
     if isinstance(friction, str):
-        start = Design(model, base_parameters(model), log, motion, torque, rest, form)
-        selection = select_terms(start, speeds, on_step=on_step)
+        selection = select_terms(design, speeds, on_step=on_step)
         model = model.with_drives(selection.drives)
-    base = base_parameters(model)
-    design = Design(model, base, log, motion, torque, rest, form)
+        design = replace(design, model=model, base=base_parameters(model))
     return _estimate(
         design,
         method,
@@ -397,11 +404,11 @@ def _estimate(
         made = fit_feasible(
             design.model,
             design.base,
-            normal / length,
-            values,
-            start,
-            mass_bounds,
-            com_boxes,
+            normal=normal / length,
+            values=values,
+            prior=start,
+            mass_bounds=mass_bounds,
+            com_boxes=com_boxes,
         )
         parameters, notes = made.parameters, [*notes, *made.notes]
         values = design.base.values(parameters)

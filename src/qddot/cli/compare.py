@@ -30,6 +30,7 @@ from qddot.cli.terminal import (
 from qddot.evidence.results import record_comparison
 from qddot.verify.compare import ENGINES, ModelComparison, Settings, Stage, join_names
 from qddot.verify.compare import compare as run
+from qddot.verify.compare.terms import TERMS
 
 __all__ = ["compare"]
 
@@ -159,8 +160,8 @@ def _print_same(c: ModelComparison) -> None:
 
 
 def _is_term(s: Stage) -> bool:
-    """Whether a stage that agrees is a number at states, which agrees so and so far."""
-    return s.message.startswith("to ")
+    """Whether a stage compares a term of the equation."""
+    return s.name in TERMS
 
 
 def _print_cause(c: ModelComparison, tolerance: float) -> None:

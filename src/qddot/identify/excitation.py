@@ -201,7 +201,15 @@ def plan(
     efforts = np.where(np.isfinite(robot.limits.effort), 0.02 * robot.limits.effort, 1.0)
     spread = np.broadcast_to(efforts if noise is None else np.asarray(noise, float), (robot.nv,))
     model = torque_model(robot, terms, v0=0.02)
-    problem = _Problem(model, base_parameters(model), bounds, duration, harmonics, spread, samples)
+    problem = _Problem(
+        model,
+        base=base_parameters(model),
+        limits=bounds,
+        duration=duration,
+        harmonics=harmonics,
+        noise=spread,
+        samples=samples,
+    )
     rng = np.random.default_rng(seed)
     box = (bounds.lower, bounds.upper, bounds.velocity, bounds.acceleration)
     starts = [

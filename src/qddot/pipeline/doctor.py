@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from qddot.evidence.record import Record, RecordTrace, Verdict
+from qddot.identify.feasible import pseudo_inertia
 from qddot.pipeline.diagnosis import Case, Diagnosis, case_of_record
 from qddot.pipeline.log_diagnoses import diagnose_log
 from qddot.pipeline.motion_diagnoses import MOTION_DIAGNOSES
@@ -35,14 +36,7 @@ def _find_impossible_bodies(trace: RecordTrace) -> Diagnosis | None:
     rows = trace.columns.get("parameters")
     if rows is None or rows.ndim != 2 or rows.shape[1] != 10:
         return None
-    xx, xy, yy, xz, yz, zz = rows[:, 4:].T
-    tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]).transpose(2, 0, 1)
-    trace_half = 0.5 * np.trace(tensor, axis1=1, axis2=2)
-    pseudo = np.zeros((len(rows), 4, 4))
-    pseudo[:, :3, :3] = trace_half[:, None, None] * np.eye(3) - tensor
-    pseudo[:, :3, 3] = pseudo[:, 3, :3] = rows[:, 1:4]
-    pseudo[:, 3, 3] = rows[:, 0]
-    values = np.linalg.eigvalsh(np.nan_to_num(pseudo))
+    values = np.linalg.eigvalsh(pseudo_inertia(np.nan_to_num(rows)))
     wrong = values[:, 0] < -1e-9 * np.abs(values).max(axis=1)
     if not wrong.any():
         return None

@@ -174,19 +174,18 @@ def inspect(
     live = [j for j in range(robot.nv) if j not in dead]
     found += _saturation(log, live)
     # units that contradict each other
-    units = [
-        Suspicion("units", tuple(log.joints[j] for j in x.joints), x.factor, x.evidence, 0.99)
-        for x in find_unit_mistakes(robot, log)
-    ]
-    found += units
+    mistakes = find_unit_mistakes(robot, log)
+    for x in mistakes:
+        joints = tuple(log.joints[j] for j in x.joints)
+        found.append(Suspicion("units", joints, x.factor, x.evidence, 0.99))
     # wiring: the change that explains most, again and again
-    readable, changes = bool(live) and not units, list[Suspicion]()
+    readable, changes = bool(live) and not mistakes, list[Suspicion]()
     if readable:
         changes, signals = _wiring(signals, live, log.joints, on_step)
         found += changes
     else:
-        need = "correct the units first" if units else "no joint has both motion and torque"
-        silent.append(f"wiring, delay, gains and loads: {need}")
+        why = "correct the units first" if mistakes else "no joint has both motion and torque"
+        silent.append(f"wiring, delay, gains and loads: {why}")
     # gain of nominal gravity in each joint's torque, gravity's share, and the share explained
     columns = signals.features()
     gains, shares, explained = np.full(robot.nv, np.nan), np.zeros(robot.nv), np.zeros(robot.nv)
@@ -386,18 +385,25 @@ def _loads(
         doubt = ("masses of the model",) if 0.5 < gains[j] < 2.0 else ()
         sure = min(abs(np.log(max(gains[j], 1e-3))) / np.log(2.0), 0.95)
         yield Suspicion("gain", (names[j],), float(gains[j]), text, float(sure), doubt)
+    if not off:
+        yield from _offsets(signals, weighable, names, base)
+
+
+def _offsets(
+    signals: _Signals, weighable: list[int], names: tuple[str, ...], base: float
+) -> Iterator[Suspicion]:
+    """Offsets of positions, or of centres of mass: angles (to first order) at which gravity fits.
+
+    `base` are the squares left without any.
+    """
+    slopes = signals.robot.gravity_derivatives(signals.q)
     for j in weighable:
-        if off:
-            break
-        # the angle by which the joint's position is off, to first order
-        slope = robot.gravity_derivatives(signals.q)[..., j]
-        x, left = _joint_fit(signals, weighable, slope[..., None])
+        x, left = _joint_fit(signals, weighable, slopes[..., j, None])
         delta = float(x[0])
         if abs(delta) > _OFFSET and left < 0.6 * base:
             text = f"gravity fits with {names[j]} turned by {delta:.2g} rad"
-            yield Suspicion(
-                "offset or centre of mass", (names[j],), delta, text, float(1.0 - left / base)
-            )
+            sure = float(1.0 - left / base)
+            yield Suspicion("offset or centre of mass", (names[j],), delta, text, sure)
 
 
 def _joint_fit(

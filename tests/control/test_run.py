@@ -74,6 +74,65 @@ def test_a_batch_with_rates_and_latencies_of_its_own_is_its_members():
         np.testing.assert_allclose(plant.q[k], one.q, atol=1e-12)
 
 
+@pytest.mark.parametrize("shape", [(1,), (3,), (1, 1), (2, 1), (1, 3), (2, 3)])
+@pytest.mark.parametrize("name", ["latency", "rate"])
+def test_latencies_and_rates_broadcast_to_the_batch(name, shape):
+    rng = np.random.default_rng(0)
+    start = rng.normal(size=(2, 3, 2))
+    choices = {"latency": [0.0, 2e-3, 5e-3], "rate": [1000.0, 500.0, 250.0]}
+    given = rng.choice(choices[name], shape)
+
+    def final(q, value):
+        plant = plant_at()
+        plant.reset(q)
+        if name == "rate":
+            control.run(plant, Probe(), duration=0.02, rate=value)
+        else:
+            control.run(plant, Probe(), duration=0.02, sensing=control.Sensing(latency=value))
+        return plant.q
+
+    found = final(start, given)
+    for i in np.ndindex(2, 3):
+        alone = final(start[i], np.broadcast_to(given, (2, 3))[i])
+        np.testing.assert_allclose(found[i], alone, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(1,), (3,), (2, 1), (2, 3)])
+def test_bias_and_noise_broadcast_to_the_batch(shape):
+    rng, frame = np.random.default_rng(0), PENDULUM.frame_names[-1]
+    bias, spread = rng.normal(size=shape), rng.uniform(0.1, 1.0, shape)
+    heard = []
+    for sensing in (
+        control.Sensing(force_bias=bias),
+        control.Sensing(force_noise=1.0, seed=3),
+        control.Sensing(force_bias=bias, force_noise=spread, seed=3),
+    ):
+        plant = plant_at()
+        plant.reset(np.zeros((2, 3, 2)))
+        trace = control.run(plant, Listener(), duration=0.004, sensing=sensing)
+        heard.append(trace.memory["heard"] - trace.wrenches[frame])
+    level, noise, both = heard
+    # the last axes are samples and the wrench
+    each = np.broadcast_to(bias, (2, 3))[..., None, None] * ([1.0] * 3 + [0.0] * 3)
+    np.testing.assert_allclose(level, np.broadcast_to(each, level.shape), atol=1e-12)
+    scaled = np.broadcast_to(spread, (2, 3))[..., None, None] * noise
+    np.testing.assert_allclose(both, each + scaled, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("batch", "shape"), [((), (1,)), ((), (3,)), ((3,), (2,)), ((3,), (3, 3)), ((2, 3), (2,))]
+)
+def test_sensing_that_does_not_fit_the_batch_is_refused(batch, shape):
+    plant = plant_at()
+    plant.reset(np.zeros((*batch, 2)))
+    for name in ("latency", "force_bias", "force_noise"):
+        sensing = control.Sensing(**{name: np.zeros(shape)})
+        with pytest.raises(ShapeMismatch, match=f"{name} must have shape .*batch"):
+            control.run(plant, Probe(), duration=0.01, sensing=sensing)
+    with pytest.raises(ShapeMismatch, match=r"rate must have shape .*batch"):
+        control.run(plant, Probe(), duration=0.01, rate=np.full(shape, 500.0))
+
+
 def test_a_batch_of_text_is_that_of_code():
     start = np.array([[0.3, -0.4], [0.1, 0.2]])
     law = control.PD(20.0, 3.0, ki=2.0, gravity=True)

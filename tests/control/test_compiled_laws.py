@@ -16,9 +16,12 @@ import qddot
 from qddot.control import (
     PD,
     CartesianImpedance,
+    CollisionObserver,
     ComputedTorque,
     ContactTask,
+    DisturbanceCompensation,
     Hybrid,
+    MomentumObserver,
     OperationalSpace,
     State,
     compile_law,
@@ -38,6 +41,8 @@ LAWS = {
     "operational space": OperationalSpace("tool0", SIX, 0.2 * SIX, 5.0, 2.0, onset=0.1),
     "hybrid": HYBRID,
     "contact task": ContactTask(HYBRID, (0.05, 0.0, 0.0)),
+    "collision observer": CollisionObserver(MomentumObserver(PD(SIX, 0.1 * SIX))),
+    "disturbance": DisturbanceCompensation(HYBRID, coulomb=0.5, viscous=0.1),
 }
 
 
@@ -139,7 +144,7 @@ def test_casadi_and_interpretation_agree(arm):
 
 
 @pytest.mark.skipif(CC is None, reason="no C compiler: neither gcc nor cc on the path")
-@pytest.mark.parametrize("name", ["impedance", "operational space", "contact task"])
+@pytest.mark.parametrize("name", ["impedance", "operational space", "contact task", "disturbance"])
 def test_c_with_its_memory_as_a_struct(arm, tmp_path, name):
     compile_law(arm, LAWS[name]).export_c(tmp_path)
     header = (tmp_path / "ur5e.h").read_text()

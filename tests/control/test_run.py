@@ -247,6 +247,38 @@ def test_the_observer_follows_an_external_torque():
     np.testing.assert_allclose(found, push.value, atol=0.1)
 
 
+SLIDER = """<robot name="slider"><link name="rail"/><link name="cart"><inertial><mass value="2.5"/>
+  <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <joint name="slide" type="prismatic"><parent link="rail"/><child link="cart"/><axis xyz="1 0 0"/>
+  <limit lower="-100" upper="100" effort="50" velocity="50"/></joint></robot>"""
+
+
+@pytest.mark.parametrize("dt", [1e-4, 1e-3, 0.01, 0.02, 0.025, 0.1, 1.0])
+def test_the_residual_of_a_step_is_that_of_the_filter_at_any_rate(tmp_path, dt):
+    (tmp_path / "slider.urdf").write_text(SLIDER)
+    cart = Robot(qddot.load(tmp_path / "slider.urdf").model, native=False)
+    bandwidth, force = 100.0, 3.0
+    inner = control.MomentumObserver(control.GravityCompensation(), bandwidth)
+    laws = {
+        "residual": control.CollisionObserver(inner),
+        # whose own torque is none of the residual
+        "disturbance_residual": control.DisturbanceCompensation(
+            control.GravityCompensation(), bandwidth, limit=0.0
+        ),
+    }
+    for name, law in laws.items():
+        memory = {n: np.asarray(x, float) for n, x in law.memory(cart).items()}
+        found = []
+        for k in range(60):
+            # a cart of 2.5 kg on a level rail, pushed by 3 N from the first sample on
+            v = np.array([force / 2.5 * dt * k])
+            state = State(np.zeros(1), v, dt, dt * k)
+            _, memory = law.command(cart, state, {}, memory)
+            found.append(memory[name][0])
+        filtered = force * (1.0 - np.exp(-bandwidth * dt * np.arange(60)))
+        np.testing.assert_allclose(found, filtered, atol=1e-9)
+
+
 def test_disturbances_are_taken_out():
     plant = control.RolloutPlant(ARM)
     q = np.array([0.0, -1.2, 1.6, -2.0, -1.5, 0.0])

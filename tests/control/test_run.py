@@ -227,9 +227,12 @@ def test_a_trip_is_an_event_of_the_trace():
     plant = plant_at()
     trace = control.run(plant, guarded(velocity=0.05), duration=0.2, pushes=())
     assert trace.events == ()
-    plant.reset(np.array([0.3, -0.4]), np.array([0.1, 0.0]))
-    trace = control.run(plant, guarded(velocity=0.05), duration=0.01)
-    assert trace.memory["trip"][0] == control.TRIPS.index("velocity limit")
+    # also at the first sample
+    for compiled in (False, True):
+        plant.reset(np.array([0.3, -0.4]), np.array([0.1, 0.0]))
+        trace = control.run(plant, guarded(velocity=0.05), duration=0.01, compiled=compiled)
+        assert trace.memory["trip"][0] == control.TRIPS.index("velocity limit")
+        assert trace.events == (control.Event(0.0, "velocity limit"),)
 
 
 def test_the_observer_follows_an_external_torque():

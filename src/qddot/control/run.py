@@ -172,6 +172,7 @@ class _Recorder:
             if name not in memory:
                 raise UnknownName("memory", name, memory, law)
         self.names = tuple(memory if chosen is None else chosen)
+        self.start = {name: memory[name] for name in self.names}
         self.times: list[float] = []
         self.rows: dict[tuple[str, str], list[Any]] = {}
 
@@ -189,13 +190,13 @@ class _Recorder:
         for (kind, name), rows in self.rows.items():
             parts[kind][name] = np.stack(rows, axis=axis)
         inner, times = law.law if isinstance(law, CompiledLaw) else law, np.array(self.times)
-        # changes of the numbers of memory that the law has labels for
+        # changes of the numbers of memory that the law has labels for, from its start on
         events: list[Event] = []
         for name, labels in ({} if axis else getattr(law, "labels", {})).items():
             if name in parts["memory"]:
-                codes = np.round(parts["memory"][name]).astype(int)
-                changes = np.flatnonzero(np.diff(codes, prepend=codes[:1])) if len(codes) else ()
-                events += [Event(float(times[k]), labels[codes[k]]) for k in changes]
+                codes = np.round([self.start[name], *parts["memory"][name]]).astype(int)
+                changes = np.flatnonzero(np.diff(codes))
+                events += [Event(float(times[k]), labels[codes[k + 1]]) for k in changes]
         return Trace(
             time=times,
             **parts["state"],

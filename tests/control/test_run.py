@@ -204,7 +204,24 @@ def test_each_guard_trips_with_its_label_and_falls_back(label, guards, change):
     # for good, with damping
     tau, memory = shell.command(PENDULUM, replace(at, time=0.502), {}, memory)
     assert control.TRIPS[int(memory["trip"])] == label
-    np.testing.assert_allclose(tau, PENDULUM.gravity(at.q) - 2.0 * at.v)
+    effort = guards.get("effort", np.inf)
+    np.testing.assert_allclose(tau, (PENDULUM.gravity(at.q) - 2.0 * at.v).clip(-effort, effort))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_the_fallback_of_a_shell_keeps_to_the_effort(compiled):
+    q = np.array([0.0, -1.2, 1.6, -2.0, -1.5, 0.0])
+    shell = control.SafetyShell.from_limits(ARM, control.GravityCompensation(), q)
+    law = control.compile_law(ARM, shell) if compiled else shell
+    memory = {n: np.asarray(x, float) for n, x in shell.memory(ARM).items()}
+    most = ARM.limits.effort
+    # so fast that damping alone asks for more
+    for v in (np.full(6, 80.0), np.array([30.0, -80.0, 80.0, 0.0, -90.0, 200.0])):
+        tau, after = law.command(ARM, State(q, v, 1e-3, 0.5), {}, memory)
+        assert control.TRIPS[int(after["trip"])] == "velocity limit"
+        wanted = ARM.gravity(q) - control.gravity_damping(ARM, q, 0.1) * v
+        assert (np.abs(wanted) > most).any()
+        np.testing.assert_allclose(tau, np.minimum(np.maximum(wanted, -most), most), rtol=1e-12)
 
 
 def test_a_stale_state_and_a_law_without_numbers_trip():

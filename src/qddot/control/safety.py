@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from qddot.control.gains import gravity_damping
 from qddot.control.law import Gain, Law, Memory, Reference, State, gain
-from qddot.control.wrappers import Wrapper
+from qddot.control.wrappers import Wrapper, require_not_negative
 from qddot.robot.robot import Robot
 
 __all__ = ["TRIPS", "SafetyShell"]
@@ -54,6 +54,9 @@ class SafetyShell(Wrapper):
     highest: Gain = gain(3, default=_HUGE)
     most_force: Gain = gain(default=_HUGE)
     own_labels: ClassVar[Mapping[str, Mapping[int, str]]] = {"trip": dict(enumerate(TRIPS))}
+
+    def __post_init__(self) -> None:
+        require_not_negative(self, "damping", "effort")
 
     @staticmethod
     def from_limits(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from identification_logs import STANDARD, native, virtual
@@ -21,6 +23,14 @@ from qddot.writers import convert
 
 def truth_of(fit, truth):
     return fit.design.base.values(TorqueModel(truth, fit.model.drives).prior())
+
+
+def with_drivetrains(robot, **values):
+    bodies = [
+        replace(b, joint=replace(b.joint, drivetrain=replace(b.joint.drivetrain, **values)))
+        for b in robot.model.bodies
+    ]
+    return Robot(replace(robot.model, bodies=tuple(bodies)), native=True)
 
 
 @pytest.fixture(scope="module")
@@ -265,6 +275,17 @@ def test_a_feasible_fit_goes_back_into_the_file(tmp_path, case):
     before, after = (np.abs(r.gravity(q) - truth.gravity(q)).max() for r in (robot, again))
     assert after < 0.2 * before
     again.rollout(robot.neutral(), np.zeros(robot.nv), steps=10, dt=0.001)
+
+
+def test_identified_friction_is_the_same_both_ways():
+    """Friction of the description at negative speed does not outlive the fit."""
+    robot, truth, log = virtual()
+    uneven = with_drivetrains(robot, friction=0.5, backward_friction=50.0)
+    found = identify.fit(uneven, log, STANDARD, "feasible").robot
+    expected = [b.joint.drivetrain.friction for b in truth.model.bodies]
+    for sign in (0, 1):
+        levels = [b.joint.drivetrain.friction_levels[sign] for b in found.model.bodies]
+        np.testing.assert_allclose(levels, expected, rtol=0.1)
 
 
 def test_a_fit_predicts_the_torques_of_the_truth(case):

@@ -256,7 +256,11 @@ class Fit(Readable):
         moved = self.prior_robot.with_parameters(rows)
         bodies = []
         for j, body in enumerate(moved.model.bodies):
-            values: dict[str, Any] = {**self.drive(j), "rotor_inertia": 0.0}
+            values: dict[str, Any] = {
+                **self.drive(j),
+                "rotor_inertia": 0.0,
+                "backward_friction": None,
+            }
             drive = replace(body.joint.drivetrain, **values)
             bodies.append(replace(body, joint=replace(body.joint, drivetrain=drive)))
         return Robot(replace(moved.model, bodies=tuple(bodies)), moved.native)

@@ -235,6 +235,17 @@ def test_questions_that_make_no_sense():
     ):
         with pytest.raises(error):
             identify.fit(robot, log, **options)
+    body = robot.body_names[0]
+    box = ((-1.0, -1.0, -1.0), (1.0, 1.0, 1.0))
+    for options, message in (
+        ({"com_boxes": {"nobody": box}}, "com_boxes: 'nobody' .* bodies are 'link1', 'link2'"),
+        ({"com_boxes": {body: box[::-1]}}, "two corners"),
+        ({"com_boxes": {body: ((0.0, 1.0), (1.0, 1.0, 1.0))}}, "two corners"),
+        ({"com_boxes": {body: box}, "method": "robust"}, "robust has no bounds"),
+        ({"mass_bounds": {body: (1.0, 2.0)}, "method": "wls"}, "wls has no bounds"),
+    ):
+        with pytest.raises(InvalidArgument, match=message):
+            identify.fit(robot, log, STANDARD, **{"method": "feasible", **options})
     with pytest.raises(InvalidArgument, match="the robot has"):
         identify.fit(native("ur5e"), log)
     with pytest.raises(qddot.QddotError, match="one freedom each"):

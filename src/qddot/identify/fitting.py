@@ -13,7 +13,7 @@ from scipy.optimize import nnls
 
 from qddot.display.progress import OnStep
 from qddot.display.text import Readable
-from qddot.errors import InvalidArgument, NotIdentifiable
+from qddot.errors import InvalidArgument, NotIdentifiable, Unsupported
 from qddot.identify.base_parameters import base_parameters
 from qddot.identify.blas import on_one_blas_thread
 from qddot.identify.design import Block, Design, Form, choose_filters, rest_speeds
@@ -340,7 +340,10 @@ def fit(
         raise InvalidArgument("log", log.joints, f"the robot has {robot.model.velocity_names}")
     if isinstance(friction, str) and friction != "auto":
         raise InvalidArgument("friction", friction, '"auto", names of terms, or a TorqueModel')
-    validate_bounds(mass_bounds, robot.body_names)
+    validate_bounds(mass_bounds, com_boxes, robot.body_names)
+    for what, given in (("mass_bounds", mass_bounds), ("com_boxes", com_boxes)):
+        if given and method != "feasible":
+            raise Unsupported(what, given, f'{method} has no bounds: use method="feasible"')
     motion, torque = choose_filters(log, bandwidth)
     rest = rest_speeds(log, motion)
     speeds = np.maximum(100.0 * rest, 1e-6)

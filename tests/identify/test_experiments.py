@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,11 +16,13 @@ from typer.testing import CliRunner
 
 from qddot import identify
 from qddot.cli import app
-from qddot.errors import InvalidArgument, NotIdentifiable, UnknownName
+from qddot.errors import InvalidArgument, NotIdentifiable, ShapeMismatch, UnknownName, Unsupported
 from qddot.identify import Workspace
 from qddot.identify.clearance import workspace_violation
 from qddot.identify.excitation import _SLOPES, _Problem
 from qddot.identify.fourier import fourier_basis
+from qddot.model.joints import Limits
+from qddot.robot.robot import Robot
 
 # the detective
 
@@ -239,6 +242,66 @@ def test_a_sweep_is_planned_and_fitted():
         identify.fit_sweep(robot, virtual("ur5e")[2], name)
     with pytest.raises(UnknownName):
         identify.plan_sweep(robot, "tail")
+
+
+def with_joint(robot, joint, **values):
+    bodies = [
+        replace(b, joint=replace(b.joint, **values)) if b.joint.name == joint else b
+        for b in robot.model.bodies
+    ]
+    return Robot(replace(robot.model, bodies=tuple(bodies)))
+
+
+@pytest.mark.parametrize("name", ["panda", "ur5e", "planar_2r"])
+def test_sweeps_keep_positions_and_speeds_within_limits(name):
+    robot = native(name)
+    for j, joint in enumerate(robot.joint_names):
+        sweep = identify.plan_sweep(robot, joint)
+        assert np.all(sweep.q >= robot.limits.lower)
+        assert np.all(sweep.q <= robot.limits.upper)
+        speed = np.abs(np.diff(sweep.q, axis=0)) / np.diff(sweep.time)[:, None]
+        assert speed[:, j].max() == pytest.approx(sweep.speeds[-1], rel=1e-6)
+        assert speed[:, j].max() <= robot.limits.velocity[j]
+        assert not np.delete(speed, j, axis=1).any()
+
+
+@pytest.mark.parametrize("bounds", [(4.0, 6.0), (-9.0, -4.0), (-8.0, 8.0), (0.0, 0.01),
+                                    (4.0, np.inf), (-np.inf, -4.0), (-np.inf, np.inf)])  # fmt: skip
+def test_a_sweep_stays_where_the_limits_are(bounds):
+    joint = native("planar_2r").joint_names[0]
+    limits = Limits(lower=bounds[0], upper=bounds[1], velocity=10.0)
+    robot = with_joint(native("planar_2r"), joint, limits=limits)
+    sweep = identify.plan_sweep(robot, joint)
+    path = sweep.q[:, 0]
+    assert np.all((path >= bounds[0]) & (path <= bounds[1]))
+    assert 0.0 < np.ptp(path) < 2.0 * np.pi
+    # at each speed some time is spent, at no acceleration beyond the one asked for
+    speed = np.abs(np.diff(path)) * 500.0
+    for level in sweep.speeds:
+        assert np.sum(np.abs(speed - level) < 1e-6 * level) >= 2 * 0.19 * 500.0
+    assert np.abs(np.diff(path, 2)).max() * 500.0**2 < 2.0 * 1.05
+
+
+def test_sweeps_that_would_leave_the_limits_are_refused():
+    robot = native("panda")
+    lower = robot.limits.lower[3]
+    inside = 0.5 * (robot.limits.lower + robot.limits.upper)
+    identify.plan_sweep(robot, robot.joint_names[0], q=inside)
+    for options, message in (
+        ({"q": np.zeros(robot.nq)}, f"limits of {robot.joint_names[3]} are {lower:.4g}"),
+        ({"q": np.full(robot.nq, np.nan)}, "limits of"),
+        ({"speeds": [10.0], "acceleration": 100.0}, "up to 2.175 rad/s, its limit"),
+        ({"speeds": [0.5, 2.0], "acceleration": 0.5}, "with ramps of 0.5 rad/s²"),
+        ({"speeds": []}, "room for speeds"),
+        ({"acceleration": 0.0}, "positive number"),
+        ({"rate": np.nan}, "positive number"),
+    ):
+        with pytest.raises(InvalidArgument, match=message):
+            identify.plan_sweep(robot, robot.joint_names[3], **options)
+    with pytest.raises(ShapeMismatch):
+        identify.plan_sweep(robot, robot.joint_names[3], q=[0.0])
+    with pytest.raises(Unsupported, match="one freedom each"):
+        identify.plan_sweep(native("quadruped"), "RR_calf_joint")
 
 
 def test_a_payload_is_weighed_as_well_as_gains_are_known():

@@ -125,13 +125,16 @@ def test_filtering_torques_alone_biases_coulomb_friction():
 
 def test_the_prior_has_the_springs_of_the_description():
     robot = with_drivetrains(native("planar_2r"), stiffness=3.0, rest=(0.4,), damping=0.2)
+    # the reference position of MJCF is an offset of the joint
+    bodies = [replace(b, joint=replace(b.joint, offset=0.1)) for b in robot.model.bodies]
+    robot = Robot(replace(robot.model, bodies=tuple(bodies)))
     terms = ("armature", "viscous", "spring", "offset")
     rng = np.random.default_rng(0)
     q, v, a = rng.normal(size=(3, 20, robot.nv))
     model = torque_model(robot, terms)
     expected = robot.inverse_dynamics(q, v, a, friction=True)
     pull = expected - robot.inverse_dynamics(q, v, a)
-    np.testing.assert_allclose(pull, 0.2 * v + 3.0 * (q - 0.4), atol=1e-12)
+    np.testing.assert_allclose(pull, 0.2 * v + 3.0 * (q + 0.1 - 0.4), atol=1e-12)
     np.testing.assert_allclose(model.regressor(q, v, a) @ model.prior(), expected, atol=1e-12)
     # an offset alone is no spring
     alone = torque_model(robot, ("offset",))

@@ -160,13 +160,14 @@ class TorqueModel:
         """
         own = []
         for body, terms in zip(self.robot.model.independent, self.drives, strict=True):
-            drive, has_spring = body.joint.drivetrain, any(t.kind == "spring" for t in terms)
+            drive, relaxed = body.joint.drivetrain, body.joint.rest[0] - body.joint.offset
+            has_spring = any(t.kind == "spring" for t in terms)
             known = {
                 "armature": drive.reflected_inertia,
                 "viscous": drive.damping,
                 "coulomb": drive.friction,
                 "spring": drive.stiffness,
-                "offset": -drive.stiffness * body.joint.rest[0] if has_spring else 0.0,
+                "offset": -drive.stiffness * relaxed if has_spring else 0.0,
             }
             own += [float(known.get(t.kind, 0.0)) for t in terms]
         shared = [0.0 for s in self.shafts for _ in s.terms]

@@ -327,6 +327,51 @@ def test_a_payload_is_weighed_as_well_as_gains_are_known():
         identify.torque_gains(robot, *scaled)
 
 
+def payload_logs(seed, gains, friction=0.03):
+    """Logs without and with a payload, of drives that report their torques times gains."""
+    robot = native("ur5e")
+    truth = identify.perturb_robot(robot, 0.1, seed, friction)
+    box = identify.motion_limits(robot, velocity=1.5)
+    bounds = (0.4 * box.lower, 0.4 * box.upper, box.velocity, box.acceleration)
+    motion = identify.random_motion(
+        robot.joint_names, 15.0, 5, *bounds, np.random.default_rng(seed)
+    )
+    loaded = truth.with_payload(robot.frame_names[-1], 1.5, (0.02, 0.0, 0.05))
+    logs = []
+    for k, arm in enumerate((truth, loaded)):
+        log = identify.virtual_log(arm, motion, 15.0, 200.0, 0.002, seed=2 * seed + k)
+        logs.append(replace(log, tau=log.tau * gains))
+    return robot, *logs
+
+
+@pytest.mark.parametrize("wrong", [(), (1, 2), (3,)])
+def test_intervals_of_gains_hold_the_truth(wrong):
+    """A gain that is off leaves those of other joints; the payload's own inertia is no gain."""
+    truth = np.ones(6)
+    truth[list(wrong)] = 0.8
+    inside, errors = [], []
+    for seed in range(5):
+        robot, *logs = payload_logs(seed, truth)
+        found = identify.torque_gains(robot, *logs, mass=1.5, friction=STANDARD)
+        told = np.isfinite(found.gains)
+        assert told[1:5].all()
+        error = np.abs(found.gains - 1.0 / truth)
+        inside += (error < found.half_widths)[told].tolist()
+        errors.append(error[1:5].max())
+    assert np.mean(inside) > 0.85
+    assert max(errors) < 0.02
+
+
+def test_a_payload_does_not_blame_drives_that_are_right():
+    robot, *logs = payload_logs(0, np.ones(6), friction=0.002)
+    terms = ("viscous", "coulomb")
+    found = identify.payload(robot, *logs, friction=terms, gain_uncertainty=0.0)
+    assert found.notes == ()
+    assert found.low < 1.5 < found.high
+    assert set(found.by_joint) == set(robot.joint_names)
+    np.testing.assert_allclose(list(found.by_joint.values()), 1.5, rtol=0.05)
+
+
 # the command line
 
 

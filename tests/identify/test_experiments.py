@@ -372,6 +372,14 @@ def test_a_payload_does_not_blame_drives_that_are_right():
     np.testing.assert_allclose(list(found.by_joint.values()), 1.5, rtol=0.05)
 
 
+def test_swapped_logs_weigh_nothing():
+    robot, empty, loaded = payload_logs(0, np.ones(6))
+    for weigh in (identify.payload, identify.torque_gains):
+        options = {"mass": 1.5} if weigh is identify.torque_gains else {}
+        with pytest.raises(NotIdentifiable, match="swapped"):
+            weigh(robot, loaded, empty, friction=STANDARD, **options)
+
+
 # the command line
 
 

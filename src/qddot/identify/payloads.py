@@ -210,7 +210,7 @@ def _fit_both(
 def _difference(first: Fit, second: Fit) -> tuple[np.ndarray, np.ndarray]:
     """Inertial parameters of the payload and their covariance, by generalised least squares.
 
-    Refused where the mass is lost in the noise.
+    Refused where the mass is lost in the noise, or negative.
     """
     base = first.design.base
     last = first.model.rigid_count - 10
@@ -234,6 +234,12 @@ def _difference(first: Fit, second: Fit) -> tuple[np.ndarray, np.ndarray]:
             "the payload",
             f"the logs tell {ten[0]:.2g} ± {noise:.2g} kg",
             "a motion with the arm stretched out, or a longer one, weighs it; see plan",
+        )
+    if ten[0] < 0.0:
+        raise NotIdentifiable(
+            "the payload",
+            f"the robot with it is lighter by {-ten[0]:.3g} ± {noise:.2g} kg than without",
+            "the logs are probably swapped: the one without the payload comes first",
         )
     return ten, spread
 

@@ -169,6 +169,23 @@ def test_intervals_cover_the_truth_over_seeds():
     assert np.mean(naive) < np.mean(inside)
 
 
+def test_intervals_hold_with_a_bend_of_friction_that_is_not_given():
+    """Where noise is low, a v₀ that is too large would bias more than intervals tell."""
+    inside = []
+    for seed in range(4):
+        robot, truth, log = virtual("ur5e", seed, duration=30.0, rate=500.0, noise=0.001)
+        fit = identify.fit(robot, log, ("viscous", "coulomb"))
+        assert [[t.kind for t in terms] for terms in fit.model.drives] == [
+            ["viscous", "coulomb"]
+        ] * 6
+        error = np.abs(fit.values - truth_of(fit, truth))
+        inside += (error < fit.half_widths)[fit.is_determined].tolist()
+    assert np.mean(inside) > 0.87
+    # one that is given stays
+    given = identify.fit(robot, log, ("viscous", "coulomb"), v0=0.02)
+    assert {t.speed for terms in given.model.drives for t in terms} == {0.0, 0.02}
+
+
 def test_outliers_count_less_in_a_robust_fit():
     robot, truth, log = virtual()
     tau = np.array(log.tau)

@@ -29,7 +29,7 @@ from qddot.identify.estimators import (
 )
 from qddot.identify.feasible import fit_feasible, is_feasible, validate_bounds
 from qddot.identify.log import Log
-from qddot.identify.selection import Selection, select_terms
+from qddot.identify.selection import Selection, select_bends, select_terms
 from qddot.identify.torque_model import (
     DRIVE_TERMS,
     STANDARD_TERMS,
@@ -49,7 +49,7 @@ _PASSES = 6
 _KEPT = 160 * 2**20
 """Bytes of filtered columns that are kept between passes."""
 _ONE_SPEED = 0.01
-"""v₀ as a share of the peak speed, where it is not chosen."""
+"""v₀ as a share of the peak speed, before it is chosen."""
 
 
 @dataclass(frozen=True)
@@ -330,7 +330,8 @@ def fit(
     all (see `DRIVE_TERMS`), or a torque model. `method` "ols" and "wls" are least squares, joints
     weighted by their residuals or not; "robust" also weighs rows down that lie far off (Huber);
     "feasible" gives possible bodies near the prior (`robot` itself unless `prior` is given).
-    `bandwidth` (Hz) is that of torques; the motion's is twice it. Rows at standstill are left out.
+    `bandwidth` (Hz) is that of torques; the motion's is twice it. `v0`, the speed at which Coulomb
+    friction bends, is chosen by cross-validation unless given. Rows at standstill are left out.
     """
     if method not in _METHODS:
         raise InvalidArgument("method", method, f"it is one of {', '.join(_METHODS)}")
@@ -357,10 +358,13 @@ def fit(
         names = STANDARD_TERMS if friction == "auto" else tuple(friction)
         bends = _ONE_SPEED * speeds if v0 is None else v0
         model = torque_model(robot, names, bends, shafts)
-    if isinstance(friction, str):
         start = Design(model, base_parameters(model), log, motion, torque, rest, form)
-        selection = select_terms(start, speeds, on_step=on_step)
-        model = model.with_drives(selection.drives)
+        if friction == "auto":
+            selection = select_terms(start, speeds, on_step=on_step)
+        elif v0 is None and "coulomb" in names:
+            selection = select_bends(start, speeds, on_step)
+        if selection is not None:
+            model = model.with_drives(selection.drives)
     base = base_parameters(model)
     design = Design(model, base, log, motion, torque, rest, form)
     return _estimate(

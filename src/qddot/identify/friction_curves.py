@@ -152,7 +152,7 @@ def plan_sweep(
     for name, x, lower, upper in zip(names, rest, limits.lower, limits.upper, strict=True):
         if not lower - _ROUNDING <= x <= upper + _ROUNDING:
             accepted = f"the limits of {name} are {lower:.4g} … {upper:.4g}"
-            raise InvalidArgument("q", float(x), accepted)
+            raise Unsupported("q", float(x), accepted)
     # within the limits, a full turn at most, and 5 % of the stretch from its ends
     j = names.index(joint)
     low = limits.lower[j] if np.isfinite(limits.lower[j]) else min(-np.pi, limits.upper[j] - np.pi)
@@ -172,7 +172,7 @@ def plan_sweep(
     if not levels.size or not np.all((levels > 0.0) & (levels <= largest)):
         reason = "its limit" if bound <= fastest else f"with ramps of {acceleration:g} rad/s²"
         accepted = f"{joint} has room for speeds above 0 and up to {largest:.4g} rad/s, {reason}"
-        raise InvalidArgument("speeds", speeds, accepted)
+        raise Unsupported("speeds", speeds, accepted)
     pieces = []
     for v in levels:
         # two seconds at constant speed, or as long as there is room; whole samples throughout

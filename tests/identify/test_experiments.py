@@ -40,6 +40,36 @@ def test_a_clean_log_raises_no_suspicion(clean):
 
 
 @pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"q": 180.0 / np.pi}, "positions are in degrees?"),
+        ({"q": 180.0 / np.pi, "v": 180.0 / np.pi}, "beyond the limits of the joints: degrees?"),
+        ({"v": 180.0 / np.pi}, "velocities are in degrees per second?"),
+        ({"v": 30.0 / np.pi}, "velocities are in revolutions per minute?"),
+        ({"v": -1.0}, "velocities are -1 times the change of positions"),
+        ({"time": 1e3}, "time is in milliseconds?"),
+        ({"q": 100.0, "v": 100.0}, "degrees, motor angles, or another robot?"),
+        ({"tau": 1e3}, "torques are in mN m?"),
+    ],
+    ids=str,
+)
+def test_units_that_contradict_each_other_are_named(clean, change, words):
+    robot, log = clean
+    log = replace(log, v=np.gradient(log.q, log.time, axis=0))
+    assert identify.inspect(robot, log).suspicions == ()
+    wrong = replace(log, **{name: getattr(log, name) * x for name, x in change.items()})
+    units = identify.inspect(robot, wrong).of_kind("units")
+    assert any(words in s.evidence for s in units)
+
+
+def test_a_log_without_torques_has_dead_joints_only(clean):
+    robot, log = clean
+    found = identify.inspect(robot, replace(log, tau=0.0 * log.tau))
+    assert {s.kind for s in found.suspicions} == {"dead joint"}
+    assert "no joint has both motion and torque" in found.silent[-1]
+
+
+@pytest.mark.parametrize(
     ("kind", "joints"),
     [
         ("torque sign", (1,)),

@@ -13,7 +13,7 @@ from qddot import identify
 from qddot.errors import InvalidArgument, NotIdentifiable, UnknownName
 from qddot.identify import TorqueModel, base_parameters, torque_model
 from qddot.identify.base_parameters import group_columns
-from qddot.identify.design import Design, choose_filters, rest_speeds
+from qddot.identify.design import REST_SHARE, Design, choose_filters, peak_speeds
 from qddot.identify.estimators import gather_moments, solve_weighted
 from qddot.identify.feasible import is_feasible, pseudo_inertia, repair_prior
 from qddot.identify.signals import Filter
@@ -101,7 +101,8 @@ def test_blocks_do_not_change_the_sums(monkeypatch):
     robot, _, log = virtual()
     model = torque_model(robot, STANDARD)
     motion, torque = choose_filters(log)
-    design = Design(model, base_parameters(model), log, motion, torque, rest_speeds(log, motion))
+    rest = REST_SHARE * peak_speeds(log, motion)
+    design = Design(model, base_parameters(model), log, motion, torque, rest)
     whole = gather_moments(design.blocks(), design.rows).total
     monkeypatch.setattr("qddot.identify.design._BLOCK_BYTES", 1)
     assert sum(1 for _ in design.blocks()) > 5

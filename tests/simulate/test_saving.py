@@ -18,7 +18,20 @@ from qddot.robot.robot import Robot
 from qddot.simulate import load, load_trajectory
 from qddot.simulate.contact import ComplementarityContact, Scene
 from qddot.simulate.contact.scene import Plane, Sphere
-from qddot.simulate.drivetrain import Delay, Friction, LuGre, Noise, coulomb
+from qddot.simulate.drivetrain import (
+    Backlash,
+    Delay,
+    DifferencedVelocity,
+    Friction,
+    Gear,
+    Limit,
+    LuGre,
+    MotorConstant,
+    Noise,
+    Quantisation,
+    TorqueSpeedLimit,
+    coulomb,
+)
 
 FUNCTION = ["qddot.model.links", "unit_axis"]
 ARM = qddot.load("planar_2r")
@@ -75,6 +88,43 @@ def test_effects_sensors_and_law_continue(tmp_path):
         parameters={"armature": np.full((2, 1), 0.01)},
     )
     assert_continues(motion, saved(motion, tmp_path), q_ref=[0.3, 0.1], v_ref=[0.0, 0.0])
+
+
+PAIR = np.array([1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("effects", "sensors"),
+    [
+        ((Limit(PAIR),), ()),
+        ((Gear(10.0 * PAIR, efficiency=0.4 * PAIR),), ()),
+        ((Gear(5.0, motor=(Friction(coulomb(0.1 * PAIR)),)),), ()),
+        ((MotorConstant(PAIR),), ()),
+        ((TorqueSpeedLimit(PAIR, 3.0),), ()),
+        ((Friction(coulomb(0.1), smoothing=0.1 * PAIR),), ()),
+        ((LuGre(coulomb(0.2), 1e3 * PAIR, PAIR),), ()),
+        ((), (Noise(1e-3 * PAIR, 1e-3),)),
+        ((), (Quantisation(1e-3 * PAIR),)),
+        ((), (DifferencedVelocity(50.0 * PAIR),)),
+    ],
+    ids=lambda parts: "-".join(type(part).__name__ for part in parts),
+)
+def test_array_parameters_continue(tmp_path, effects, sensors):
+    law = {"feedback": control.PD(1.0, 1.0), "q_ref": [0.3, 0.1], "v_ref": [0.0, 0.0]}
+    inputs = {name: x for name, x in law.items() if name != "feedback"}
+    motion = rollout(
+        ARM, np.zeros((2, 2)), np.ones(2), dt=1e-3, steps=5, effects=effects, sensors=sensors, **law
+    )
+    assert_continues(motion, saved(motion, tmp_path), **inputs)
+
+
+@pytest.mark.parametrize("gap", [0.01 * PAIR, {"joint1": 0.01 * PAIR}], ids=["all", "one"])
+def test_array_parameters_of_backlash_continue(tmp_path, gap):
+    soft = ARM.with_flexible_joints(stiffness=1e3, motor_inertia=0.1)
+    teeth = Backlash(gap, 1e3, PAIR)
+    start = np.zeros((2, soft.nq))
+    motion = rollout(soft, start, np.ones(soft.nv), dt=1e-4, steps=5, effects=[teeth])
+    assert_continues(motion, saved(motion, tmp_path))
 
 
 def test_single_precision_and_bristles_continue(tmp_path):

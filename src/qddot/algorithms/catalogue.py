@@ -1,9 +1,10 @@
 """The catalogue: every function of the library, with the shapes of what goes in and comes out.
 
-Robot methods, CasADi functions, tests and the API page all come from these rows. Adding an
-algorithm is one function and one row. A shape is written in the sizes of a model: nq, nv,
-nb (bodies), nf (frames) and np (inertial parameters, 10 nb), and in those of options: nw (external
-wrenches), nt (axes of a task), nc (rows of constraints) and nu (independent velocities).
+Robot methods, CasADi functions, tests and the API page all come from these rows. An algorithm is
+one function and one row; docs/architecture.md lists its documentation and tests. A shape is written
+in the sizes of a model: nq, nv, nb (bodies), nf (frames) and np (inertial parameters, 10 nb), and
+in those of options: nw (external wrenches), nt (axes of a task), nc (rows of constraints) and nu
+(independent velocities).
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def constrained_inverse_dynamics(
 def _torques_of_least_rest(
     model: Model, q: Vector, load: Vector, J: Matrix, driven: Sequence[int]
 ) -> tuple[list[Scalar], list[Scalar]]:
-    """τ and λ of motors that are no more than freedoms, by their mobility under the constraints.
+    """τ and λ of at most as many motors as freedoms, by their mobility under the constraints.
 
     What is left of the load is least in the metric of M⁻¹: W τ is the acceleration that the load
     would make along the motors, W the mobility of these while the constraints hold.
@@ -122,7 +122,7 @@ def _torques_of_least_rest(
 def _least_torques(
     nv: int, load: Vector, J: Matrix, driven: Sequence[int]
 ) -> tuple[list[Scalar], list[Scalar]]:
-    """τ and λ of motors that are more than freedoms: B τ + Jᵀ λ = load with least |τ|.
+    """τ and λ of more motors than freedoms: B τ + Jᵀ λ = load with least |τ|.
 
     Least torques are τ = Bᵀ x with J x = 0. So the metric B Bᵀ of x may take a share of Jᵀ J, with
     which it is definite wherever motors and constraints carry any load.

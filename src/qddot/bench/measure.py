@@ -35,7 +35,7 @@ TOLERANCE = 1e-8
 """How far two engines may differ, relative to the largest entry of a result."""
 # runs of fewer samples than this feel a cold start
 _COLD = 10
-# what is compiled in less than so many seconds is compiled again
+# seconds; shorter compilations are repeated, and the best counts
 _QUICKLY = 1.0
 
 

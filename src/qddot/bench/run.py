@@ -227,7 +227,6 @@ def _put_row(
 
 
 @one_core()
-@one_core()
 def _measure_function(
     peak: dict[str, float], clock: Clock, subject: Subject, name: str
 ) -> dict[str, Any]:

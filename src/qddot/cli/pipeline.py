@@ -1,4 +1,4 @@
-"""`qddot pipeline`: twelve steps from a description file to a verified controller."""
+"""`qddot pipeline`: fifteen steps from a description file to a verified controller."""
 
 from __future__ import annotations
 

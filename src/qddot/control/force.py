@@ -90,7 +90,7 @@ class ContactTask:
     The tool moves against the `normal` of the surface (world, from the surface to the tool) at
     `speed` until it feels `threshold` N; it presses with `force`, settles for `settle` s, follows
     the minimum-jerk line of `way` (3) in `trace` s, holds for `hold` s, and moves off at `speed`.
-    Without a reference: the line starts where contact was made, from the pose of the first sample.
+    The reference `X_start` is the pose over the place of contact: the line starts below it.
     """
 
     labels: ClassVar[Mapping[str, Mapping[int, str]]] = {"phase": dict(enumerate(PHASES))}

@@ -209,7 +209,7 @@ def wrench_at_frame(
 
 @dataclass(frozen=True, eq=False)
 class TareForce(Wrapper):
-    """A law that is told measured wrenches less their mean of the first `time` seconds.
+    """Passes a law measured wrenches less their mean of the first `time` seconds.
 
     The tool must be free then: what the sensor shows is its bias and the error of the load's model.
     """
@@ -249,7 +249,7 @@ class PayloadEstimate(Readable):
 def estimate_payload(robot: Robot, q: ArrayLike, torque: ArrayLike, frame: str) -> PayloadEstimate:
     """Load at a frame from torques (n, nv) that hold the robot still at poses q (n, nq).
 
-    What the torques are more than gravity is linear in mass and first moment (least squares).
+    The torque beyond gravity is linear in mass and first moment (least squares).
     Poses must differ in orientation, or the centre of mass is not determined.
     """
     q, torque = np.atleast_2d(np.asarray(q, float)), np.atleast_2d(np.asarray(torque, float))
@@ -275,7 +275,7 @@ def estimate_payload(robot: Robot, q: ArrayLike, torque: ArrayLike, frame: str) 
 
 @dataclass(frozen=True, eq=False)
 class VelocityFromPositions(Wrapper):
-    """A law that is told the velocity of the measured positions, smoothed below `cutoff` (rad/s).
+    """Passes a law velocities from measured positions, smoothed below `cutoff` (rad/s).
 
     v̂ ← v̂ + (Δq/Δt − v̂) Δt/(Δt + 1/cutoff); the first sample takes the measured velocity.
     """
@@ -307,7 +307,7 @@ class VelocityFromPositions(Wrapper):
 
 @dataclass(frozen=True, eq=False)
 class ButterworthForce(Wrapper):
-    """A law that is told measured wrenches through a Butterworth low-pass filter.
+    """Passes a law measured wrenches through a Butterworth low-pass filter.
 
     `cutoff` is in rad/s, `order` 1 or more; the filter is made for samples of `period` seconds
     (bilinear transform), as second-order sections in transposed direct form II. It starts at the

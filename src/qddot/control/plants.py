@@ -1,4 +1,4 @@
-"""Plants: what a law is run on, one step at a time, in the joints of one robot.
+"""Plants: robots that a law drives, one step at a time.
 
 The plant of our own steps a rollout; the other one is MuJoCo. Both may have joints that no law
 drives, such as a table on a spring, and both give the wrench of chosen contacts only.
@@ -23,7 +23,7 @@ from qddot.simulate.rollout import Rollout
 from qddot.simulate.simulator import rollout
 
 __all__ = [
-    "MujocoAdapter",
+    "MujocoControlPlant",
     "Places",
     "Plant",
     "RolloutPlant",
@@ -208,7 +208,7 @@ class RolloutPlant:
         return result
 
 
-class MujocoAdapter:
+class MujocoControlPlant:
     """MuJoCo as a plant of a law: the wrench is that of the contacts between two named geoms.
 
     `model` is an MjModel with the joints of the robot; the geoms are the `tip`, by its name, and

@@ -27,7 +27,7 @@ TRIPS = (
     "torque is not a number",
     "torque limit",
 )
-"""What a shell can trip on, by the number that its memory has; the first is no trip."""
+"""Reasons to trip, by their number in memory; the first is none."""
 _HUGE = 1e12
 
 
@@ -36,9 +36,10 @@ class SafetyShell(Wrapper):
     """Runs a law as long as its guards hold; then gravity compensation with damping, for good.
 
     A state that is not a number, or that does not change its time for longer than `stale` seconds,
-    joints within `margin` of their limits, velocities, the `frame` out of the box from `lowest` to
-    `highest`, a measured force above `most_force` and torques above `effort` or not numbers trip
-    it. Memory has the number of the first trip ("trip", see TRIPS), which traces show as an event.
+    joints outside `lower` and `upper`, speeds above `velocity`, the `frame` out of the box from
+    `lowest` to `highest`, a measured force above `most_force` and torques above `effort` or not
+    numbers trip it. Memory has the number of the first trip ("trip", see TRIPS), which traces show
+    as an event.
     """
 
     law: Law
@@ -73,7 +74,7 @@ class SafetyShell(Wrapper):
         return SafetyShell(law, **{**bounded, **guards})
 
     def own_memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
-        """The trip, and time, age and configuration of the last sound state."""
+        """The trip, time and age of the last sample, and the last sound configuration."""
         return {"trip": 0.0, "last_time": -1.0, "age": 0.0, "last_q": robot.neutral()}
 
     def command(

@@ -29,8 +29,9 @@ class Event:
 class Trace(Readable):
     """A run, by batch, sample and coordinate: states at the start of each control period.
 
-    `tau` are the torques commanded there, `wrenches` the true contact wrenches of the step before,
-    `memory` what the law kept after the sample. `events` are of single runs.
+    `tau` are the torques commanded there, `wrenches` the true wrenches at the sensed frames
+    (contact in the step before, and pushes), `memory` the memory of the law after the sample.
+    `events` are of single runs.
     """
 
     time: np.ndarray

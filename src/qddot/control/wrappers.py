@@ -17,7 +17,7 @@ __all__ = ["FrictionCompensation", "Saturation", "Wrapper"]
 
 
 class Wrapper:
-    """A law around an inner law: it reads what that one reads, unless it says more.
+    """A law around an inner law, with the references and sensors of that one unless it has its own.
 
     A subclass has the field `law`, names what it remembers itself in `own_memory`, and calls
     `command_inside` in its `command`; `own_labels` are labels of its memory, for events.

@@ -64,7 +64,7 @@ def mujoco(
 
 
 def full_mass_matrix(model: Any, data: Any) -> np.ndarray:
-    """M at the state of which `data` holds the inertias, whatever the version of MuJoCo."""
+    """M at the state of `data`, for any version of MuJoCo."""
     return mass_matrix_reader(model, data)().copy()
 
 

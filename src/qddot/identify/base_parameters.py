@@ -50,7 +50,7 @@ class BaseParameters(Readable):
         return tuple(self.names[k] for k in self.independent)
 
     def grouping(self, k: int, most: int = 1000) -> str:
-        """A base parameter in words, such as "l1.Izz + 1 j1.armature − 0.05 l3.m"."""
+        """A base parameter in words, such as "l1.Izz + j1.armature − 0.05·l3.m"."""
         own = int(self.independent[k])
         parts = [self.names[own]]
         others = [c for c in np.flatnonzero(self.mixing[k]) if c != own]

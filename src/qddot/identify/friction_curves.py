@@ -20,7 +20,7 @@ from qddot.identify.estimators import interval_factor
 from qddot.identify.fitting import Fit
 from qddot.identify.log import Log
 from qddot.identify.plots import joint_axes
-from qddot.identify.torque_model import DRIVE_TERMS
+from qddot.identify.torque_model import DRIVE_TERMS, NOT_FRICTION
 from qddot.model.friction_models import FrictionModel, coulomb, stribeck
 from qddot.robot.robot import Robot
 
@@ -34,7 +34,6 @@ __all__ = [
     "plot_friction",
 ]
 
-_NOT_FRICTION = ("armature", "offset", "spring")
 _STEADY = 0.03
 """Change of speed, relative, within which a stretch counts as constant."""
 _WHILE = 0.1
@@ -78,7 +77,7 @@ def friction_curves(fit: Fit) -> tuple[FrictionCurve, ...]:
         terms = []
         place = model.drive_slices[j]
         for term, k in zip(model.drives[j], range(place.start, place.stop), strict=True):
-            if term.kind in _NOT_FRICTION or k not in places:
+            if term.kind in NOT_FRICTION or k not in places:
                 continue
             zero = speed * 0.0
             rows[:, places[k]] = DRIVE_TERMS[term.kind][1](zero, speed, zero, load, term.speed)

@@ -20,6 +20,7 @@ from qddot.robot.robot import Robot
 __all__ = [
     "DRIVE_TERMS",
     "INERTIAL_NAMES",
+    "NOT_FRICTION",
     "STANDARD_TERMS",
     "DriveTerm",
     "Shaft",
@@ -63,6 +64,8 @@ DRIVE_TERMS: dict[str, tuple[str, _Column]] = {
 }
 """Terms of a drive: what they are, and their column from q, q̇, q̈, the rigid torque, a speed."""
 STANDARD_TERMS = ("armature", "viscous", "coulomb", "offset")
+NOT_FRICTION = ("armature", "offset", "spring")
+"""Terms of a drive that are not friction."""
 _NONLINEAR_IN_SPEED = {"coulomb", "stribeck", "load"}
 
 

@@ -1,4 +1,4 @@
-"""The pipeline: twelve steps from description file to verified controller, and the doctor."""
+"""The pipeline: fifteen steps from description file to verified controller, and the doctor."""
 
 from qddot.pipeline.context import Context, PipelineSettings
 from qddot.pipeline.steps import STEPS, PipelineStep, run_pipeline, select_steps

@@ -1,4 +1,4 @@
-"""What the steps of a pipeline share: the robot, settings, the record, and the virtual hardware."""
+"""The state that the steps of a pipeline share: robot, settings, record, virtual hardware."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 EXPECTED = ("nq", "nv", "base", "joints", "mass")
-"""What a user may say about the robot that is meant."""
+"""Properties of the intended robot that a user may state (keys of --expect)."""
 
 
 BANDWIDTH = 20.0
@@ -45,7 +45,7 @@ class NotApplicable(Exception):
 
 @dataclass(frozen=True)
 class PipelineSettings:
-    """What is asked of a pipeline: how the robot stands, intent, data, simulator, seed.
+    """Settings of a pipeline: base, intent, log, simulator, seed.
 
     `accept` names links whose doubtful inertia is meant. `integrator` and `dt` are those of the
     user's simulator, judged in steps 9 and 10; without them the pipeline chooses.

@@ -1,4 +1,4 @@
-"""What a doctor looks at, and what it says: a case, and diagnoses with evidence and fix."""
+"""Cases that the doctor examines, and diagnoses with evidence and fix."""
 
 from __future__ import annotations
 

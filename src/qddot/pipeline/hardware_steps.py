@@ -40,10 +40,12 @@ _MOST_CAUSES = 2
 """Mistakes of a log that are named, the most likely first."""
 _SURE = 0.75
 """Confidence from which a mistake in a log is a failure."""
+_EVERY = 5
+"""Control cycles between two samples of a recorded motion."""
 
 
 def latency_budget() -> dict[str, float]:
-    """Times between measurement and torque (s): a cycle, the virtual hardware, the test."""
+    """Times between measurement and torque (s), and the longest that the bandwidth allows."""
     return {
         "control cycle": 1.0 / RATE,
         "virtual hardware": DELAY / RATE,
@@ -265,12 +267,13 @@ def _track(
         tau, memory = evaluate_law(robot, law, state, asked, memory)
         return tau
 
-    log = hardware.run(command, q0, v0, seconds, delay=delay, every=5, stream=len(name))
+    # the length of the name chooses the stream of the noise
+    log = hardware.run(command, q0, v0, seconds, delay=delay, every=_EVERY, stream=len(name))
     reference, _, _ = motion(log.time)
     # a plant that has blown up ends early: what is missing counts as no number
-    missing = round(seconds * RATE / 5) - len(log.time)
+    missing = round(seconds * RATE / _EVERY) - len(log.time)
     error = np.pad(log.q - reference, ((0, max(missing, 0)), (0, 0)), constant_values=np.nan)
-    time = np.arange(len(error)) * 5 / RATE
+    time = np.arange(len(error)) * _EVERY / RATE
     grown = [
         np.pad(x, ((0, max(missing, 0)), (0, 0)), constant_values=np.nan) for x in (log.q, log.tau)
     ]

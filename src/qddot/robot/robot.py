@@ -67,7 +67,9 @@ def load(
     trust: bool = False,
     isolate: bool = False,
 ) -> Robot:
-    """A robot from a URDF, xacro, MJCF or SDF file, a name, or a model of MuJoCo or Pinocchio.
+    """A robot from a URDF, xacro, MJCF or SDF file, a name, or a model of another library.
+
+    Models of other libraries are an MjModel or MjSpec, a pinocchio.Model and a Drake plant.
 
     `base` "fixed" or "free" overrules the file; `couplings` "free" leaves mimic joints independent;
     `strict` refuses an inertia that no body can have. `trust` lets a xacro file run its code. With

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import numpy as np
 from qddot.model.joints import JOINTS, JointKind
 from qddot.robot.law import record_law
 from qddot.robot.robot import Robot
+from qddot.simulate.batch_parameters import insert_inputs
 from qddot.simulate.feedback import Controller
 from qddot.simulate.step import Step
 
@@ -49,10 +50,10 @@ def encode_step(step: Step) -> dict[str, Any]:
     return {name: _encode(part, seen) for name, part in parts.items()}
 
 
-def decode_step(data: Mapping[str, Any]) -> Step:
-    """The step that was encoded."""
+def decode_step(data: Mapping[str, Any], arrays: Sequence[np.ndarray] = ()) -> Step:
+    """The step that was encoded; `arrays` are the array parameters of its parts."""
     made: list[Any] = []
-    parts = {name: _decode(part, made) for name, part in data.items()}
+    parts = {name: _decode(part, made, arrays) for name, part in data.items()}
     if "feedback" in parts:
         law, gains, *choices = parts["feedback"]
         recorded = record_law(Robot(parts["model"]), law, gains)
@@ -89,8 +90,11 @@ def _encode(part: Any, seen: dict[int, int]) -> Any:
     return {"class": [kind.__module__, kind.__qualname__], "fields": values}
 
 
-def _decode(data: Any, made: list[Any]) -> Any:
-    """The part that was encoded, after those `made` before; an error where it is none of qddot."""
+def _decode(data: Any, made: list[Any], arrays: Sequence[np.ndarray]) -> Any:
+    """The part that was encoded, after those `made` before; an error where it is none of qddot.
+
+    A part with slots is validated with the arrays in them.
+    """
     if not isinstance(data, dict):
         return data
     if "joint" in data:
@@ -101,9 +105,10 @@ def _decode(data: Any, made: list[Any]) -> Any:
         return np.array(data["array"], np.dtype(data["dtype"])).reshape(data["shape"])[()]
     for sequence in (list, tuple):
         if sequence.__name__ in data:
-            return sequence(_decode(x, made) for x in data[sequence.__name__])
+            return sequence(_decode(x, made, arrays) for x in data[sequence.__name__])
     if "dict" in data:
-        return {_decode(key, made): _decode(x, made) for key, x in data["dict"]}
+        pairs = ([_decode(x, made, arrays) for x in pair] for pair in data["dict"])
+        return dict(pairs)
     if "same" in data:
         return made[data["same"]]
     module, name = data["class"]
@@ -112,9 +117,10 @@ def _decode(data: Any, made: list[Any]) -> Any:
     kind = getattr(importlib.import_module(module), name)
     if not isinstance(kind, type) or not dataclasses.is_dataclass(kind):
         raise ValueError(f"{module}.{name} is no part of a step")
-    values = {key: _decode(x, made) for key, x in data["fields"].items()}
-    part = kind(**{f.name: values[f.name] for f in fields(kind) if f.init})
-    # validation may round anew, such as the length of an axis
+    values = {key: _decode(x, made, arrays) for key, x in data["fields"].items()}
+    given = insert_inputs(values, arrays)
+    part = kind(**{f.name: given[f.name] for f in fields(kind) if f.init})
+    # validation may round anew, such as the length of an axis; slots come back
     for f in fields(kind):
         object.__setattr__(part, f.name, values[f.name])
     made.append(part)

@@ -2,8 +2,8 @@
 
 A law is recorded once (`robot.law`); the step runs its operations on its own scalars, so the same
 text is part of native rollouts. It is evaluated at the start of a step, as a controller that runs
-at that rate would be, or of every so many steps; its velocity gains may act on the velocity at the
-end of the step, or all of it at the stages of the integrator, as a law without a clock would.
+at that rate would be, or of every `period`-th step; its velocity gains may act on the velocity at
+the end of the step, or all of it at the stages of the integrator, as a law without a clock would.
 """
 
 from __future__ import annotations

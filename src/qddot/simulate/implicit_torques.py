@@ -340,7 +340,7 @@ def _mobility(factor: Factor, dofs: Sequence[int], closure: ConstraintMobility |
 
 
 def largest(a: Scalar, b: Scalar) -> Scalar:
-    """The larger of two numbers."""
+    """The larger of two numbers, a where one is NaN; cheaper than `maximum`, which keeps NaN."""
     return where(less(a, b), b, a)
 
 

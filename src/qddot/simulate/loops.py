@@ -63,11 +63,11 @@ class ClosedLoops:
     """The loop closures that a step keeps closed, their redundant rows marked.
 
     Accelerations are those with multipliers, M q̈ + h = τ + Jᵀ λ with J q̈ + J̇ v = 0. At the end
-    of the step q and v are projected on closure in the metric of M: so many `iterations` of
+    of the step q and v are projected on closure in the metric of M: by `iterations` steps of
     Newton's method, the last one with J of its own and those before with J and M of the start of
     the step, which are at hand; then J v = 0 with J of the end. Where that corrects the velocities
     by more than `tolerance` of their size, steps of integrators of fourth order and more are taken
-    in parts, in so many `attempts` at most.
+    in parts, in at most `attempts` attempts.
     """
 
     loops: tuple[Loop, ...]
@@ -143,7 +143,7 @@ class ClosedLoops:
 
 
 def find_loops(robot: Robot) -> ClosedLoops | None:
-    """The loops of a robot with redundant rows marked, of which a warning tells once; or None."""
+    """The loops of a robot with redundant rows marked (warned of once), or None."""
     if not robot.model.loops:
         return None
     marked = with_marked_rows(robot, function("constrained_dynamics"), {})["constraints"]

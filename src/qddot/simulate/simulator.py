@@ -78,7 +78,7 @@ class Simulator:
 
     @property
     def kernel(self) -> Kernel:
-        """The compiled loop over the steps; the first rollout compiles it otherwise."""
+        """The loop over the steps, compiled on first use by this or by a rollout."""
         return self.step.kernel()
 
     def rollout(
@@ -468,7 +468,7 @@ class _Arguments:
 
 
 class _Mutable(Exception):
-    """Components that can be changed, of which no simulator is kept."""
+    """Components that can be changed: their simulators are not cached."""
 
 
 def _find_simulator(robot: Robot, **choices: Any) -> Simulator:

@@ -6,7 +6,7 @@ import importlib.util
 import json
 import math
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +72,6 @@ def load(file: str | Path, simulator: Simulator | None = None) -> Rollout:
         found = f"{header.get('form')!r}, version {header.get('form_version')!r}"
         reason = f"is {found} of qddot {header.get('qddot')}; this one reads {FORM_VERSION}"
         raise DescriptionError(file, f"{reason}: {_RESAVE}")
-    step = _find_step(file, header, simulator)
     try:
         groups = {
             name: tuple(
@@ -81,6 +80,7 @@ def load(file: str | Path, simulator: Simulator | None = None) -> Rollout:
             )
             for name, count in header["counts"].items()
         }
+        step = _find_step(file, header, groups["input"], simulator)
         if step:
             wanted = (step.model.nq, step.model.nv)
             shapes = step.shapes
@@ -104,8 +104,16 @@ def load(file: str | Path, simulator: Simulator | None = None) -> Rollout:
         raise DescriptionError(file, f"is damaged ({error})") from error
 
 
-def _find_step(file: str | Path, header: Mapping[str, Any], given: Simulator | None) -> Step | None:
-    """The step of a file, or that of a simulator that is made of the same parts."""
+def _find_step(
+    file: str | Path,
+    header: Mapping[str, Any],
+    inputs: Sequence[np.ndarray],
+    given: Simulator | None,
+) -> Step | None:
+    """The step of a file, or that of a simulator that is made of the same parts.
+
+    The last `inputs` of a step are the array parameters of its parts.
+    """
     if "parts" not in header:
         return None
     if given is not None:
@@ -125,7 +133,8 @@ def _find_step(file: str | Path, header: Mapping[str, Any], given: Simulator | N
         reason = f"has a part of the class {header.get('own_class')}, which is not of qddot"
         raise DescriptionError(file, f"{reason}: give a simulator=… that is made with it")
     try:
-        step = decode_step(header["step"])
+        count = int(header["step"]["array_count"])
+        step = decode_step(header["step"], inputs[len(inputs) - count :])
         changed = [k for k, x in part_digests(step).items() if header["parts"].get(k) != x]
     except Exception as error:  # what damaged data makes a component raise is its own affair
         raise DescriptionError(file, f"its step cannot be made ({error})") from error

@@ -37,7 +37,8 @@ _STEP = 1e-30
 class Check:
     """A claim, the measured value and its bound; `passed` is None if not evaluated.
 
-    `residuals` has the value at each state, of which `measured` is the worst.
+    `residuals` has the value at each state; `measured` is the largest, for positive definiteness
+    the smallest.
     """
 
     name: str

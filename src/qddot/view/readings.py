@@ -1,4 +1,4 @@
-"""What the panel shows of a state: torques against limits, condition, centre of mass, the tool."""
+"""Readings of a state on the panel: torques against limits, condition, centre of mass, the tool."""
 
 from __future__ import annotations
 

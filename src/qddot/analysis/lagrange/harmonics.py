@@ -86,7 +86,7 @@ class Sum:
         self.terms = terms
 
     def _without_zeros(self, terms: Mapping[Key, complex]) -> Sum:
-        """The same ring with terms of which those that cancelled are left out."""
+        """The sum of the terms that are not zero."""
         return Sum(self.ring, {key: c for key, c in terms.items() if c})
 
     def _as_sum(self, other: Any) -> Sum:

@@ -1,4 +1,4 @@
-"""VectorType types: how many numbers of a kind one register holds, and how IR writes them."""
+"""Vector types: the lanes of a register, and their spelling in LLVM IR."""
 
 from __future__ import annotations
 

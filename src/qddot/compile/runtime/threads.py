@@ -37,7 +37,7 @@ _WORTH_A_THREAD = 4_000_000
 _WORTH_A_SHARE = 500_000
 """Operations that take longer than it takes to come back for more."""
 _MOST_BROADCAST_AXES = 32
-"""Axes of which np.broadcast_shapes takes no more, although arrays have up to 64."""
+"""Most axes that np.broadcast_shapes takes; arrays have up to 64."""
 _FULL, _WHOLE = 32, 8
 """States that fill the groups of most functions, and the vectors of any."""
 
@@ -66,8 +66,8 @@ class Setting:
 SETTING = Setting()
 
 
-def _count(n: int) -> int:
-    """A number of threads, of which the setting knows."""
+def _validate_threads(n: int) -> int:
+    """Validate a number of threads, and note in the setting if it is several."""
     if not isinstance(n, int) or n < 1:
         raise InvalidArgument("set_threads", n, "needs a whole number from 1")
     SETTING.single = SETTING.single and n == 1
@@ -76,7 +76,7 @@ def _count(n: int) -> int:
 
 def set_threads(n: int) -> None:
     """Split large batches over n threads from here on, in the whole process."""
-    SETTING.default = _count(n)
+    SETTING.default = _validate_threads(n)
 
 
 @contextmanager
@@ -87,7 +87,7 @@ def threads(n: int) -> Iterator[None]:
     do not.
     """
     before = _own.get()
-    _own.set(_count(n))
+    _own.set(_validate_threads(n))
     try:
         yield
     finally:

@@ -2,8 +2,8 @@
 
 The fifteen axes are those of Gottschalk, Lin & Manocha (1996): three of each box, and the products
 of their edges. Along the axis of a face, the points are corners of the face of the other box that
-is turned to it, cut off at its edges, and its own corners over that face: twelve places, of which
-as many are used as the two faces have corners in common. Two edges touch in one point.
+is turned to it, cut off at its edges, and its own corners over that face: twelve places;
+corners that both faces share use theirs. Two edges touch in one point, the thirteenth.
 """
 
 from __future__ import annotations

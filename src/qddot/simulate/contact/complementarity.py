@@ -177,11 +177,11 @@ class ComplementarityContact:
         for body, room, x in zip(bodies, rooms, state[3 * len(sites) : -2], strict=True):
             part_starts.append(step.begin_stop(body, room, x, y))
             y = part_starts[-1].y
-        for law in plant.implicit_torques(q, v):
-            if isinstance(law, VelocityConstraint):
-                row = step.row(step.unit(law.dof))
+        for torque in plant.implicit_torques(q, v):
+            if isinstance(torque, VelocityConstraint):
+                row = step.row(step.unit(torque.dof))
                 part_starts.append(
-                    _PartStart(make_joint_constraint(row, law, step.dt), [0.0] * 2, y)
+                    _PartStart(make_joint_constraint(row, torque, step.dt), [0.0] * 2, y)
                 )
         parts = [x.part for x in part_starts]
         y, found = sweep(parts, [x.impulse for x in part_starts], y, self.sweeps, _TOLERANCE)
@@ -216,7 +216,7 @@ class ComplementarityContact:
         before: Vec3,
         y: list[Scalar],
     ) -> _PartStart:
-        """The start of a contact, computed where it is within reach."""
+        """Rows, mobility and initial impulse of a contact, computed where it is within reach."""
         directions = touch.axes if may_be_nonzero(site.pair.friction) else touch.axes[:1]
         count, nv = len(directions), step.model.nv
 
@@ -380,11 +380,11 @@ class _FreeStep:
         model, dt = plant.model, plant.dt
         X, S = joint_kinematics(model, q)
         M, rest = plant.equation_of_motion(q, v, dt if damped else 0.0)
-        for law in plant.implicit_torques(q, v):
-            if isinstance(law, DampingTorque):
-                k = law.dof
-                M[k][k] = M[k][k] + law.slope * dt
-                rest[k] = rest[k] - law.offset - law.slope * v[k]
+        for torque in plant.implicit_torques(q, v):
+            if isinstance(torque, DampingTorque):
+                k = torque.dof
+                M[k][k] = M[k][k] + torque.slope * dt
+                rest[k] = rest[k] - torque.offset - torque.slope * v[k]
         factor = factorise(M)
         a, held = solve(factor, rest), None
         if plant.loops:
@@ -422,8 +422,8 @@ class _FreeStep:
     def reach(self, touches: Sequence[Touch]) -> Scalar:
         """The gap (m) that no contact closes within the step.
 
-        It is what bodies could move if impulses made them faster by twice the largest velocity of
-        any contact.
+        It is the distance at three times the largest velocity of any contact, as impulses may make
+        bodies faster, and a margin.
         """
         V = velocities(self.model, self.X, self.S, self.v)
         square: Scalar = 0.0
@@ -444,7 +444,7 @@ class _FreeStep:
         return _Room(where(less(left, most), 1.0, 0.0), below, above)
 
     def begin_stop(self, body: Body, room: _Room, before: Scalar, y: list[Scalar]) -> _PartStart:
-        """The start of a joint's stops, computed where they are within reach."""
+        """Rows, mobility and initial impulse of a joint's stops, where they are within reach."""
         dof, nv = body.iv.start, len(y)
 
         def begin(y: list[Scalar]) -> list[Scalar]:

@@ -54,7 +54,7 @@ def least_velocities(
 ) -> list[Scalar]:
     """The least velocity along the normal of each contact at the end of a step.
 
-    It is what closes the gap, or what is left after the impacts where a contact took part in them.
+    It is the velocity that closes the gap, or after an impact the rebound velocity.
     """
 
     def sweep_once(state: list[Scalar]) -> list[Scalar]:

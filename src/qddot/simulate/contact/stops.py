@@ -32,11 +32,11 @@ __all__ = ["RigidStops"]
 
 _NEAR = 1e-9
 """How near (rad, m) to its stop a joint stands at it."""
-_STRAIGHT = 0.02
+_MOST_RETURN = 0.02
 """How far (rad, m) a joint of a loop is put back to its stop in a step."""
 _TINY = 1e-30
-_MOST = 1e12
-"""A torque or impulse (N m, N, N s) that no stop gives direction to."""
+_UNBOUNDED = 1e12
+"""Bound (N m, N, N m s, N s) that no torque or impulse of a stop reaches."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class RigidStops:
     def implicit_torques(self, context: StepContext, state: Vector) -> list[VelocityConstraint]:
         """Torques that hold the joints at their stops."""
         return [
-            VelocityConstraint(dof, -backward * _MOST, forward * _MOST)
+            VelocityConstraint(dof, -backward * _UNBOUNDED, forward * _UNBOUNDED)
             for dof, (backward, forward) in self.joints_at_stops(context.model, context.q).items()
         ]
 
@@ -134,7 +134,7 @@ class RigidStops:
                 mobility = ConstraintMobility.of(plant.loops.rows(model, q_end), mass)
                 push = mobility.remove_force([1.0 if i == dof else 0.0 for i in range(model.nv)])
                 motion = solve(mobility.mass, push)
-                share = clip(far * direction, -_STRAIGHT, _STRAIGHT) / (motion[dof] + _TINY)
+                share = clip(far * direction, -_MOST_RETURN, _MOST_RETURN) / (motion[dof] + _TINY)
                 q1 = integrate(model, q1, [x * share for x in motion])
             else:
                 q1[k] = q1[k] + far * direction
@@ -143,8 +143,8 @@ class RigidStops:
         bounds: dict[int, tuple[Scalar, Scalar]] = {}
         for dof, (backward, forward) in self.joints_at_stops(model, q1).items():
             held, (was_backward, was_forward) = plant.implicit[dof] * plant.dt, at_start[dof]
-            lower = -_MOST * backward - largest(held, 0.0) * was_forward
-            upper = _MOST * forward + largest(-held, 0.0) * was_backward
+            lower = -_UNBOUNDED * backward - largest(held, 0.0) * was_forward
+            upper = _UNBOUNDED * forward + largest(-held, 0.0) * was_backward
             bounds[dof] = lower, upper
         M = mass_matrix(model, q1)
         factor = factorise(M)

@@ -45,7 +45,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class _LoadedFile:
-    """A file in qddot: with its couplings as asked, exact and free."""
+    """A file in qddot: with its couplings as asked, and with all of them free."""
 
     source: str | Path
     asked: Model

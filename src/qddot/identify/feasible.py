@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from qddot.display.text import Readable
-from qddot.errors import InvalidArgument, MissingPackage, NotIdentifiable
+from qddot.errors import InvalidArgument, MissingPackage, NotIdentifiable, Unsupported
 from qddot.identify.base_parameters import BaseParameters
 from qddot.identify.torque_model import TorqueModel
 
@@ -209,9 +209,13 @@ def _parameter_sizes(model: TorqueModel, prior: np.ndarray | None) -> np.ndarray
     return sizes
 
 
-def validate_bounds(bounds: Bounds | None, boxes: Boxes | None, bodies: Sequence[str]) -> None:
-    """Refuse bounds of masses and centres of bodies that do not exist, or that leave nothing."""
+def validate_bounds(
+    bounds: Bounds | None, boxes: Boxes | None, bodies: Sequence[str], method: str
+) -> None:
+    """Refuse bounds that a method has no use for, of no body, or that leave nothing."""
     for what, given in (("mass_bounds", bounds), ("com_boxes", boxes)):
+        if given and method != "feasible":
+            raise Unsupported(what, given, f'{method} has no bounds: use method="feasible"')
         for name in given or {}:
             if name not in bodies:
                 accepted = f"bodies are {', '.join(map(repr, bodies))}"

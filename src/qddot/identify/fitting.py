@@ -13,7 +13,7 @@ from scipy.optimize import nnls
 
 from qddot.display.progress import OnStep
 from qddot.display.text import Readable
-from qddot.errors import InvalidArgument, NotIdentifiable, Unsupported
+from qddot.errors import InvalidArgument, NotIdentifiable
 from qddot.identify.base_parameters import base_parameters
 from qddot.identify.blas import on_one_blas_thread
 from qddot.identify.design import REST_SHARE, Block, Design, Form, choose_filters, peak_speeds
@@ -342,10 +342,7 @@ def fit(
         raise InvalidArgument("log", log.joints, f"the robot has {robot.model.velocity_names}")
     if isinstance(friction, str) and friction != "auto":
         raise InvalidArgument("friction", friction, '"auto", names of terms, or a TorqueModel')
-    validate_bounds(mass_bounds, com_boxes, robot.body_names)
-    for what, given in (("mass_bounds", mass_bounds), ("com_boxes", com_boxes)):
-        if given and method != "feasible":
-            raise Unsupported(what, given, f'{method} has no bounds: use method="feasible"')
+    validate_bounds(mass_bounds, com_boxes, robot.body_names, method)
     motion, torque = choose_filters(log, bandwidth)
     peaks = peak_speeds(log, motion)
     speeds = np.maximum(peaks, 1e-6)
@@ -358,15 +355,8 @@ def fit(
         names = STANDARD_TERMS if friction == "auto" else tuple(friction)
         bends = _ONE_SPEED * speeds if v0 is None else v0
         model = torque_model(robot, names, bends, shafts)
-    design = Design(
-        model,
-        base=base_parameters(model),
-        log=log,
-        motion=motion,
-        torque=torque,
-        rest=rest,
-        form=form,
-    )
+    base = base_parameters(model)
+    design = Design(model, base, log, motion=motion, torque=torque, rest=rest, form=form)
     if isinstance(friction, str):
         selection = select_terms(design, speeds, on_step=on_step)
     elif v0 is None and not isinstance(friction, TorqueModel) and "coulomb" in names:

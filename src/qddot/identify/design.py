@@ -170,7 +170,7 @@ def choose_filters(log: Log, bandwidth: float | None = None) -> tuple[Filter, Fi
     """
     dt = log.dt
     if bandwidth is None:
-        segment = max(log.segments, key=lambda s: s.stop - s.start)
+        segment = log.longest_segment
         part = slice(segment.start, min(segment.stop, segment.start + _SPECTRUM))
         velocity = np.asarray(
             log.v[part] if log.v is not None else np.gradient(log.q[part], dt, axis=0)

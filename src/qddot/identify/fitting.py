@@ -29,7 +29,7 @@ from qddot.identify.estimators import (
 )
 from qddot.identify.feasible import fit_feasible, is_feasible, validate_bounds
 from qddot.identify.log import Log
-from qddot.identify.selection import Selection, select_terms
+from qddot.identify.selection import Selection, select_bends, select_terms
 from qddot.identify.torque_model import (
     DRIVE_TERMS,
     NOT_FRICTION,
@@ -50,7 +50,7 @@ _PASSES = 6
 _KEPT = 160 * 2**20
 """Bytes of filtered columns that are kept between passes."""
 _ONE_SPEED = 0.01
-"""v₀ as a share of the peak speed, where it is not chosen."""
+"""v₀ as a share of the peak speed, before it is chosen."""
 
 
 @dataclass(frozen=True)
@@ -257,7 +257,11 @@ class Fit(Readable):
         moved = self.prior_robot.with_parameters(rows)
         bodies = []
         for j, body in enumerate(moved.model.bodies):
-            values: dict[str, Any] = {**self.drive(j), "rotor_inertia": 0.0}
+            values: dict[str, Any] = {
+                **self.drive(j),
+                "rotor_inertia": 0.0,
+                "backward_friction": None,
+            }
             drive = replace(body.joint.drivetrain, **values)
             bodies.append(replace(body, joint=replace(body.joint, drivetrain=drive)))
         return Robot(replace(moved.model, bodies=tuple(bodies)), moved.native)
@@ -327,7 +331,8 @@ def fit(
     all (see `DRIVE_TERMS`), or a torque model. `method` "ols" is least squares with equal weights;
     "wls" weighs joints by their residuals, "robust" also weighs rows down that lie far off (Huber);
     "feasible" gives possible bodies near the prior (`robot` itself unless `prior` is given).
-    `bandwidth` (Hz) is that of torques; the motion's is twice it. Rows at standstill are left out.
+    `bandwidth` (Hz) is that of torques; the motion's is twice it. `v0`, the speed at which Coulomb
+    friction bends, is chosen by cross-validation unless given. Rows at standstill are left out.
     """
     if method not in _METHODS:
         raise InvalidArgument("method", method, f"it is one of {', '.join(_METHODS)}")
@@ -337,7 +342,7 @@ def fit(
         raise InvalidArgument("log", log.joints, f"the robot has {robot.model.velocity_names}")
     if isinstance(friction, str) and friction != "auto":
         raise InvalidArgument("friction", friction, '"auto", names of terms, or a TorqueModel')
-    validate_bounds(mass_bounds, robot.body_names)
+    validate_bounds(mass_bounds, com_boxes, robot.body_names, method)
     motion, torque = choose_filters(log, bandwidth)
     peaks = peak_speeds(log, motion)
     speeds = np.maximum(peaks, 1e-6)
@@ -350,17 +355,13 @@ def fit(
         names = STANDARD_TERMS if friction == "auto" else tuple(friction)
         bends = _ONE_SPEED * speeds if v0 is None else v0
         model = torque_model(robot, names, bends, shafts)
-    design = Design(
-        model,
-        base=base_parameters(model),
-        log=log,
-        motion=motion,
-        torque=torque,
-        rest=rest,
-        form=form,
-    )
+    base = base_parameters(model)
+    design = Design(model, base, log, motion=motion, torque=torque, rest=rest, form=form)
     if isinstance(friction, str):
         selection = select_terms(design, speeds, on_step=on_step)
+    elif v0 is None and not isinstance(friction, TorqueModel) and "coulomb" in names:
+        selection = select_bends(design, speeds, on_step)
+    if selection is not None:
         model = model.with_drives(selection.drives)
         design = replace(design, model=model, base=base_parameters(model))
     return _estimate(

@@ -288,7 +288,7 @@ def _broadcast_over(
     try:
         return np.broadcast_to(x, batch)
     except ValueError:
-        accepted = f"that of the batch, {batch}," if batch else "() (there is no batch)"
+        accepted = f"{batch} as the batch" if batch else "() (there is no batch)"
         raise ShapeMismatch(function, name, accepted, x.shape) from None
 
 

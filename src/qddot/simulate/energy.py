@@ -450,18 +450,18 @@ def _implicit_torques_in_contact(
     """Torques on the joints that are solved for together with contact, and v at the end."""
     plant, q, v = start.plant, start.q, start.v
     torques, v_end = zeros(plant.model.nv), v1
-    laws, pushes = plant.implicit_torques(q, v), iter(())
-    bounded = any(isinstance(law, VelocityConstraint) for law in laws)
+    implicit, pushes = plant.implicit_torques(q, v), iter(())
+    bounded = any(isinstance(item, VelocityConstraint) for item in implicit)
     if isinstance(plant.contact, ComplementarityContact) and (bounded or not stepwise):
         # the step again, from the recorded impulses
         found = plant.contact.solve(plant, q, v, start.states[-1], step.implicit_damping)
         v_end, pushes = found.v, iter(found.joints)
-    for law in laws:
-        if isinstance(law, DampingTorque):
-            torque = -law.offset - law.slope * v_end[law.dof]
+    for item in implicit:
+        if isinstance(item, DampingTorque):
+            torque = -item.offset - item.slope * v_end[item.dof]
         else:
             torque = next(pushes, 0.0) / plant.dt
-        torques[law.dof] = torques[law.dof] + torque
+        torques[item.dof] = torques[item.dof] + torque
     if step.implicit_damping:
         torques = _difference(torques, _damping_at_end(plant, q, v, v_end))
     return torques, v_end

@@ -32,10 +32,10 @@ __all__ = ["RigidStops"]
 
 _NEAR = 1e-9
 """How near (rad, m) to its stop a joint stands at it."""
-_STRAIGHT = 0.02
+_MOST_RETURN = 0.02
 """How far (rad, m) a joint of a loop is put back to its stop in a step."""
-_MOST = 1e12
-"""A torque or impulse (N m, N, N s) that no stop gives direction to."""
+_UNBOUNDED = 1e12
+"""Bound (N m, N, N m s, N s) that no torque or impulse of a stop reaches."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class RigidStops:
     def implicit_torques(self, context: StepContext, state: Vector) -> list[VelocityConstraint]:
         """Torques that hold the joints at their stops."""
         return [
-            VelocityConstraint(dof, -backward * _MOST, forward * _MOST)
+            VelocityConstraint(dof, -backward * _UNBOUNDED, forward * _UNBOUNDED)
             for dof, (backward, forward) in self.joints_at_stops(context.model, context.q).items()
         ]
 
@@ -140,15 +140,15 @@ class RigidStops:
             q1[k] = where(stays, q[k], q1[k])
             back[dof] = where(stays, q[k] - q_end[k], back[dof])
             forces[dof] = (
-                -_MOST * where(stays, 1.0, backward),
-                _MOST * where(stays, 1.0, forward),
+                -_UNBOUNDED * where(stays, 1.0, backward),
+                _UNBOUNDED * where(stays, 1.0, forward),
             )
         if plant.loops:
             # with all that loops carry: as by forces on these joints, and only while near
             M = mass_matrix(model, q_end)
             factor = factorise(M)
             loops = ConstraintMobility.of(plant.loops.rows(model, q_end), factor)
-            ahead = [-clip(x, -_STRAIGHT, _STRAIGHT) for x in back]
+            ahead = [-clip(x, -_MOST_RETURN, _MOST_RETURN) for x in back]
             q1 = integrate(
                 model, q_end, solve_joint_impulses(M, factor, ahead, forces, loops).change
             )
@@ -158,8 +158,8 @@ class RigidStops:
             # a joint that passed its stop has reached it, though its loops put it a little short
             backward, forward = (largest(a, b) for a, b in zip(at_end, reached[dof], strict=True))
             held, (was_backward, was_forward) = plant.implicit[dof] * plant.dt, at_start[dof]
-            lower = -_MOST * backward - largest(held, 0.0) * was_forward
-            upper = _MOST * forward + largest(-held, 0.0) * was_backward
+            lower = -_UNBOUNDED * backward - largest(held, 0.0) * was_forward
+            upper = _UNBOUNDED * forward + largest(-held, 0.0) * was_backward
             bounds[dof] = lower, upper
         M = mass_matrix(model, q1)
         factor = factorise(M)

@@ -80,7 +80,7 @@ DEFAULTS = (
     ("design", "_BAND", "torque bandwidth, times that of the motion"),
     ("selection", "_GAIN", "gain that a friction term must bring"),
     ("selection", "_STRIBECK", "Stribeck speed, share of the peak"),
-    ("design", "_REST", "speed of rest, share of the peak"),
+    ("fitting", "REST_SHARE", "speed of rest, share of the peak"),
     ("design", "_STILL", "share of rest from which a row is left out"),
 )
 """Defaults of a fit: module, name, words."""

@@ -18,39 +18,39 @@ MARK = "<!-- figures: written by docs/laboratory.py -->"
 PANEL = {"own": 400, "mujoco": 20}
 PLOTS = ("trace", "compliance")
 MASSES = (1.0, 3.0, 5.0, 10.0)
-"""Masses (kg) of the ball of the sliding-honesty test."""
+"""Masses (kg) of the ball of the test with a sliding ball."""
 
 
 def measure(name: str, kind: str) -> dict:
     """Run an experiment on a plant, draw it if the page shows it, and give its figures."""
     if name == "panel":
         return laboratory.panel(kind, PANEL[kind]).to_json()
-    if name == "honesty":
-        return {"label": "ok", "rows": measure_honesty(kind)}
+    if name == "sliding":
+        return {"label": "ok", "rows": measure_sliding(kind)}
     result = laboratory.EXPERIMENTS[name](kind)
     if name in PLOTS and kind == "own":
         laboratory.plot_result(result, FOLDER / f"laboratory-{name}.png")
     return result.to_json()
 
 
-def measure_honesty(kind: str) -> list[dict]:
+def measure_sliding(kind: str) -> list[dict]:
     """Share of time (%) that a sliding ball is out of contact, by its mass and the table."""
     found = []
-    for honest in (True,) if kind == "own" else (True, False):
+    for tuned in (True,) if kind == "own" else (True, False):
         for words, stiffness in (("table of 50 kN/m", 5e4), ("table of 1 MN/m", 1e6)):
-            around = laboratory.Surroundings(friction=0.6, stiffness=stiffness, honest=honest)
-            lost = [100.0 * laboratory.honesty(kind, around, mass=m).lost for m in MASSES]
-            found.append({"honest": honest, "table": words, "lost": lost})
+            around = laboratory.Surroundings(friction=0.6, stiffness=stiffness, tuned_contact=tuned)
+            lost = [100.0 * laboratory.slide_ball(kind, around, mass=m).lost for m in MASSES]
+            found.append({"tuned_contact": tuned, "table": words, "lost": lost})
     return found
 
 
-def honesty_rows(kept: dict) -> list[str]:
-    """The table of the sliding-honesty test."""
+def sliding_rows(kept: dict) -> list[str]:
+    """The table of the test with a sliding ball."""
     lines = ["| time out of contact, ball of | " + " | ".join(f"{m:g} kg" for m in MASSES) + " |"]
     lines.append("| --- |" + " --- |" * len(MASSES))
     for kind in ("own", "mujoco"):
-        for row in kept[f"honesty {kind}"]["rows"]:
-            contact = "explicit pair" if row["honest"] else "default contact"
+        for row in kept[f"sliding {kind}"]["rows"]:
+            contact = "explicit pair" if row["tuned_contact"] else "default contact"
             plant = "our plant" if kind == "own" else f"MuJoCo, {contact}"
             cells = " | ".join(f"{x:.0f} %" for x in row["lost"])
             lines.append(f"| {plant}, {row['table']} | {cells} |")
@@ -76,7 +76,7 @@ def rows(name: str, kept: dict) -> list[str]:
 def main(names: list[str]) -> None:
     """Run the experiments named, all if none is, and write the page."""
     kept: dict = {}
-    every = ["honesty", *laboratory.EXPERIMENTS, "panel"]
+    every = ["sliding", *laboratory.EXPERIMENTS, "panel"]
     for asked in names or every:
         name, _, one = asked.partition(":")
         for kind in (one,) if one else ("own", "mujoco"):
@@ -94,8 +94,8 @@ def write_page() -> None:
     kept = json.loads(KEPT.read_text(encoding="utf-8"))
     head = PAGE.read_text(encoding="utf-8").split(MARK)[0]
     tables = [line for name in every if f"{name} own" in kept for line in ["", *rows(name, kept)]]
-    if "honesty own" in kept and "honesty mujoco" in kept:
-        tables = ["", *honesty_rows(kept), *tables]
+    if "sliding own" in kept and "sliding mujoco" in kept:
+        tables = ["", *sliding_rows(kept), *tables]
     PAGE.write_text(head + MARK + "\n".join([*tables]).rstrip() + "\n", encoding="utf-8")
 
 

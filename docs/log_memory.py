@@ -35,7 +35,7 @@ robot = qddot.load("ur5e")
 began = time.process_time()
 log = identify.read(sys.argv[1], robot)
 read, most = time.process_time() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-fit = identify.fit(robot, log, {STANDARD!r})
+fit = identify.fit(robot, log, {STANDARD!r}, v0=0.01)
 whole = time.process_time() - began
 print(json.dumps([len(log), most / 1024, read,
                   resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, whole, fit.total]))

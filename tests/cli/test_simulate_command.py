@@ -31,6 +31,17 @@ from qddot.simulate import load_trajectory, save_trajectory
 from qddot.simulate.contact import ComplementarityContact, Plane, Scene, Sphere
 
 ARM = Robot(qddot.load("planar_2r").model)
+BARS = """<mujoco><compiler angle="radian"/><default><joint axis="0 1 0" limited="true"/></default>
+<worldbody><body><joint name="crank" range="-0.4 0.4"/>
+<inertial pos="0 0 0.1" mass="1" diaginertia="0.01 0.01 0.01"/>
+<body name="rod" pos="0 0 0.2"><joint name="rod" range="-0.4 0.4"/>
+<inertial pos="0.1 0 0" mass="0.1" diaginertia="0.001 0.001 0.001"/></body></body>
+<body pos="0.3 0 0"><joint name="rocker" range="-0.4 0.4"/>
+<inertial pos="0 0 0.1" mass="1" diaginertia="0.01 0.01 0.01"/>
+<body name="tip" pos="0 0 0.2"><joint name="tip" range="-3 3" stiffness="500"/>
+<inertial pos="0 0 0.01" mass="0.01" diaginertia="1e-5 1e-5 1e-5"/></body></body></worldbody>
+<equality><connect body1="rod" body2="tip" anchor="0.3 0 0.05"/></equality></mujoco>"""
+"""Bars in a loop, with a light tip on a stiff spring."""
 
 
 def run(*args: str):
@@ -110,6 +121,51 @@ def test_a_start_beyond_a_limit_is_said():
     result = run("panda", "--state", "neutral", "--time", "0.01")
     assert result.exit_code == 1
     assert "starts beyond its limit" in " ".join(result.stdout.split())
+
+
+@pytest.mark.filterwarnings("ignore:constraints of")
+@pytest.mark.parametrize("far", [False, True], ids=["tip straight", "tip bent back"])
+def test_a_random_start_of_a_robot_with_loops_is_within_limits(tmp_path, far):
+    file = tmp_path / "bars.xml"
+    file.write_text(BARS.replace("-3 3", "2.9 3") if far else BARS)
+    robot = qddot.load(file)
+    for seed in range(4):
+        result = run(str(file), "--time", "0.002", "--seed", str(seed), "--json")
+        report = json.loads(result.stdout)
+        q = np.array(report["start"]["q"])
+        assert (q >= robot.limits.lower - 1e-9).all(), q
+        assert (q <= robot.limits.upper + 1e-9).all(), q
+        assert np.abs(robot.constraint_residual(q)).max() < 1e-9
+        assert not any("beyond" in note for note in report["status"]["notes"])
+        if not far:
+            assert report["energy"]["spring"] < 0.1
+
+
+@pytest.mark.filterwarnings("ignore:constraints of")
+def test_a_start_in_place_of_a_random_one_is_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules["qddot.cli.simulate"], "_ROUNDS", 0)
+    file = tmp_path / "bars.xml"
+    file.write_text(BARS)
+    result = run(str(file), "--time", "0.002")
+    words = " ".join(result.output.split())
+    assert "start: no random one closes the loops within limits: state 'qpos0'" in words
+    assert "let go at rest from state 'qpos0'" in words
+    file.write_text(BARS.replace("-3 3", "2.9 3"))
+    result = run(str(file), "--time", "0.002")
+    assert result.exit_code == 2
+    assert "closes its loops within joint limits: name a state" in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        (("--dt", "0.001", "--time", "0.1"), "1 loop kept closed to"),
+        (("--dt", "0.2", "--time", "5"), "1 loop not kept closed, open by up to"),
+    ],
+)
+def test_whether_loops_stay_closed_is_said(args, expected):
+    result = run("four_bar", *args, "--integrator", "semi_implicit", "--without", "passive")
+    assert expected in " ".join(result.stdout.split())
 
 
 def test_gravity_holds_an_arm():

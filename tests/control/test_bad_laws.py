@@ -131,7 +131,7 @@ def ways(mujoco_arm, tmp_path):
         "rollout": lambda law: ARM.rollout(
             START, np.zeros(6), dt=1e-3, steps=10, feedback=law, **GOAL
         ),
-        "mujoco": lambda law: run_on(control.MujocoAdapter(ARM, mujoco_arm), law),
+        "mujoco": lambda law: run_on(control.MujocoControlPlant(ARM, mujoco_arm), law),
         "c": lambda law: control.compile_law(ARM, law).export_c(tmp_path / "c"),
     }
 
@@ -202,12 +202,14 @@ GRAVITY = control.GravityCompensation()
         lambda _: control.run(
             control.RolloutPlant(SEVEN), control.compile_law(ARM, GRAVITY), duration=0.01
         ),
-        lambda model: control.MujocoAdapter(SEVEN, model),
+        lambda model: control.MujocoControlPlant(SEVEN, model),
         lambda model: control.run(
-            control.MujocoAdapter(ARM, model), GRAVITY, duration=0.01, robot=SEVEN
+            control.MujocoControlPlant(ARM, model), GRAVITY, duration=0.01, robot=SEVEN
         ),
         lambda model: control.run(
-            control.MujocoAdapter(ARM, model), control.compile_law(SEVEN, GRAVITY), duration=0.01
+            control.MujocoControlPlant(ARM, model),
+            control.compile_law(SEVEN, GRAVITY),
+            duration=0.01,
         ),
         lambda _: ARM.rollout(
             START, np.zeros(6), dt=1e-3, steps=4, feedback=control.compile_law(SEVEN, GRAVITY)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,14 @@ import qddot
 from qddot.control import (
     PD,
     CartesianImpedance,
+    CollisionObserver,
     ComputedTorque,
     ContactTask,
+    DisturbanceCompensation,
     Hybrid,
+    MomentumObserver,
     OperationalSpace,
+    Saturation,
     State,
     compile_law,
     evaluate_law,
@@ -38,6 +42,8 @@ LAWS = {
     "operational space": OperationalSpace("tool0", SIX, 0.2 * SIX, 5.0, 2.0, onset=0.1),
     "hybrid": HYBRID,
     "contact task": ContactTask(HYBRID, (0.05, 0.0, 0.0)),
+    "collision observer": CollisionObserver(MomentumObserver(PD(SIX, 0.1 * SIX))),
+    "disturbance": DisturbanceCompensation(HYBRID, coulomb=0.5, viscous=0.1),
 }
 
 
@@ -124,6 +130,89 @@ def test_gains_are_inputs_where_they_have_a_batch_or_are_named(pendulum):
         compile_law(pendulum, PD(1.0, 2.0), ["kq"])
 
 
+class Pushed(PD):
+    """PD with a constant torque that is no field."""
+
+    def __init__(self, push: float) -> None:
+        super().__init__(1.0, 1.0)
+        object.__setattr__(self, "push", push)
+
+    def command(self, robot, state, reference, memory):
+        tau, kept = super().command(robot, state, reference, memory)
+        return tau + self.push, kept
+
+
+@dataclass(frozen=True, eq=False)
+class PushedOnce(PD):
+    """The same with the torque as an argument that is kept under another name."""
+
+    push: InitVar[float] = 0.0
+
+    def __post_init__(self, push: float) -> None:
+        object.__setattr__(self, "kept_push", push)
+
+    def command(self, robot, state, reference, memory):
+        tau, kept = super().command(robot, state, reference, memory)
+        return tau + self.kept_push, kept
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Constant:
+    """A constant torque that is no field, in slots."""
+
+    scale: float = 1.0
+
+    def references(self, robot):
+        return {}
+
+    def senses(self, robot):
+        return ()
+
+    def memory(self, robot):
+        return {}
+
+    def command(self, robot, state, reference, memory):
+        return self.scale * self.push + 0.0 * state.v, memory
+
+
+class PushedSlot(Constant):
+    """The attribute that the class above reads."""
+
+    __slots__ = ("push",)
+
+    def __init__(self, push: float) -> None:
+        super().__init__()
+        object.__setattr__(self, "push", push)
+
+
+@pytest.mark.parametrize(
+    "make", [Pushed, lambda push: PushedOnce(1.0, 1.0, push=push), PushedSlot, "inside"]
+)
+def test_laws_that_differ_in_attributes_that_are_no_fields_have_code_of_their_own(pendulum, make):
+    build = (lambda push: Saturation(Pushed(push), 100.0)) if make == "inside" else make
+    zero = np.zeros(2)
+    for push in (1.0, 5.0, -3.0):
+        law = build(push)
+        reference = dict.fromkeys(law.references(pendulum), zero)
+        tau, _ = compile_law(pendulum, law).command(pendulum, State(zero, zero), reference, {})
+        np.testing.assert_allclose(tau, [push, push])
+        found = pendulum.rollout(
+            zero, zero, dt=1e-6, steps=1, integrator="semi_implicit", feedback=law,
+            without="passive", **reference,
+        )  # fmt: skip
+        expected = 1e-6 * pendulum.forward_dynamics(zero, zero, np.array([push, push]))
+        np.testing.assert_allclose(found.v[-1], expected, rtol=1e-4)
+
+
+def test_laws_of_equal_fields_share_their_record(pendulum):
+    class Renamed(PD):
+        """A subclass without attributes of its own."""
+
+    for kind in (PD, Renamed):
+        first, second = (compile_law(pendulum, kind(2.0, 3.0)) for _ in range(2))
+        assert first.function is second.function
+
+
 def test_casadi_and_interpretation_agree(arm):
     law, rng = HYBRID, np.random.default_rng(2)
     compiled, plain = compile_law(arm, law), compile_law(Robot(arm.model, native=False), law)
@@ -139,7 +228,7 @@ def test_casadi_and_interpretation_agree(arm):
 
 
 @pytest.mark.skipif(CC is None, reason="no C compiler: neither gcc nor cc on the path")
-@pytest.mark.parametrize("name", ["impedance", "operational space", "contact task"])
+@pytest.mark.parametrize("name", ["impedance", "operational space", "contact task", "disturbance"])
 def test_c_with_its_memory_as_a_struct(arm, tmp_path, name):
     compile_law(arm, LAWS[name]).export_c(tmp_path)
     header = (tmp_path / "ur5e.h").read_text()

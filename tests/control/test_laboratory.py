@@ -84,21 +84,21 @@ def test_compliance():
 
 
 @pytest.mark.parametrize("kind", PLANTS)
-def test_hold_and_honesty(kind):
+def test_hold_and_slide_ball(kind):
     require_mujoco(kind)
-    assert laboratory.honesty(kind).honest
+    assert laboratory.slide_ball(kind).is_steady
     assert_holds(laboratory.hold(kind, duration=0.2))
 
 
-def test_a_dishonest_contact_is_told_and_no_law_is_blamed():
+def test_an_unsteady_contact_is_told_and_no_law_is_blamed():
     pytest.importorskip("mujoco")
-    careless = Surroundings(friction=0.6, honest=False)
-    found = laboratory.honesty("mujoco", careless)
+    careless = Surroundings(friction=0.6, tuned_contact=False)
+    found = laboratory.slide_ball("mujoco", careless)
     assert found.lost > 0.1
-    assert not found.honest
+    assert not found.is_steady
     result = laboratory.trace("mujoco", careless)
     assert result.label == "contact"
-    assert "not honest" in result.notes[0]
+    assert "not steady" in result.notes[0]
 
 
 def test_trace():

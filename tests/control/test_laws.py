@@ -307,3 +307,28 @@ def test_a_law_around_a_law_keeps_its_labels_and_its_memory_apart():
 def test_a_collision_observer_needs_a_residual_inside():
     with pytest.raises(InvalidArgument, match="MomentumObserver"):
         control.CollisionObserver(control.PD(10.0, 1.0)).memory(ARM)
+
+
+def test_bounds_below_zero_are_refused_where_they_are_known():
+    inner = control.PD(10.0, 1.0)
+    bad = np.array([5.0, 5.0, -1e-9, 5.0, 5.0, 5.0])
+    for value in (-5.0, -1, bad, np.stack([np.abs(bad), bad])):
+        with pytest.raises(InvalidArgument, match=r"Saturation: effort.*0 or more"):
+            control.Saturation(inner, value)
+        with pytest.raises(InvalidArgument, match=r"Saturation: rate.*0 or more"):
+            control.Saturation(inner, 5.0, value)
+        with pytest.raises(InvalidArgument, match=r"SafetyShell: effort.*0 or more"):
+            control.SafetyShell(inner, damping=1.0, effort=value)
+        with pytest.raises(InvalidArgument, match=r"SafetyShell: damping.*0 or more"):
+            control.SafetyShell(inner, damping=value)
+    # zero is a bound; as an input a bound has no value while the law is recorded
+    rng = np.random.default_rng(0)
+    state = State(ARM.random(rng), rng.normal(size=6))
+    reference = {"q_ref": ARM.random(rng), "v_ref": np.zeros(6)}
+    free, _ = inner.command(ARM, state, reference, {})
+    for effort in (0.0, np.abs(bad)):
+        law = control.Saturation(inner, effort)
+        compiled = control.compile_law(ARM, law, "all")
+        assert "effort" in compiled.gains
+        tau, _ = compiled.command(ARM, state, reference, {})
+        np.testing.assert_allclose(tau, np.sign(free) * np.minimum(np.abs(free), effort))

@@ -74,6 +74,65 @@ def test_a_batch_with_rates_and_latencies_of_its_own_is_its_members():
         np.testing.assert_allclose(plant.q[k], one.q, atol=1e-12)
 
 
+@pytest.mark.parametrize("shape", [(1,), (3,), (1, 1), (2, 1), (1, 3), (2, 3)])
+@pytest.mark.parametrize("name", ["latency", "rate"])
+def test_latencies_and_rates_broadcast_to_the_batch(name, shape):
+    rng = np.random.default_rng(0)
+    start = rng.normal(size=(2, 3, 2))
+    choices = {"latency": [0.0, 2e-3, 5e-3], "rate": [1000.0, 500.0, 250.0]}
+    given = rng.choice(choices[name], shape)
+
+    def final(q, value):
+        plant = plant_at()
+        plant.reset(q)
+        if name == "rate":
+            control.run(plant, Probe(), duration=0.02, rate=value)
+        else:
+            control.run(plant, Probe(), duration=0.02, sensing=control.Sensing(latency=value))
+        return plant.q
+
+    found = final(start, given)
+    for i in np.ndindex(2, 3):
+        alone = final(start[i], np.broadcast_to(given, (2, 3))[i])
+        np.testing.assert_allclose(found[i], alone, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(1,), (3,), (2, 1), (2, 3)])
+def test_bias_and_noise_broadcast_to_the_batch(shape):
+    rng, frame = np.random.default_rng(0), PENDULUM.frame_names[-1]
+    bias, spread = rng.normal(size=shape), rng.uniform(0.1, 1.0, shape)
+    heard = []
+    for sensing in (
+        control.Sensing(force_bias=bias),
+        control.Sensing(force_noise=1.0, seed=3),
+        control.Sensing(force_bias=bias, force_noise=spread, seed=3),
+    ):
+        plant = plant_at()
+        plant.reset(np.zeros((2, 3, 2)))
+        trace = control.run(plant, Listener(), duration=0.004, sensing=sensing)
+        heard.append(trace.memory["heard"] - trace.wrenches[frame])
+    level, noise, both = heard
+    # the last axes are samples and the wrench
+    each = np.broadcast_to(bias, (2, 3))[..., None, None] * ([1.0] * 3 + [0.0] * 3)
+    np.testing.assert_allclose(level, np.broadcast_to(each, level.shape), atol=1e-12)
+    scaled = np.broadcast_to(spread, (2, 3))[..., None, None] * noise
+    np.testing.assert_allclose(both, each + scaled, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("batch", "shape"), [((), (1,)), ((), (3,)), ((3,), (2,)), ((3,), (3, 3)), ((2, 3), (2,))]
+)
+def test_sensing_that_does_not_fit_the_batch_is_refused(batch, shape):
+    plant = plant_at()
+    plant.reset(np.zeros((*batch, 2)))
+    for name in ("latency", "force_bias", "force_noise"):
+        sensing = control.Sensing(**{name: np.zeros(shape)})
+        with pytest.raises(ShapeMismatch, match=f"{name} must have shape .*batch"):
+            control.run(plant, Probe(), duration=0.01, sensing=sensing)
+    with pytest.raises(ShapeMismatch, match=r"rate must have shape .*batch"):
+        control.run(plant, Probe(), duration=0.01, rate=np.full(shape, 500.0))
+
+
 def test_a_batch_of_text_is_that_of_code():
     start = np.array([[0.3, -0.4], [0.1, 0.2]])
     law = control.PD(20.0, 3.0, ki=2.0, gravity=True)
@@ -145,7 +204,24 @@ def test_each_guard_trips_with_its_label_and_falls_back(label, guards, change):
     # for good, with damping
     tau, memory = shell.command(PENDULUM, replace(at, time=0.502), {}, memory)
     assert control.TRIPS[int(memory["trip"])] == label
-    np.testing.assert_allclose(tau, PENDULUM.gravity(at.q) - 2.0 * at.v)
+    effort = guards.get("effort", np.inf)
+    np.testing.assert_allclose(tau, (PENDULUM.gravity(at.q) - 2.0 * at.v).clip(-effort, effort))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_the_fallback_of_a_shell_keeps_to_the_effort(compiled):
+    q = np.array([0.0, -1.2, 1.6, -2.0, -1.5, 0.0])
+    shell = control.SafetyShell.from_limits(ARM, control.GravityCompensation(), q)
+    law = control.compile_law(ARM, shell) if compiled else shell
+    memory = {n: np.asarray(x, float) for n, x in shell.memory(ARM).items()}
+    most = ARM.limits.effort
+    # so fast that damping alone asks for more
+    for v in (np.full(6, 80.0), np.array([30.0, -80.0, 80.0, 0.0, -90.0, 200.0])):
+        tau, after = law.command(ARM, State(q, v, 1e-3, 0.5), {}, memory)
+        assert control.TRIPS[int(after["trip"])] == "velocity limit"
+        wanted = ARM.gravity(q) - control.gravity_damping(ARM, q, 0.1) * v
+        assert (np.abs(wanted) > most).any()
+        np.testing.assert_allclose(tau, np.minimum(np.maximum(wanted, -most), most), rtol=1e-12)
 
 
 def test_a_stale_state_and_a_law_without_numbers_trip():
@@ -168,9 +244,12 @@ def test_a_trip_is_an_event_of_the_trace():
     plant = plant_at()
     trace = control.run(plant, guarded(velocity=0.05), duration=0.2, pushes=())
     assert trace.events == ()
-    plant.reset(np.array([0.3, -0.4]), np.array([0.1, 0.0]))
-    trace = control.run(plant, guarded(velocity=0.05), duration=0.01)
-    assert trace.memory["trip"][0] == control.TRIPS.index("velocity limit")
+    # also at the first sample
+    for compiled in (False, True):
+        plant.reset(np.array([0.3, -0.4]), np.array([0.1, 0.0]))
+        trace = control.run(plant, guarded(velocity=0.05), duration=0.01, compiled=compiled)
+        assert trace.memory["trip"][0] == control.TRIPS.index("velocity limit")
+        assert trace.events == (control.Event(0.0, "velocity limit"),)
 
 
 def test_the_observer_follows_an_external_torque():
@@ -186,6 +265,38 @@ def test_the_observer_follows_an_external_torque():
     np.testing.assert_allclose(r, J.T @ push.value, atol=0.02)
     found = control.wrench_at_frame(ARM, trace.q[-1], r, "tool0")
     np.testing.assert_allclose(found, push.value, atol=0.1)
+
+
+SLIDER = """<robot name="slider"><link name="rail"/><link name="cart"><inertial><mass value="2.5"/>
+  <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <joint name="slide" type="prismatic"><parent link="rail"/><child link="cart"/><axis xyz="1 0 0"/>
+  <limit lower="-100" upper="100" effort="50" velocity="50"/></joint></robot>"""
+
+
+@pytest.mark.parametrize("dt", [1e-4, 1e-3, 0.01, 0.02, 0.025, 0.1, 1.0])
+def test_the_residual_of_a_step_is_that_of_the_filter_at_any_rate(tmp_path, dt):
+    (tmp_path / "slider.urdf").write_text(SLIDER)
+    cart = Robot(qddot.load(tmp_path / "slider.urdf").model, native=False)
+    bandwidth, force = 100.0, 3.0
+    inner = control.MomentumObserver(control.GravityCompensation(), bandwidth)
+    laws = {
+        "residual": control.CollisionObserver(inner),
+        # whose own torque is none of the residual
+        "disturbance_residual": control.DisturbanceCompensation(
+            control.GravityCompensation(), bandwidth, limit=0.0
+        ),
+    }
+    for name, law in laws.items():
+        memory = {n: np.asarray(x, float) for n, x in law.memory(cart).items()}
+        found = []
+        for k in range(60):
+            # a cart of 2.5 kg on a level rail, pushed by 3 N from the first sample on
+            v = np.array([force / 2.5 * dt * k])
+            state = State(np.zeros(1), v, dt, dt * k)
+            _, memory = law.command(cart, state, {}, memory)
+            found.append(memory[name][0])
+        filtered = force * (1.0 - np.exp(-bandwidth * dt * np.arange(60)))
+        np.testing.assert_allclose(found, filtered, atol=1e-9)
 
 
 def test_disturbances_are_taken_out():

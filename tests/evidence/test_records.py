@@ -140,6 +140,39 @@ def test_other_files_are_refused_in_a_sentence(tmp_path):
         read_record(huge)
 
 
+def test_a_step_with_something_lost_is_not_whole_and_not_taken(file):
+    found = read_record(file)
+    assert found.marks[-1].counts == {"traces": 1, "metrics": 2, "claims": 3}
+    assert found.whole_steps == ("1",)
+    motion = found.traces["motion"]
+    shorter = dataclasses.replace(
+        motion, columns={name: x[:-1] for name, x in motion.columns.items()}
+    )
+    losses = [
+        {"claims": found.claims[:1] + found.claims[2:]},
+        {"metrics": {"reach": found.metrics["reach"]}},
+        {"traces": {}},
+        {"traces": {"motion": shorter}},
+        {"marks": found.marks[1:]},
+        {"marks": found.marks[:-1]},
+    ]
+    for loss in losses:
+        # the digest of the whole is that of a run that was cut
+        damaged = dataclasses.replace(found, stated="", damage=("cut",), **loss)
+        assert damaged.whole_steps == ()
+        with Recorder(None, Run("test")) as other:
+            with pytest.raises(InvalidArgument, match="run it"):
+                other.take_step(damaged, "1")
+            assert other.record.marks == ()
+    lost = dataclasses.replace(found, stated="", damage=("cut",), **losses[0])
+    assert ("step 1", "it wrote 3 claims, 2 are there") in [
+        (p.subject, p.message) for p in verify_record(lost)
+    ]
+    with Recorder(None, Run("test")) as other:
+        other.take_step(found, "1")
+    assert other.record.digest == found.digest
+
+
 def test_verify_sees_numbers_that_were_changed(file):
     found = read_record(file)
     metric = dataclasses.replace(found.metrics["reach"], value=0.5)

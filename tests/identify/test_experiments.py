@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,11 +18,13 @@ from typer.testing import CliRunner
 from qddot import identify
 from qddot.cli import app
 from qddot.cli.terminal import errors_as_messages
-from qddot.errors import InvalidArgument, NotIdentifiable, UnknownName
+from qddot.errors import InvalidArgument, NotIdentifiable, ShapeMismatch, UnknownName, Unsupported
 from qddot.identify import Workspace
 from qddot.identify.clearance import workspace_violation
 from qddot.identify.excitation import _SLOPES, _Problem
 from qddot.identify.fourier import fourier_basis
+from qddot.model.joints import Limits
+from qddot.robot.robot import Robot
 
 # the detective
 
@@ -36,6 +39,36 @@ def test_a_clean_log_raises_no_suspicion(clean):
     robot, log = clean
     for part in (log, *log.split(0.5)):
         assert identify.inspect(robot, part).suspicions == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"q": 180.0 / np.pi}, "positions are in degrees?"),
+        ({"q": 180.0 / np.pi, "v": 180.0 / np.pi}, "beyond the limits of the joints: degrees?"),
+        ({"v": 180.0 / np.pi}, "velocities are in degrees per second?"),
+        ({"v": 30.0 / np.pi}, "velocities are in revolutions per minute?"),
+        ({"v": -1.0}, "velocities are -1 times the change of positions"),
+        ({"time": 1e3}, "time is in milliseconds?"),
+        ({"q": 100.0, "v": 100.0}, "degrees, motor angles, or another robot?"),
+        ({"tau": 1e3}, "torques are in mN m?"),
+    ],
+    ids=str,
+)
+def test_units_that_contradict_each_other_are_named(clean, change, words):
+    robot, log = clean
+    log = replace(log, v=np.gradient(log.q, log.time, axis=0))
+    assert identify.inspect(robot, log).suspicions == ()
+    wrong = replace(log, **{name: getattr(log, name) * x for name, x in change.items()})
+    units = identify.inspect(robot, wrong).of_kind("units")
+    assert any(words in s.evidence for s in units)
+
+
+def test_a_log_without_torques_has_dead_joints_only(clean):
+    robot, log = clean
+    found = identify.inspect(robot, replace(log, tau=0.0 * log.tau))
+    assert {s.kind for s in found.suspicions} == {"dead joint"}
+    assert "no joint has both motion and torque" in found.silent[-1]
 
 
 @pytest.mark.parametrize(
@@ -243,6 +276,66 @@ def test_a_sweep_is_planned_and_fitted():
         identify.plan_sweep(robot, "tail")
 
 
+def with_joint(robot, joint, **values):
+    bodies = [
+        replace(b, joint=replace(b.joint, **values)) if b.joint.name == joint else b
+        for b in robot.model.bodies
+    ]
+    return Robot(replace(robot.model, bodies=tuple(bodies)))
+
+
+@pytest.mark.parametrize("name", ["panda", "ur5e", "planar_2r"])
+def test_sweeps_keep_positions_and_speeds_within_limits(name):
+    robot = native(name)
+    for j, joint in enumerate(robot.joint_names):
+        sweep = identify.plan_sweep(robot, joint)
+        assert np.all(sweep.q >= robot.limits.lower)
+        assert np.all(sweep.q <= robot.limits.upper)
+        speed = np.abs(np.diff(sweep.q, axis=0)) / np.diff(sweep.time)[:, None]
+        assert speed[:, j].max() == pytest.approx(sweep.speeds[-1], rel=1e-6)
+        assert speed[:, j].max() <= robot.limits.velocity[j]
+        assert not np.delete(speed, j, axis=1).any()
+
+
+@pytest.mark.parametrize("bounds", [(4.0, 6.0), (-9.0, -4.0), (-8.0, 8.0), (0.0, 0.01),
+                                    (4.0, np.inf), (-np.inf, -4.0), (-np.inf, np.inf)])  # fmt: skip
+def test_a_sweep_stays_where_the_limits_are(bounds):
+    joint = native("planar_2r").joint_names[0]
+    limits = Limits(lower=bounds[0], upper=bounds[1], velocity=10.0)
+    robot = with_joint(native("planar_2r"), joint, limits=limits)
+    sweep = identify.plan_sweep(robot, joint)
+    path = sweep.q[:, 0]
+    assert np.all((path >= bounds[0]) & (path <= bounds[1]))
+    assert 0.0 < np.ptp(path) < 2.0 * np.pi
+    # at each speed some time is spent, at no acceleration beyond the one asked for
+    speed = np.abs(np.diff(path)) * 500.0
+    for level in sweep.speeds:
+        assert np.sum(np.abs(speed - level) < 1e-6 * level) >= 2 * 0.19 * 500.0
+    assert np.abs(np.diff(path, 2)).max() * 500.0**2 < 2.0 * 1.05
+
+
+def test_sweeps_that_would_leave_the_limits_are_refused():
+    robot = native("panda")
+    lower = robot.limits.lower[3]
+    inside = 0.5 * (robot.limits.lower + robot.limits.upper)
+    identify.plan_sweep(robot, robot.joint_names[0], q=inside)
+    for options, message in (
+        ({"q": np.zeros(robot.nq)}, f"limits of {robot.joint_names[3]} are {lower:.4g}"),
+        ({"q": np.full(robot.nq, np.nan)}, "limits of"),
+        ({"speeds": [10.0], "acceleration": 100.0}, "up to 2.175 rad/s, its limit"),
+        ({"speeds": [0.5, 2.0], "acceleration": 0.5}, "with ramps of 0.5 rad/s²"),
+        ({"speeds": []}, "room for speeds"),
+        ({"acceleration": 0.0}, "positive number"),
+        ({"rate": np.nan}, "positive number"),
+    ):
+        with pytest.raises(InvalidArgument, match=message):
+            identify.plan_sweep(robot, robot.joint_names[3], **options)
+    with pytest.raises(ShapeMismatch):
+        identify.plan_sweep(robot, robot.joint_names[3], q=[0.0])
+    with pytest.raises(Unsupported, match="one freedom each"):
+        identify.plan_sweep(native("quadruped"), "RR_calf_joint")
+
+
 def test_a_payload_is_weighed_as_well_as_gains_are_known():
     robot, truth, motion_log = virtual("ur5e")
     body = robot.body_names[-1]
@@ -264,6 +357,59 @@ def test_a_payload_is_weighed_as_well_as_gains_are_known():
     assert gains.gains[1] == pytest.approx(1 / 1.2, rel=0.05)
     with pytest.raises(NotIdentifiable, match="known mass"):
         identify.torque_gains(robot, *scaled)
+
+
+def payload_logs(seed, gains, friction=0.03):
+    """Logs without and with a payload, of drives that report their torques times gains."""
+    robot = native("ur5e")
+    truth = identify.perturb_robot(robot, 0.1, seed, friction)
+    box = identify.motion_limits(robot, velocity=1.5)
+    bounds = (0.4 * box.lower, 0.4 * box.upper, box.velocity, box.acceleration)
+    motion = identify.random_motion(
+        robot.joint_names, 15.0, 5, *bounds, np.random.default_rng(seed)
+    )
+    loaded = truth.with_payload(robot.frame_names[-1], 1.5, (0.02, 0.0, 0.05))
+    logs = []
+    for k, arm in enumerate((truth, loaded)):
+        log = identify.virtual_log(arm, motion, 15.0, 200.0, 0.002, seed=2 * seed + k)
+        logs.append(replace(log, tau=log.tau * gains))
+    return robot, *logs
+
+
+@pytest.mark.parametrize("wrong", [(), (1, 2), (3,)])
+def test_intervals_of_gains_hold_the_truth(wrong):
+    """A gain that is off leaves those of other joints; the payload's own inertia is no gain."""
+    truth = np.ones(6)
+    truth[list(wrong)] = 0.8
+    inside, errors = [], []
+    for seed in range(5):
+        robot, *logs = payload_logs(seed, truth)
+        found = identify.torque_gains(robot, *logs, mass=1.5, friction=STANDARD)
+        told = np.isfinite(found.gains)
+        assert told[1:5].all()
+        error = np.abs(found.gains - 1.0 / truth)
+        inside += (error < found.half_widths)[told].tolist()
+        errors.append(error[1:5].max())
+    assert np.mean(inside) > 0.85
+    assert max(errors) < 0.02
+
+
+def test_a_payload_does_not_blame_drives_that_are_right():
+    robot, *logs = payload_logs(0, np.ones(6), friction=0.002)
+    terms = ("viscous", "coulomb")
+    found = identify.payload(robot, *logs, friction=terms, gain_uncertainty=0.0)
+    assert found.notes == ()
+    assert found.low < 1.5 < found.high
+    assert set(found.by_joint) == set(robot.joint_names)
+    np.testing.assert_allclose(list(found.by_joint.values()), 1.5, rtol=0.05)
+
+
+def test_swapped_logs_weigh_nothing():
+    robot, empty, loaded = payload_logs(0, np.ones(6))
+    for weigh in (identify.payload, identify.torque_gains):
+        options = {"mass": 1.5} if weigh is identify.torque_gains else {}
+        with pytest.raises(NotIdentifiable, match="swapped"):
+            weigh(robot, loaded, empty, friction=STANDARD, **options)
 
 
 # the command line

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from identification_logs import STANDARD, native, virtual
@@ -11,7 +13,7 @@ from qddot import identify
 from qddot.errors import InvalidArgument, NotIdentifiable, UnknownName
 from qddot.identify import TorqueModel, base_parameters, torque_model
 from qddot.identify.base_parameters import group_columns
-from qddot.identify.design import Design, choose_filters, rest_speeds
+from qddot.identify.design import REST_SHARE, Design, choose_filters, peak_speeds
 from qddot.identify.estimators import gather_moments, solve_weighted
 from qddot.identify.feasible import is_feasible, pseudo_inertia, repair_prior
 from qddot.identify.signals import Filter
@@ -21,6 +23,14 @@ from qddot.writers import convert
 
 def truth_of(fit, truth):
     return fit.design.base.values(TorqueModel(truth, fit.model.drives).prior())
+
+
+def with_drivetrains(robot, **values):
+    bodies = [
+        replace(b, joint=replace(b.joint, drivetrain=replace(b.joint.drivetrain, **values)))
+        for b in robot.model.bodies
+    ]
+    return Robot(replace(robot.model, bodies=tuple(bodies)), native=True)
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +101,8 @@ def test_blocks_do_not_change_the_sums(monkeypatch):
     robot, _, log = virtual()
     model = torque_model(robot, STANDARD)
     motion, torque = choose_filters(log)
-    design = Design(model, base_parameters(model), log, motion, torque, rest_speeds(log, motion))
+    rest = REST_SHARE * peak_speeds(log, motion)
+    design = Design(model, base_parameters(model), log, motion, torque, rest)
     whole = gather_moments(design.blocks(), design.rows).total
     monkeypatch.setattr("qddot.identify.design._BLOCK_BYTES", 1)
     assert sum(1 for _ in design.blocks()) > 5
@@ -111,6 +122,24 @@ def test_filtering_torques_alone_biases_coulomb_friction():
     friction = [k for k, n in enumerate(fit.design.base.labels) if n.endswith("coulomb")]
     ours, theirs = (np.abs(x - true)[friction].max() for x in (fit.values, naive))
     assert ours < 0.25 * theirs
+
+
+def test_the_prior_has_the_springs_of_the_description():
+    robot = with_drivetrains(native("planar_2r"), stiffness=3.0, rest=(0.4,), damping=0.2)
+    # the reference position of MJCF is an offset of the joint
+    bodies = [replace(b, joint=replace(b.joint, offset=0.1)) for b in robot.model.bodies]
+    robot = Robot(replace(robot.model, bodies=tuple(bodies)))
+    terms = ("armature", "viscous", "spring", "offset")
+    rng = np.random.default_rng(0)
+    q, v, a = rng.normal(size=(3, 20, robot.nv))
+    model = torque_model(robot, terms)
+    expected = robot.inverse_dynamics(q, v, a, friction=True)
+    pull = expected - robot.inverse_dynamics(q, v, a)
+    np.testing.assert_allclose(pull, 0.2 * v + 3.0 * (q + 0.1 - 0.4), atol=1e-12)
+    np.testing.assert_allclose(model.regressor(q, v, a) @ model.prior(), expected, atol=1e-12)
+    # an offset alone is no spring
+    alone = torque_model(robot, ("offset",))
+    np.testing.assert_array_equal(alone.prior()[alone.rigid_count :], 0.0)
 
 
 # estimates
@@ -139,6 +168,23 @@ def test_intervals_cover_the_truth_over_seeds():
         naive.append(np.mean(error < 1.96 * np.sqrt(np.diag(plain.inverse))))
     assert 0.88 <= np.mean(inside) <= 0.995
     assert np.mean(naive) < np.mean(inside)
+
+
+def test_intervals_hold_with_a_bend_of_friction_that_is_not_given():
+    """Where noise is low, a v₀ that is too large would bias more than intervals tell."""
+    inside = []
+    for seed in range(4):
+        robot, truth, log = virtual("ur5e", seed, duration=30.0, rate=500.0, noise=0.001)
+        fit = identify.fit(robot, log, ("viscous", "coulomb"))
+        assert [[t.kind for t in terms] for terms in fit.model.drives] == [
+            ["viscous", "coulomb"]
+        ] * 6
+        error = np.abs(fit.values - truth_of(fit, truth))
+        inside += (error < fit.half_widths)[fit.is_determined].tolist()
+    assert np.mean(inside) > 0.87
+    # one that is given stays
+    given = identify.fit(robot, log, ("viscous", "coulomb"), v0=0.02)
+    assert {t.speed for terms in given.model.drives for t in terms} == {0.0, 0.02}
 
 
 def test_outliers_count_less_in_a_robust_fit():
@@ -225,6 +271,17 @@ def test_questions_that_make_no_sense():
     ):
         with pytest.raises(error):
             identify.fit(robot, log, **options)
+    body = robot.body_names[0]
+    box = ((-1.0, -1.0, -1.0), (1.0, 1.0, 1.0))
+    for options, message in (
+        ({"com_boxes": {"nobody": box}}, "com_boxes: 'nobody' .* bodies are 'link1', 'link2'"),
+        ({"com_boxes": {body: box[::-1]}}, "two corners"),
+        ({"com_boxes": {body: ((0.0, 1.0), (1.0, 1.0, 1.0))}}, "two corners"),
+        ({"com_boxes": {body: box}, "method": "robust"}, "robust has no bounds"),
+        ({"mass_bounds": {body: (1.0, 2.0)}, "method": "wls"}, "wls has no bounds"),
+    ):
+        with pytest.raises(InvalidArgument, match=message):
+            identify.fit(robot, log, STANDARD, **{"method": "feasible", **options})
     with pytest.raises(InvalidArgument, match="the robot has"):
         identify.fit(native("ur5e"), log)
     with pytest.raises(qddot.QddotError, match="one freedom each"):
@@ -265,6 +322,17 @@ def test_a_feasible_fit_goes_back_into_the_file(tmp_path, case):
     before, after = (np.abs(r.gravity(q) - truth.gravity(q)).max() for r in (robot, again))
     assert after < 0.2 * before
     again.rollout(robot.neutral(), np.zeros(robot.nv), steps=10, dt=0.001)
+
+
+def test_identified_friction_is_the_same_both_ways():
+    """Friction of the description at negative speed does not outlive the fit."""
+    robot, truth, log = virtual()
+    uneven = with_drivetrains(robot, friction=0.5, backward_friction=50.0)
+    found = identify.fit(uneven, log, STANDARD, "feasible").robot
+    expected = [b.joint.drivetrain.friction for b in truth.model.bodies]
+    for sign in (0, 1):
+        levels = [b.joint.drivetrain.friction_levels[sign] for b in found.model.bodies]
+        np.testing.assert_allclose(levels, expected, rtol=0.1)
 
 
 def test_a_fit_predicts_the_torques_of_the_truth(case):

@@ -157,6 +157,21 @@ def test_jitter_and_gaps(data):
     np.testing.assert_allclose(log.q[:, 0], np.sin(log.time), atol=1e-3)
 
 
+def test_a_lone_sample_before_a_gap_leaves_the_period():
+    robot, _, log = virtual()
+    time = log.time.copy()
+    time[0] -= 0.5
+    parted = identify.make_log(robot, time, log.q, log.tau)
+    assert parted.starts == (0, 1)
+    assert parted.dt == pytest.approx(1 / 200.0)
+    assert parted.duration == pytest.approx(20.0)
+    expected = identify.fit(robot, log, STANDARD)
+    found = identify.fit(robot, parted, STANDARD)
+    assert np.all(np.abs(found.values - expected.values) < expected.half_widths)
+    with pytest.raises(UnusableLog, match="no two samples"):
+        _ = parted.between(0, 2).dt
+
+
 def test_a_measured_velocity_is_used(data):
     robot, t, q, tau = data
     v = np.column_stack([np.cos(t), -2 * np.sin(2 * t)])

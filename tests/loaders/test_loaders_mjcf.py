@@ -8,6 +8,7 @@ from pathlib import Path
 import mujoco
 import numpy as np
 import pytest
+from mujoco_oracle import full_mass_matrix
 
 import qddot
 from qddot.errors import DescriptionError
@@ -66,15 +67,6 @@ def state(robot: qddot.Robot, m: mujoco.MjModel, q: np.ndarray, v: np.ndarray):
     d.qvel[:] = T @ v
     mujoco.mj_forward(m, d)
     return d, T
-
-
-def full_mass_matrix(m: mujoco.MjModel, d: mujoco.MjData) -> np.ndarray:
-    M = np.zeros((m.nv, m.nv))
-    try:
-        mujoco.mj_fullM(m, d, M)
-    except TypeError:  # before MuJoCo 4
-        mujoco.mj_fullM(m, M, d.qM)
-    return M
 
 
 def close(ours: np.ndarray, theirs: np.ndarray) -> None:

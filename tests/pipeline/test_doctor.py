@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -50,6 +51,17 @@ def swap(i, j):
 def test_a_clean_log_has_nothing(arm):
     for seed in (0, 1):
         assert diagnose(make_log(arm, seed=seed)) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "words"), [({"q": 180 / np.pi}, "degrees"), ({"time": 1e3}, "milliseconds")]
+)
+def test_wrong_units_are_the_only_diagnosis(arm, change, words):
+    log = make_log(arm)
+    wrong = replace(log, **{name: getattr(log, name) * x for name, x in change.items()})
+    found = diagnose(wrong)
+    assert {d.cause for d in found} == {"units"}
+    assert words in found[0].evidence
 
 
 @pytest.mark.parametrize("seed", [0, 1])

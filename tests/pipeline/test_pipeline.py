@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import struct
 
 import numpy as np
 import pytest
@@ -116,6 +117,107 @@ def test_a_run_that_was_cut_goes_on_and_comes_to_the_same_end(whole, tmp_path):
     assert "another file" in other.output
     other = run(*WHOLE, "--seed", "1", "--record", str(file), "--resume")
     assert other.exit_code == 2
+
+
+def chunks(data: bytes) -> list[tuple[int, int]]:
+    """Begin and end of the content of each chunk, by the layout of MCAP: opcode 6, length, data."""
+    place, found = 8, []
+    while data[place] != 2:
+        (length,) = struct.unpack("<Q", data[place + 1 : place + 9])
+        if data[place] == 6:
+            found.append((place + 9, place + 9 + length))
+        place += 9 + length
+    return found
+
+
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory):
+    """The words of a run of two steps, the second of which fails, and the bytes of its record."""
+    file = tmp_path_factory.mktemp("failed") / "run.mcap"
+    words = ("double_pendulum", "--steps", "3,4", "--expect", "nv=7")
+    assert run(*words, "--record", str(file)).exit_code == 1
+    return words, file.read_bytes()
+
+
+def test_a_fail_outlives_damage_of_any_chunk(failed, tmp_path):
+    words, data = failed
+    file = tmp_path / "run.mcap"
+    file.write_bytes(data)
+    digest, outcomes = read_record(file).digest, []
+    for _, end in chunks(data):
+        damaged = bytearray(data)
+        damaged[end - 3] ^= 0x55
+        file.write_bytes(damaged)
+        result = run(*words, "--record", str(file), "--resume")
+        outcomes.append(result.exit_code)
+        if result.exit_code == 1:
+            assert "damaged" in result.stderr
+            found = read_record(file)
+            assert found.verdict is Verdict.FAIL
+            assert found.digest == digest
+            assert verify_record(found) == []
+        else:
+            # without the run that it is of, a record is refused and kept
+            assert "what was run is damaged" in result.stderr
+            assert file.read_bytes() == bytes(damaged)
+    assert outcomes == [2] + [1] * (len(outcomes) - 1)
+
+
+def test_a_chunk_that_a_cut_record_skips_is_noticed(failed, tmp_path):
+    words, data = failed
+    file = tmp_path / "run.mcap"
+    file.write_bytes(data)
+    digest = read_record(file).digest
+    # an opcode that the format does not know is passed over; the sum of the file is cut off
+    parts = chunks(data)
+    for begin, _ in parts[1:-1]:
+        damaged = bytearray(data[: parts[-1][0] - 9])
+        damaged[begin - 9] = 0x86
+        file.write_bytes(damaged)
+        result = run(*words, "--record", str(file), "--resume")
+        assert result.exit_code == 1, result.output
+        assert read_record(file).digest == digest
+
+
+def test_a_record_with_changed_claims_is_not_gone_on_with(failed, tmp_path, monkeypatch):
+    words, _ = failed
+    file = tmp_path / "run.mcap"
+    send = Recorder._send
+
+    def change(self, topic, schema, message, end=True):
+        changed = {"verdict": "PASS", "value": 7.0} if topic == "/claim" else {}
+        send(self, topic, schema, {**message, **changed}, end)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Recorder, "_send", change)
+        assert run(*words, "--record", str(file)).exit_code == 1
+    result = run(*words, "--record", str(file), "--resume")
+    assert result.exit_code == 2
+    assert "not that whose digest was written" in result.stderr
+
+
+def test_steps_of_a_record_without_counts_are_run_again(failed, tmp_path, monkeypatch):
+    words, _ = failed
+    file = tmp_path / "run.mcap"
+    send = Recorder._send
+
+    def without_counts(self, topic, schema, message, end=True):
+        send(self, topic, schema, {n: x for n, x in message.items() if n != "counts"}, end)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Recorder, "_send", without_counts)
+        assert run(*words, "--record", str(file)).exit_code == 1
+    before = read_record(file)
+    assert before.complete
+    assert verify_record(before) == []
+    assert before.finished_steps == ("03", "04")
+    assert before.whole_steps == ()
+    result = run(*words, "--record", str(file), "--resume")
+    assert result.exit_code == 1
+    assert "run again: 03, 04" in result.stderr
+    after = read_record(file)
+    assert after.digest == before.digest
+    assert after.whole_steps == ("03", "04")
 
 
 def test_steps_are_chosen_by_number_range_and_title():

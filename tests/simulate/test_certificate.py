@@ -9,6 +9,7 @@ import re
 import runpy
 from pathlib import Path
 
+import mujoco
 import numpy as np
 import pytest
 from bare_rollouts import rollout
@@ -20,7 +21,7 @@ from typer.testing import CliRunner
 import qddot
 from qddot.cli import app
 from qddot.control import PD
-from qddot.errors import BatchMismatch, InvalidArgument, ShapeMismatch, UnknownName
+from qddot.errors import BatchMismatch, InvalidArgument, ShapeMismatch, UnknownName, Unsupported
 from qddot.robot.robot import Robot
 from qddot.simulate import certificate, certify, integrate_adaptive
 from qddot.simulate.certificate import USES, Measurement, plot
@@ -30,8 +31,47 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 FLEXIBLE = "planar 2R, joints of 2·10⁴ N m/rad"
 
 
+TWO_LINKS = """
+<mujoco><compiler angle="radian" autolimits="true"/><default><joint axis="0 1 0" {}/></default>
+<worldbody><body><joint name="a"/><geom size="0.1" pos="0 0 -0.5" mass="1"/>
+<body pos="0 0 -0.6"><joint name="b"/><geom size="0.1" pos="0 0 -0.3" mass="0.5"/></body></body>
+</worldbody></mujoco>"""
+
+
+def two_links(joints: str, native: bool = True) -> Robot:
+    robot = qddot.load(mujoco.MjModel.from_xml_string(TWO_LINKS.format(joints)))
+    return Robot(robot.model, native=native)
+
+
 def pendulum(native: bool = True) -> Robot:
     return Robot(qddot.load("double_pendulum").model, native=native)
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_damping_and_springs_of_the_file_act_at_any_clock(native):
+    robot = two_links('damping="0.3" stiffness="4" springref="0.5" armature="0.02"', native)
+
+    def rate(t, y):
+        q, v = y[:2], y[2:]
+        return np.concatenate([v, robot.forward_dynamics(q, v, tau - robot.friction(q, v))])
+
+    tau, y0 = np.array([0.2, -0.1]), np.array([0.4, -0.3, 1.0, 2.0])
+    exact = solve_ivp(rate, (0, 2), y0, method="DOP853", rtol=1e-12, atol=1e-13).y[:, -1]
+    for first in (0.0, 1.7e9):
+        found = integrate_adaptive(robot, y0[:2], y0[2:], tau, [first, first + 2.0])
+        assert found.done
+        np.testing.assert_allclose([*found.q[-1], *found.v[-1]], exact, atol=1e-6)
+        assert found.time[-1] == first + 2.0
+
+
+def test_physics_that_is_not_smooth_is_refused_by_name():
+    robot = two_links('frictionloss="0.1" range="-1 1"')
+    zero = np.zeros(2)
+    with pytest.raises(Unsupported, match=r"it has friction, .*without=\['limits', 'friction'\]"):
+        integrate_adaptive(robot, zero, zero, None, [0.0, 0.1])
+    with pytest.raises(Unsupported, match="it has friction and limits"):
+        integrate_adaptive(robot, zero, zero, None, [0.0, 0.1], without=())
+    assert integrate_adaptive(robot, zero, zero, None, [0.0, 0.1], without="passive").done
 
 
 def test_a_chaotic_pendulum_is_followed_to_the_tolerance():
@@ -41,7 +81,9 @@ def test_a_chaotic_pendulum_is_followed_to_the_tolerance():
         return np.concatenate([y[2:], robot.forward_dynamics(y[:2], y[2:], zero)])
 
     def end(start, tolerance):
-        found = integrate_adaptive(robot, start[:2], start[2:], None, [0, 10], tolerance, tolerance)
+        found = integrate_adaptive(
+            robot, start[:2], start[2:], None, [0, 10], tolerance, tolerance, without="passive"
+        )
         assert found.done
         return np.concatenate([found.q[-1], found.v[-1]])
 

@@ -15,6 +15,7 @@ import qddot
 from qddot.control import PD
 from qddot.errors import InvalidArgument
 from qddot.robot.robot import Robot
+from qddot.simulate import energy_ledger
 from qddot.simulate.contact import (
     PRESETS,
     ComplementarityContact,
@@ -103,6 +104,42 @@ def test_sliding_to_rest():
     np.testing.assert_allclose(far, speed**2 / (2 * 0.4 * GRAVITY), atol=5e-4 * speed.max())
     np.testing.assert_allclose(found.v[:, -1], 0.0, atol=1e-9)
     np.testing.assert_allclose(found.q[:, -1, 1] / found.q[:, -1, 0], 0.8 / 0.6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("damping", [100.0, 1e3])
+def test_sliding_on_springs_to_rest(damping):
+    """The way is v²/(2 μ g), and springs along the surface hold no more than (μ f)²/2k."""
+    speed, k = np.array([0.5, 1.0, 2.0]), 1e5
+    law = PenaltyContact(Scene(planes=[FLAT], points=FEET, friction=0.4), k, damping)
+    q, v = np.array(ON_FLOOR), np.zeros((3, 6))
+    q[2] -= 2 * GRAVITY / (4 * k)
+    v[:, :2] = speed[:, None] * [0.6, 0.8]
+    found = rollout(block(), q, v, dt=1e-4, steps=9000, effects=[law], record=True)
+    assert found.status.ok, found.status
+    far = np.linalg.norm(found.q[:, -1, :2], axis=-1)
+    np.testing.assert_allclose(far, speed**2 / (2 * 0.4 * GRAVITY), rtol=3e-3)
+    np.testing.assert_allclose(found.v[:, -1], 0.0, atol=1e-5)
+    # friction while it slides
+    pull = (speed[2] - np.linalg.norm(found.v[2, 2000, :2])) / 0.2
+    assert pull == pytest.approx(0.4 * GRAVITY, rel=5e-3)
+    stretch = found.effect_history[0].reshape(3, -1, 4, 3)
+    force = k * np.linalg.norm(stretch, axis=-1).sum(-1)
+    assert force[:, 1000:].max() <= 0.4 * 2 * GRAVITY * 1.01
+    assert energy_ledger(found).spring.max() < 1e-2
+
+
+@pytest.mark.parametrize("damping", [100.0, 1e3])
+def test_a_ball_slides_into_rolling_on_springs(damping):
+    """It slides for 2 v/(7 μ g) and rolls with 5/7 of its speed; no energy is gained."""
+    law = PenaltyContact(Scene([FLAT], spheres=[Sphere("ball", 0.1)], friction=0.3), 1e5, damping)
+    q, v = [0.0, 0.0, 0.1 - GRAVITY / 1e5, 0.0, 0.0, 0.0, 1.0], [2.0, 0, 0, 0, 0, 0]
+    found = rollout(ball(), q, v, dt=1e-4, steps=4000, effects=[law], record=True)
+    assert found.status.ok, found.status
+    assert np.linalg.norm(found.v[-1, :3]) == pytest.approx(2.0 * 5 / 7, rel=2e-3)
+    slides = 2 * 2.0 / (7 * 0.3 * GRAVITY)
+    half = round(0.5 * slides / 1e-4)
+    slow = 2.0 - 0.3 * GRAVITY * 0.5 * slides
+    assert np.linalg.norm(found.v[half, :3]) == pytest.approx(slow, rel=2e-3)
 
 
 @pytest.mark.parametrize("e", [0.0, 0.5, 0.8])

@@ -7,6 +7,7 @@ import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import mujoco
 import numpy as np
 import pytest
 from bare_rollouts import make_simulator, rollout
@@ -29,6 +30,22 @@ from qddot.spatial.algebra import Force, Vec3
 from qddot.spatial.scalar import sqrt
 
 CASSIE = Path(__file__).parents[3] / "shared" / "menagerie" / "agility_cassie__cassie.xml"
+FINGER = """<mujoco><compiler angle="radian"/><option timestep="1e-4"/><worldbody>
+<body pos="0 0.0306 0.055"><joint name="driver" axis="1 0 0" limited="true" range="0 0.8"
+ armature="0.005" damping="0.1"/>
+<inertial pos="0 0.0178 0.001" mass="0.009" diaginertia="2e-6 2e-6 1e-6"/>
+<body name="coupler" pos="0 0.0315 -0.0041"><joint name="coupler" axis="1 0 0" limited="true"
+ range="-1.57 0" armature="0.001"/>
+<inertial pos="0 0.003 0.0232" mass="0.0141" diaginertia="4e-6 4e-6 1e-6"/></body></body>
+<body pos="0 0.0132 0.061"><joint name="link" axis="1 0 0" limited="true" range="-0.3 0.8"
+ armature="0.001" damping="0.00125" stiffness="0.05" springref="2.62"/>
+<inertial pos="0 0.0182 0.0213" mass="0.0222" diaginertia="9e-6 7e-6 3e-6"/>
+<body name="follower" pos="0 0.055 0.0375"><joint name="follower" axis="1 0 0"
+ pos="0 -0.018 0.0065" limited="true" range="-0.87 0.87" armature="0.001"/>
+<inertial pos="0 -0.014 0.02" mass="0.0173" diaginertia="7e-6 7e-6 1e-6"/></body></body>
+</worldbody><equality><connect body1="follower" body2="coupler" anchor="0 0 0"
+ solref="0.002 1"/></equality></mujoco>"""
+"""A finger of a gripper: five bars that a spring closes, with the coupler against its stop."""
 EXPLICIT = ["euler", "semi_implicit", "implicit_damping", "rk4", "dormand_prince"]
 
 
@@ -384,6 +401,32 @@ def test_a_stop_of_one_joint_stops_the_mechanism(four_bar):
     assert T[hit + 1] < 0.05 * T[:hit].max()
 
 
+@pytest.mark.parametrize("dt", [1e-3, 1e-4])
+def test_a_finger_closes_along_a_stop_and_rests_at_two(tmp_path, dt):
+    """MuJoCo's stops and loops are springs: bodies go a little beyond and apart."""
+    (tmp_path / "finger.xml").write_text(FINGER)
+    robot = qddot.load(tmp_path / "finger.xml")
+    robot = Robot(cs.with_loops(robot, cs.independent(robot)).model, native=True)
+    q, steps = cs.assemble(robot, robot.neutral()), round(1.2 / dt)
+    found = robot.rollout(q, np.zeros(4), dt=dt, steps=steps, record=True)
+    assert found.status.ok, found.status
+    assert gap(robot, found) < 1e-12
+    model = mujoco.MjModel.from_xml_string(FINGER)
+    data = mujoco.MjData(model)
+    order = [model.joint(name).qposadr[0] for name in robot.joint_names]
+    for k in range(1, 7):
+        mujoco.mj_step(model, data, 2000)
+        sample = round(0.2 * k / dt)
+        np.testing.assert_allclose(found.q[sample], data.qpos[order], atol=5e-3)
+        np.testing.assert_allclose(found.v[sample], data.qvel[order], atol=2e-2)
+    # at rest against the stops of the coupler and of a link
+    assert robot.kinetic_energy(found.q[-1], found.v[-1]) < 1e-20
+    beyond = np.maximum(robot.limits.lower - found.q[-1], found.q[-1] - robot.limits.upper)
+    assert np.sum(np.abs(beyond) < 1e-8) == 2
+    ledger = energy_ledger(found)
+    assert ledger.drift().acceptable, ledger.drift()
+
+
 def test_other_inertias_float32_and_resume(four_bar):
     q, v = start(four_bar, [2.0, -1.2, 0.0], [3.0, 0.0, 0.0])
     inertia = four_bar.inertial_parameters * np.array([1.0, 2.0])[:, None, None]
@@ -400,6 +443,20 @@ def test_other_inertias_float32_and_resume(four_bar):
     assert single.q.dtype == np.float32
     assert np.abs(single.q - simulator.rollout(q, v, steps=100).q).max() < 1e-3
     assert single.status.ok
+
+
+def test_a_start_beyond_a_stop_comes_back_with_its_loops(four_bar):
+    bodies = list(four_bar.model.bodies)
+    joint = bodies[0].joint
+    bodies[0] = replace(
+        bodies[0], joint=replace(joint, limits=replace(joint.limits, lower=-0.5, upper=1.9))
+    )
+    robot = Robot(replace(four_bar.model, bodies=tuple(bodies)), native=True)
+    q, v = start(robot, [2.0, -1.2, 0.0], np.zeros(3))
+    found = rollout(robot, q, v, dt=1e-3, steps=50, effects=[RigidStops()])
+    assert found.q[1, 0] > 1.9 + 1e-2, "it takes more than a step"
+    assert found.q[-1, 0] <= 1.9 + 1e-6
+    assert "over some steps, with all that its loops carry" in found.status.notes[-1]
 
 
 # refusals

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mujoco
 import numpy as np
 import pytest
 from bare_rollouts import rollout
@@ -15,7 +16,14 @@ from qddot.model.joints import JOINTS, Joint, Limits
 from qddot.model.links import Coupling, Link
 from qddot.robot.robot import Robot
 from qddot.simulate import energy_ledger, implicit_torques
-from qddot.simulate.contact import ComplementarityContact, PenaltyContact, Plane, Scene, Sphere
+from qddot.simulate.contact import (
+    ComplementarityContact,
+    PenaltyContact,
+    PenaltyStops,
+    Plane,
+    Scene,
+    Sphere,
+)
 from qddot.simulate.contact.stops import RigidStops
 from qddot.simulate.drivetrain import Friction, coulomb
 from qddot.simulate.integrators import INTEGRATORS
@@ -23,6 +31,10 @@ from qddot.spatial.algebra import Inertia, Sym3, Transform, Vec3
 
 STOPS = [RigidStops()]
 ARM = Robot(qddot.load("planar_3r").model, native=True)
+SHIFTED = """<mujoco><compiler angle="radian"/><option timestep="1e-4"/><worldbody><body name="rod">
+<joint name="hinge" axis="0 1 0" ref="1" limited="true" range="0.8 2" damping="0.02"/>
+<inertial pos="0 0 -0.3" mass="1" diaginertia="0.01 0.01 0.01"/></body></worldbody></mujoco>"""
+"""A rod that hangs at its reference position 1, and may swing from there by −0.2 to 1 rad."""
 
 
 def coupled(ratio: float) -> Robot:
@@ -39,6 +51,39 @@ def coupled(ratio: float) -> Robot:
     return Robot(assemble("coupled", links, couplings=couplings), native=True)
 
 
+@pytest.mark.parametrize(
+    "stops",
+    [
+        {"effects": STOPS},
+        {"effects": [PenaltyStops(torque=1000.0, margin=0.005)]},
+        {"contact": ComplementarityContact(Scene())},
+    ],
+    ids=["rigid", "penalty", "complementarity"],
+)
+def test_limits_are_those_of_the_coordinate_where_a_joint_has_a_reference_position(tmp_path, stops):
+    (tmp_path / "rod.xml").write_text(SHIFTED)
+    robot = qddot.load(tmp_path / "rod.xml")
+    assert (robot.limits.lower, robot.limits.upper) == ([0.8], [2.0])
+    model = mujoco.MjModel.from_xml_string(SHIFTED)
+    data = mujoco.MjData(model)
+    data.qpos[:] = 1.9
+    mujoco.mj_step(model, data, 1500)
+    before = data.qpos.copy()
+    assert 0.9 < before < 1.8, "on its way, well between the stops"
+    given = {"dt": 1e-4, "steps": 6000, **stops}
+    found = robot.rollout([1.9], [0.0], **given)
+    assert found.status.ok, found.status
+    assert not found.status.notes
+    np.testing.assert_allclose(found.q[1500], before, atol=1e-3)
+    assert found.q.min() == pytest.approx(0.8, abs=6e-3)
+    # a start beyond a limit, and a swing through it
+    beyond = robot.rollout([2.003], [0.0], **given)
+    assert beyond.status.of().label == "limit_violated"
+    free = robot.rollout([1.9], [0.0], dt=1e-4, steps=6000, without="limits")
+    assert free.status.of().label == "limit_violated"
+    assert free.q[free.status.of().step] == pytest.approx(0.8 - 1e-3, abs=1e-3)
+
+
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 def test_a_pendulum_comes_to_rest_at_its_stop(integrator):
     robot = pendulum(-0.4, 0.3, native=True)
@@ -53,6 +98,14 @@ def test_a_pendulum_comes_to_rest_at_its_stop(integrator):
     assert ledger.contact[-1] == pytest.approx(fall, rel=1e-2)
     assert ledger.contact[-1] - ledger.residual[-1] == pytest.approx(fall, rel=1e-9)
     assert ledger.drift().acceptable, ledger.drift()
+
+
+def test_a_joint_that_starts_beyond_its_stop_is_put_there_though_it_is_pushed_on():
+    robot = pendulum(-0.4, 0.3, native=True)
+    found = rollout(robot, [0.5], [0.0], dt=1e-3, steps=3, integrator="rk4", effects=STOPS)
+    np.testing.assert_allclose(found.q[1:], 0.3, atol=1e-12)
+    np.testing.assert_allclose(found.v[1:], 0.0, atol=1e-12)
+    assert "it is put at its stop in the first step" in found.status.notes[-1]
 
 
 def test_a_stop_never_pulls():

@@ -26,7 +26,6 @@ __all__ = [
     "Contender",
     "Job",
     "Skipped",
-    "brief",
     "can_move_freely",
     "loop_over_states",
     "make_job",
@@ -34,6 +33,7 @@ __all__ = [
     "ours_refilled",
     "ours_single",
     "stack_states",
+    "states_in_brief_time",
     "urdf_of",
 ]
 
@@ -127,7 +127,7 @@ def can_move_freely(robot: Robot) -> bool:
     return bool(np.linalg.matrix_rank(J) == len(J))
 
 
-def brief(run: Callable[[], Any], states: int, most: int) -> int:
+def states_in_brief_time(run: Callable[[], Any], states: int, most: int) -> int:
     """The number of states that take a brief time, given a run of some of them; at most `most`."""
     run()
     times = [time.perf_counter()]
@@ -146,7 +146,7 @@ def loop_over_states(
     What is called state by state has turns as short as a batch has, and quiet moments as often.
     """
     kept = [list(column) for column in columns]
-    n = brief(lambda: call(*(column[0] for column in kept)), 1, len(kept[0]))
+    n = states_in_brief_time(lambda: call(*(column[0] for column in kept)), 1, len(kept[0]))
     few = [column[:n] for column in kept]
     return n, lambda: deque(map(call, *few), maxlen=0)
 

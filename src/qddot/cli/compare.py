@@ -28,9 +28,9 @@ from qddot.cli.terminal import (
     try_source,
 )
 from qddot.evidence.results import record_comparison
-from qddot.loaders.description import Base
 from qddot.verify.compare import ENGINES, ModelComparison, Settings, Stage, join_names
 from qddot.verify.compare import compare as run
+from qddot.verify.compare.terms import TERMS
 
 __all__ = ["compare"]
 
@@ -75,8 +75,10 @@ def compare(
     chosen = [name.strip().lower() for name in engines.split(",") if name.strip()]
     if b is None and not chosen:
         chosen = [name for name, engine in ENGINES.items() if engine.is_installed]
-    root: Base = base.value if base else None
-    settings = Settings(root, couplings.value, states, seed, tolerance, timeout, trust)
+    settings = Settings(
+        base=base.value if base else None, couplings=couplings.value, states=states, seed=seed,
+        tolerance=tolerance, timeout=timeout, trust=trust,
+    )  # fmt: skip
     with errors_as_messages():
         check_outputs(force, record)
         for source in filter(None, (a, b)):
@@ -158,8 +160,8 @@ def _print_same(c: ModelComparison) -> None:
 
 
 def _is_term(s: Stage) -> bool:
-    """Whether a stage that agrees is a number at states, which agrees so and so far."""
-    return s.message.startswith("to ")
+    """Whether a stage compares a term of the equation."""
+    return s.name in TERMS
 
 
 def _print_cause(c: ModelComparison, tolerance: float) -> None:

@@ -72,9 +72,18 @@ def convert(
         check_outputs(force, target, certificate)
         try_source(source)
         result = convert_robot(
-            source, target, base.value if base else None, couplings.value, shapes.value,
-            force, lossless, states, seed, on_step, trust,
-        )  # fmt: skip
+            source,
+            target,
+            base=base.value if base else None,
+            couplings=couplings.value,
+            shapes=shapes.value,
+            force=force,
+            lossless=lossless,
+            states=states,
+            seed=seed,
+            on_step=on_step,
+            trust=trust,
+        )
         if certificate is not None:
             text = json.dumps(_conversion_json(result), indent=2, ensure_ascii=False) + "\n"
             write_output(certificate, text, force)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import numpy as np
 import typer
@@ -62,18 +62,19 @@ def doctor(
                 log = read(subject, loaded)
                 on_step("diagnose", 1, 2)
                 found = diagnose(case_of_log(loaded, log))
-            _report_diagnoses(subject, found, as_json)
+            _print_diagnoses_and_exit(subject, found, as_json)
         if path.is_file() and is_record(path):
             record = read_record(path)
-            _report_diagnoses(subject, diagnose_record(path, record), as_json, record)
+            _print_diagnoses_and_exit(subject, diagnose_record(path, record), as_json, record)
         if path.suffix in _LOGS and path.is_file():
             raise InvalidArgument("subject", subject, "a log needs --robot, the robot it is of")
         _examine_robot(subject, base, trust, as_json)
 
 
-def _report_diagnoses(
+def _print_diagnoses_and_exit(
     subject: str, found: list[Diagnosis], as_json: bool, record: Record | None = None
-) -> None:
+) -> NoReturn:
+    """Print the diagnoses; exit code 1 if there are any."""
     if as_json:
         damage = list(record.damage) if record is not None else []
         rows = [dataclasses.asdict(d) for d in found]
@@ -118,7 +119,7 @@ def _examine_robot(source: str, base: Any, trust: bool, as_json: bool) -> None:
     right = not failed and not errors and not upward
     repair = f"qddot audit {source} --fix fixed{result.robot.file.suffix}"
     onward = f"qddot pipeline {source} --record run.mcap --report run.html"
-    steps = repair if failed or errors else onward
+    next_command = repair if failed or errors else onward
     if as_json:
         print_json(
             {
@@ -134,7 +135,7 @@ def _examine_robot(source: str, base: Any, trust: bool, as_json: bool) -> None:
                 "warnings": result.count("warning"),
                 "gravity": gravity,
                 "missing_limits": missing,
-                "next": steps,
+                "next": next_command,
             }
         )
         raise typer.Exit(0 if right else 1)
@@ -145,7 +146,7 @@ def _examine_robot(source: str, base: Any, trust: bool, as_json: bool) -> None:
         listed = ", ".join(doubts)
         word = (f"RIGHT, but look at {listed}: a pipeline asks you to --accept them", "yellow")
     out.print(style_text("verdict: ", word))
-    out.print(f"next: {steps}", soft_wrap=True)
+    out.print(f"next: {next_command}", soft_wrap=True)
     raise typer.Exit(0 if right else 1)
 
 

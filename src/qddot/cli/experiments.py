@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -68,9 +69,7 @@ def plan(
     rate: Annotated[float, typer.Option(help="Samples a second of the CSV file.")] = 500.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random starts.")] = 0,
     csv: Annotated[Path | None, typer.Option(help="Write the motion for the robot.")] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw positions and speeds, with limits that are near.")
-    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw positions, speeds, near limits.")] = None,
     save: SaveOption = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
@@ -103,8 +102,8 @@ def plan(
         if csv is not None:
             found.write(csv, rate, force)
         if plot is not None:
-            turns = loaded.model.angular
-            write_output(plot, lambda draft: identification.plot_plan(found, draft, turns), force)
+            draw = partial(identification.plot_plan, found, angular=loaded.model.angular)
+            write_output(plot, draw, force)
 
     deliver(found, lambda: _print_plan(loaded, found), as_json, save, force, csv, plot)
 

@@ -30,7 +30,7 @@ from qddot.cli.terminal import (
     style_text,
 )
 from qddot.errors import InvalidArgument, RecordError, count_text
-from qddot.evidence.reader import read_record
+from qddot.evidence.reader import CUT_SHORT, read_record
 from qddot.evidence.record import Record, Verdict
 from qddot.evidence.recorder import Recorder
 from qddot.pipeline import (
@@ -148,7 +148,7 @@ def pipeline(
 
 
 def _earlier_record(record: Path | None, resume: bool) -> Record | None:
-    """The record of the run to go on with; None where there is none yet."""
+    """The record of the run to go on with, with a warning where it is damaged; None without one."""
     if not resume:
         return None
     if record is None:
@@ -158,11 +158,17 @@ def _earlier_record(record: Path | None, resume: bool) -> Record | None:
     if not record.is_file():
         return None
     try:
-        return read_record(record)
+        found = read_record(record)
     except RecordError as error:
         if "cut before" in error.reason:
             return None
         raise
+    if found.stated and not found.damage and found.digest != found.stated:
+        raise RecordError(
+            record, "its content is not that whose digest was written; leave --resume"
+        )
+    _print_losses(record, found)
+    return found
 
 
 def _require_same_run(file: Path | None, before: Record | None, run: Any) -> None:
@@ -177,6 +183,17 @@ def _require_same_run(file: Path | None, before: Record | None, run: Any) -> Non
     if before.run.seed != run.seed or before.run.arguments != run.arguments:
         here, there = (" ".join(r.arguments) for r in (before.run, run))
         raise RecordError(str(file), f"it is of other options: {here!r}, not {there!r}")
+
+
+def _print_losses(record: Path, before: Record) -> None:
+    """Say how a record is damaged, and which of its finished steps are run again."""
+    lost = [step for step in before.finished_steps if step not in before.whole_steps]
+    damage = [words for words in before.damage if words != CUT_SHORT]
+    if lost or damage:
+        reasons = "; ".join(damage) or "its steps lack something, or do not say how much they wrote"
+        again = ", ".join(lost) if lost else "those that are not finished"
+        words = f" {record}: {reasons}; steps that are run again: {again}"
+        err.print(style_text(("warning", "yellow"), words), soft_wrap=True)
 
 
 @contextlib.contextmanager

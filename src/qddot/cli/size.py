@@ -78,19 +78,19 @@ def size(
         with progress_bar() as on_step:
             answer = sizing.size(
                 loaded,
-                payload,
-                frame,
-                _parse_numbers("--com", com),
-                speed
-                if speed.endswith("%")
+                payload=payload,
+                frame=frame,
+                com=_parse_numbers("--com", com),
+                speed=speed if speed.endswith("%")
                 else _parse_numbers("--speed", speed, ", or a share such as 50%"),
-                _parse_numbers("--acceleration", acceleration),
-                samples,
-                seed,
-                None if rotor_inertia is None else _parse_numbers("--rotor-inertia", rotor_inertia),
-                on_step,
-                friction,
-            )
+                acceleration=_parse_numbers("--acceleration", acceleration),
+                samples=samples,
+                seed=seed,
+                rotor_inertia=None if rotor_inertia is None
+                else _parse_numbers("--rotor-inertia", rotor_inertia),
+                on_step=on_step,
+                friction=friction,
+            )  # fmt: skip
         with open_recorder(context, record, [robot], force, seed) as recorder:
             record_sizing(recorder, answer)
         if plot:

@@ -35,7 +35,7 @@ from qddot.control.observers import (
     torque_error_bound,
     wrench_at_frame,
 )
-from qddot.control.plants import MujocoAdapter, Plant, RolloutPlant
+from qddot.control.plants import MujocoControlPlant, Plant, RolloutPlant
 from qddot.control.run import Sensing, run
 from qddot.control.safety import TRIPS, SafetyShell
 from qddot.control.task_space import (
@@ -76,7 +76,7 @@ __all__ = [
     "Law",
     "LawMemory",
     "MomentumObserver",
-    "MujocoAdapter",
+    "MujocoControlPlant",
     "OperationalSpace",
     "PayloadEstimate",
     "Plant",

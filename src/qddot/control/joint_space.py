@@ -135,17 +135,17 @@ class SlotineLi(_Motion):
     It cancels nothing: sᵀ M s / 2 falls by sᵀ K s, whatever the gains, since Ṁ − 2 C is skew.
     """
 
-    stiffness: Gain = gain("nv")
+    bandwidth: Gain = gain("nv")
     damping: Gain = gain("nv")
 
     def command(
         self, robot: Robot, state: State, reference: Reference, memory: Memory
     ) -> tuple[Any, Memory]:
-        """The torques of the law; `stiffness` is λ in 1/s, `damping` is K in N m s/rad."""
+        """The torques of the law; `bandwidth` is λ in 1/s, `damping` is K in N m s/rad."""
         q, v = state.q, state.v
         e = robot.difference(q, reference["q_ref"])
-        v_r = reference["v_ref"] + self.stiffness * e
-        a_r = reference["a_ref"] + self.stiffness * (reference["v_ref"] - v)
+        v_r = reference["v_ref"] + self.bandwidth * e
+        a_r = reference["a_ref"] + self.bandwidth * (reference["v_ref"] - v)
         C, g = robot.coriolis_matrix(q, v), robot.gravity(q)
         return robot.mass_matrix(q) @ a_r + C @ v_r + g + self.damping * (v_r - v), {}
 

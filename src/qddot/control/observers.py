@@ -40,8 +40,9 @@ class MomentumObserver(Wrapper):
     """External joint torques from generalised momentum (De Luca & Mattone 2003).
 
     r = K (p − ∫ (τ + Cᵀ v − g + r) dt), p = M v: it follows the external torque as a low-pass
-    filter of bandwidth K (1/s), needs no acceleration, and is kept as "residual" (nv). `coulomb`
-    and `viscous` are the friction that is known, taken from the commanded torque.
+    filter of bandwidth K (1/s), also where samples are rare: a step arrives to 1 − exp(−K t). It
+    needs no acceleration, and is kept as "residual" (nv). `coulomb` and `viscous` are the friction
+    that is known, taken from the commanded torque.
     It goes around a `Saturation`, not inside one: it takes its own torque for the one that is sent.
     """
 
@@ -71,8 +72,8 @@ class MomentumObserver(Wrapper):
         flow = command - loss + robot.coriolis_transpose_product(q, v) - robot.gravity(q)
         ahead = memory[f"{prefix}predicted_momentum"] + (flow + memory[f"{prefix}residual"]) * dt
         predicted = np.where(initialised > 0.5, ahead, p)
-        # the gain of the filter of the same bandwidth in discrete time
-        residual = self.bandwidth * (p - predicted)
+        # in discrete time this gain gives the pole exp(−K Δt), as in continuous time, at any rate
+        residual = (1.0 - np.exp(-self.bandwidth * dt)) / dt * (p - predicted)
         return {
             f"{prefix}residual": residual,
             f"{prefix}predicted_momentum": predicted,

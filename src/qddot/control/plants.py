@@ -23,7 +23,7 @@ from qddot.simulate.rollout import Rollout
 from qddot.simulate.simulator import rollout
 
 __all__ = [
-    "MujocoAdapter",
+    "MujocoControlPlant",
     "Places",
     "Plant",
     "RolloutPlant",
@@ -208,7 +208,7 @@ class RolloutPlant:
         return result
 
 
-class MujocoAdapter:
+class MujocoControlPlant:
     """MuJoCo as a plant of a law: the wrench is that of the contacts between two named geoms.
 
     `model` is an MjModel with the joints of the robot; the geoms are the `tip`, by its name, and

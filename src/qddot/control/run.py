@@ -28,8 +28,8 @@ _FINITE = "a law returns finite torques; a SafetyShell around it goes on without
 class Sensing:
     """Between plant and law: latency (s), and bias and noise (N) of measured forces.
 
-    Each may be an array with one entry for each state of a batch. Positions and velocities arrive
-    as late as forces do. The same seed gives the same noise.
+    Each may be an array that broadcasts to the axes of a batch, an entry for each state. Positions
+    and velocities arrive as late as forces do. The same seed gives the same noise.
     """
 
     latency: ArrayLike = 0.0
@@ -74,7 +74,7 @@ def run(
     # steps of the plant from sample to sample of the law
     periods = np.asarray(1)
     if rate is not None:
-        given = np.asarray(rate, float)
+        given = _broadcast_over(batch, "run", "rate", rate)
         exact = 1.0 / (np.where(given > 0.0, given, np.nan) * plant.dt)
         if not np.all(np.abs(exact - np.round(exact)) < 1e-6 * exact) or not np.all(exact > 0.5):
             rates = f"{1.0 / plant.dt:g} Hz over 1, 2, 3 …"
@@ -114,8 +114,12 @@ class _Sensors:
     """Between plant and law: true wrenches, disturbed and sent on their way with the state."""
 
     def __init__(self, plant: Plant, frames: Sequence[str], sensing: Sensing) -> None:
-        self.plant, self.frames, self.sensing = plant, tuple(frames), sensing
-        self.delays = np.round(np.asarray(sensing.latency, float) / plant.dt).astype(int)
+        self.plant, self.frames = plant, tuple(frames)
+        latency, self.bias, self.spread = (
+            _broadcast_over(plant.q.shape[:-1], "Sensing", name, getattr(sensing, name))
+            for name in ("latency", "force_bias", "force_noise")
+        )
+        self.delays = np.round(latency / plant.dt).astype(int)
         if (self.delays < 0).any():
             raise InvalidArgument("latency", sensing.latency, "it is a time in s, 0 or more")
         self.noise = np.random.default_rng(sensing.seed)
@@ -141,13 +145,11 @@ class _Sensors:
 
     def _disturb(self, wrench: np.ndarray) -> np.ndarray:
         """A measured wrench: bias on each force, and noise."""
-        given = (self.sensing.force_bias, self.sensing.force_noise)
-        bias, spread = (np.asarray(x, float) for x in given)
-        if not bias.any() and not spread.any():
+        if not self.bias.any() and not self.spread.any():
             return wrench
-        level, width = (x[..., None] if x.ndim else x for x in (bias, spread))
         noise = self.noise.standard_normal((*wrench.shape[:-1], 3))
-        return np.concatenate([wrench[..., :3] + level + width * noise, wrench[..., 3:]], axis=-1)
+        force = wrench[..., :3] + self.bias[..., None] + self.spread[..., None] * noise
+        return np.concatenate([force, wrench[..., 3:]], axis=-1)
 
     def delayed_state(self, dt: Any) -> State:
         """The measurement that reaches the law, by the delay of each state of a batch."""
@@ -170,6 +172,7 @@ class _Recorder:
             if name not in memory:
                 raise UnknownName("memory", name, memory, law)
         self.names = tuple(memory if chosen is None else chosen)
+        self.start = {name: memory[name] for name in self.names}
         self.times: list[float] = []
         self.rows: dict[tuple[str, str], list[Any]] = {}
 
@@ -187,13 +190,13 @@ class _Recorder:
         for (kind, name), rows in self.rows.items():
             parts[kind][name] = np.stack(rows, axis=axis)
         inner, times = law.law if isinstance(law, CompiledLaw) else law, np.array(self.times)
-        # changes of the numbers of memory that the law has labels for
+        # changes of the numbers of memory that the law has labels for, from its start on
         events: list[Event] = []
         for name, labels in ({} if axis else getattr(law, "labels", {})).items():
             if name in parts["memory"]:
-                codes = np.round(parts["memory"][name]).astype(int)
-                changes = np.flatnonzero(np.diff(codes, prepend=codes[:1])) if len(codes) else ()
-                events += [Event(float(times[k]), labels[codes[k]]) for k in changes]
+                codes = np.round([self.start[name], *parts["memory"][name]]).astype(int)
+                changes = np.flatnonzero(np.diff(codes))
+                events += [Event(float(times[k]), labels[codes[k + 1]]) for k in changes]
         return Trace(
             time=times,
             **parts["state"],
@@ -270,6 +273,23 @@ def _evaluator(
         return tau, kept
 
     return each if batch else single
+
+
+def _broadcast_over(
+    batch: tuple[int, ...], function: str, name: str, given: ArrayLike
+) -> np.ndarray:
+    """A number, or an array as one entry for each state of a batch; refused where it does not fit.
+
+    Axes are those of NumPy: an array of fewer axes belongs to the last axes of the batch.
+    """
+    x = np.asarray(given, float)
+    if not x.ndim:
+        return x
+    try:
+        return np.broadcast_to(x, batch)
+    except ValueError:
+        accepted = f"{batch} as the batch" if batch else "() (there is no batch)"
+        raise ShapeMismatch(function, name, accepted, x.shape) from None
 
 
 def _choose(mask: np.ndarray, new: np.ndarray, old: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from qddot.control.gains import gravity_damping
 from qddot.control.law import Gain, Law, Memory, Reference, State, gain
-from qddot.control.wrappers import Wrapper
+from qddot.control.wrappers import Wrapper, require_not_negative
 from qddot.robot.robot import Robot
 
 __all__ = ["TRIPS", "SafetyShell"]
@@ -39,7 +39,7 @@ class SafetyShell(Wrapper):
     joints outside `lower` and `upper`, speeds above `velocity`, the `frame` out of the box from
     `lowest` to `highest`, a measured force above `most_force` and torques above `effort` or not
     numbers trip it. Memory has the number of the first trip ("trip", see TRIPS), which traces show
-    as an event.
+    as an event. The torques after a trip are clipped to ± `effort`.
     """
 
     law: Law
@@ -54,6 +54,9 @@ class SafetyShell(Wrapper):
     highest: Gain = gain(3, default=_HUGE)
     most_force: Gain = gain(default=_HUGE)
     own_labels: ClassVar[Mapping[str, Mapping[int, str]]] = {"trip": dict(enumerate(TRIPS))}
+
+    def __post_init__(self) -> None:
+        require_not_negative(self, "damping", "effort")
 
     @staticmethod
     def from_limits(
@@ -97,7 +100,7 @@ class SafetyShell(Wrapper):
         for code, holds in reversed(list(enumerate(checks, start=1))):
             trip = np.where((memory["trip"] < 0.5) & ~holds, 1.0 * code, trip)
         tripped = trip > 0.5
-        safe = robot.gravity(q) - self.damping * v
+        safe = np.clip(robot.gravity(q) - self.damping * v, -self.effort, self.effort)
         kept = {name: np.where(tripped, memory[name], kept[name]) for name in kept}
         own: dict[str, Any] = {"trip": trip, "last_time": 1.0 * state.time, "age": age, "last_q": q}
         return np.where(tripped, safe, tau), {**kept, **own}

@@ -10,10 +10,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.control.law import Gain, Law, Memory, Reference, State, gain
-from qddot.errors import DuplicateMemory
+from qddot.errors import DuplicateMemory, InvalidArgument
 from qddot.robot.robot import Robot
 
-__all__ = ["FrictionCompensation", "Saturation", "Wrapper"]
+__all__ = ["FrictionCompensation", "Saturation", "Wrapper", "require_not_negative"]
+
+
+def require_not_negative(law: Law, *names: str) -> None:
+    """Refuse gains of a law that are below zero, where their values are known.
+
+    While a law is recorded, gains that are inputs are symbols, which have no value.
+    """
+    for name in names:
+        given = getattr(law, name)
+        values = np.asanyarray(given)
+        if values.dtype.kind in "iuf" and (values < 0).any():
+            raise InvalidArgument(f"{type(law).__name__}: {name}", given, "it is 0 or more")
 
 
 class Wrapper:
@@ -94,6 +106,9 @@ class Saturation(Wrapper):
     law: Law
     effort: Gain = gain("nv")
     rate: Gain = gain("nv", default=None)
+
+    def __post_init__(self) -> None:
+        require_not_negative(self, "effort", "rate")
 
     def own_memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
         """With a bound on the rate the last torques, and whether there were any."""

@@ -15,11 +15,13 @@ from qddot.errors import MissingPackage, RecordError, format_bytes
 from qddot.evidence.record import Claim, Input, Metric, Record, RecordTrace, Run, StepMark, Verdict
 from qddot.evidence.recorder import PROFILE
 
-__all__ = ["MOST_BYTES", "is_record", "read_record"]
+__all__ = ["CUT_SHORT", "MOST_BYTES", "is_record", "read_record"]
 
 MOST_BYTES = 2**30
 """Largest file that is read, and the most that its chunks may unfold to in all."""
 _MOST_CHUNK = 64 * 2**20
+CUT_SHORT = "the file ends before its index: the run was cut short"
+"""The damage of a record whose run was killed: all that comes before the cut is there."""
 
 
 def read_record(file: str | Path) -> Record:
@@ -114,7 +116,7 @@ class _Reading:
         if first:
             raise RecordError(self.path, "not a record (an empty MCAP file)")
         if not ended:
-            self.damage.append("the file ends before its index: the run was cut short")
+            self.damage.append(CUT_SHORT)
 
     def take(self, topic: str, message: Any, facts: dict[str, str]) -> None:
         """Sort a message in; one that is not as it should be is damage."""
@@ -142,7 +144,8 @@ class _Reading:
                     message["value"] = float("nan")
                 self.claims.append(Claim(**message, verdict=verdict))
             elif topic == "/step":
-                self.marks.append(StepMark(**message))
+                counts = {str(n): int(x) for n, x in message.pop("counts", {}).items()}
+                self.marks.append(StepMark(**message, counts=counts))
             elif topic == "/log":
                 self.log.append(str(message["message"]))
             elif topic == "/end":
@@ -153,6 +156,8 @@ class _Reading:
     def record(self) -> Record:
         """The record, with what there is of traces that are not whole."""
         if self.run is None:
+            if set(self.damage) - {CUT_SHORT}:
+                raise RecordError(self.path, "the part that says what was run is damaged")
             raise RecordError(self.path, "the file was cut before the run began; nothing is in it")
         traces = {}
         for name in dict.fromkeys([*self.ends, *self.rows]):

@@ -194,12 +194,17 @@ class Claim:
 
 @dataclass(frozen=True)
 class StepMark:
-    """The begin or the end of a step of a run; `seconds` is how long it took."""
+    """The begin or the end of a step of a run; `seconds` is how long it took.
+
+    The end has the numbers of traces, metrics and claims of the step in `counts`, except in records
+    of earlier versions.
+    """
 
     step: str
     event: str
     title: str = ""
     seconds: float = 0.0
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -228,6 +233,30 @@ class Record:
     def finished_steps(self) -> tuple[str, ...]:
         """Steps that came to their end."""
         return tuple(m.step for m in self.marks if m.event == "end")
+
+    def step_counts(self, step: str) -> dict[str, int]:
+        """Numbers of traces, metrics and claims of a step."""
+        return {
+            "traces": sum(x.step == step for x in self.traces.values()),
+            "metrics": sum(x.step == step for x in self.metrics.values()),
+            "claims": sum(x.step == step for x in self.claims),
+        }
+
+    @property
+    def whole_steps(self) -> tuple[str, ...]:
+        """Finished steps of which nothing is lost: both marks, all that the end counts, digests."""
+        begun = {m.step for m in self.marks if m.event == "begin"}
+        changed = {t.step for n, t in self.traces.items() if t.digest != self.digests.get(n)}
+        return tuple(
+            step
+            for step, counts in self.stated_counts.items()
+            if step in begun - changed and counts == self.step_counts(step)
+        )
+
+    @property
+    def stated_counts(self) -> dict[str, Mapping[str, int]]:
+        """The counts that each finished step wrote at its end."""
+        return {m.step: m.counts for m in self.marks if m.event == "end"}
 
     @property
     def virtual_steps(self) -> frozenset[str]:

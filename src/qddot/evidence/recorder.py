@@ -316,7 +316,8 @@ class Recorder:
         begun = time.perf_counter()
         try:
             yield
-            self._mark(StepMark(step, "end", title, time.perf_counter() - begun))
+            counts = self.record.step_counts(step)
+            self._mark(StepMark(step, "end", title, time.perf_counter() - begun, counts))
         finally:
             self.step = before
 
@@ -325,7 +326,9 @@ class Recorder:
         self._send("/step", "qddot.Step", vars(mark))
 
     def take_step(self, other: Record, step: str) -> None:
-        """Copy a finished step of another record into this one."""
+        """Copy a whole step of another record into this one; one with something lost is refused."""
+        if step not in other.whole_steps:
+            raise InvalidArgument("step", step, "part of it is lost or was never written; run it")
         ends = {m.event: m for m in other.marks if m.step == step}
         before, self.step = self.step, step
         self._mark(ends["begin"])

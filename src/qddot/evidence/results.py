@@ -40,7 +40,7 @@ _HABITS = {"zero or default", "drivetrain", "total mass"}
 _CAUSES = dict.fromkeys(
     ("radius of gyration", "differs from its shapes"), "tensor does not fit the link"
 )
-_DRIVE_TERMS = {"armature", "damping", "friction", "spring", "passive"}
+_DRIVE_STAGES = {"armature", "damping", "friction", "spring", "passive"}
 _EVERY = 10
 """Samples of an experiment for one that is kept."""
 _MOST_ROWS = 20_000
@@ -149,7 +149,7 @@ def record_comparison(recorder: Recorder, report: Report, unread: bool = False) 
     alike = (
         c.b
         for c in report.comparisons
-        if c.evaluated and (c.agrees or {stage.name for stage in c.causes} <= _DRIVE_TERMS)
+        if c.evaluated and (c.agrees or {stage.name for stage in c.causes} <= _DRIVE_STAGES)
     )
     witness = next(alike, "") if unread else ""
     for c in report.comparisons:

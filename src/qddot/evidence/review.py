@@ -63,6 +63,12 @@ def verify_record(record: Record) -> list[Problem]:
             if judged is not claim.verdict and claim.verdict is not Verdict.NOT_EVALUATED:
                 words = f"{claim.verdict.value} is written, by value and bound it is {judged.value}"
                 found.append(Problem(subject, words))
+    # steps have what they wrote; those of earlier versions do not say
+    for step, counts in record.stated_counts.items():
+        for name, n in record.step_counts(step).items():
+            if n != counts.get(name, n):
+                words = f"it wrote {counts[name]} {name}, {n} are there"
+                found.append(Problem(f"step {step}", words))
     if record.stated and record.digest != record.stated:
         found.append(Problem("record", "its content is not that whose digest was written"))
     if not record.stated and not record.damage:

@@ -33,7 +33,7 @@ def estimate_delay(
 ) -> DelayEstimate | str:
     """The delay of the torques of some joints in the longest segment of a log, or why not."""
     torque = choose_filters(log, bandwidth)[1]
-    segment = max(log.segments, key=lambda s: s.stop - s.start)
+    segment = log.longest_segment
     most = int(np.ceil(_MOST_SHIFT / log.dt))
     wide = replace(torque, bandwidth=2.0 * torque.bandwidth)
     raw = np.asarray(log.q[segment])

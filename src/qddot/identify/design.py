@@ -21,7 +21,7 @@ from qddot.identify.signals import Filter, motion_bandwidth
 from qddot.identify.spill import release_pages
 from qddot.identify.torque_model import TorqueModel
 
-__all__ = ["Block", "Design", "Form", "choose_filters", "rest_speeds"]
+__all__ = ["REST_SHARE", "Block", "Design", "Form", "choose_filters", "peak_speeds"]
 
 Form = Literal["torque", "momentum"]
 _BLOCK_BYTES = 24 * 2**20
@@ -32,7 +32,7 @@ _ROWS = 100.0
 """Periods of the bandwidth that a log should have: each is three rows."""
 _SPECTRUM = 200_000
 """Samples whose spectrum tells the bandwidth of the motion."""
-_REST = 0.01
+REST_SHARE = 0.01
 """Share of its peak speed below which a joint is at rest."""
 _STILL = 0.25
 """Share of the length of the kernel at rest, from which a row is left out."""
@@ -170,7 +170,7 @@ def choose_filters(log: Log, bandwidth: float | None = None) -> tuple[Filter, Fi
     """
     dt = log.dt
     if bandwidth is None:
-        segment = max(log.segments, key=lambda s: s.stop - s.start)
+        segment = log.longest_segment
         part = slice(segment.start, min(segment.stop, segment.start + _SPECTRUM))
         velocity = np.asarray(
             log.v[part] if log.v is not None else np.gradient(log.q[part], dt, axis=0)
@@ -181,8 +181,8 @@ def choose_filters(log: Log, bandwidth: float | None = None) -> tuple[Filter, Fi
     return Filter(2.0 * bandwidth, dt, attenuation=70.0), Filter(bandwidth, dt)
 
 
-def rest_speeds(log: Log, motion: Filter) -> np.ndarray:
-    """Speed of each joint below which it is taken to stand still: 1 % of its peak."""
+def peak_speeds(log: Log, motion: Filter) -> np.ndarray:
+    """Largest speed of each joint in a log."""
     peak = np.zeros(len(log.joints))
     for segment in log.segments:
         for k in range(segment.start, segment.stop, 1 << 17):
@@ -195,4 +195,4 @@ def rest_speeds(log: Log, motion: Filter) -> np.ndarray:
                 )
                 peak = np.maximum(peak, np.abs(v).max(axis=0))
                 release_pages(log.q, log.v)
-    return _REST * peak
+    return peak

@@ -3,7 +3,8 @@
 Each joint's torque is explained by nominal gravity, nominal inertial torque, its acceleration,
 speed, direction and a constant, with coefficients that are not negative, for masses and friction
 are not. A mistake of wiring (signs, swapped channels) is a change of the log after which this
-works much better. Where two changes do, both are named.
+works much better. Where two changes do, both are named. Units that contradict each other come
+first: of such a log nothing else can be said.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ from qddot.identify.blas import on_one_blas_thread
 from qddot.identify.delays import estimate_delay
 from qddot.identify.design import choose_filters
 from qddot.identify.log import Log
+from qddot.identify.unit_checks import TORQUE_UNITS, find_unit_mistakes, name_factor
 from qddot.robot.robot import Robot
 
 __all__ = ["Inspection", "Suspicion", "inspect"]
 
 Kind = Literal[
-    "torque sign", "position sign", "swapped torques", "swapped positions", "swapped joints",
-    "delay", "gain", "dead joint", "saturation", "payload", "tilt", "offset or centre of mass",
+    "units", "torque sign", "position sign", "swapped torques", "swapped positions",
+    "swapped joints", "delay", "gain", "dead joint", "saturation", "payload", "tilt",
+    "offset or centre of mass",
 ]  # fmt: skip
 _LEAST_GAIN = 0.5
 """Drop of log SSE, summed over joints, that a change of the log must bring."""
@@ -38,6 +41,8 @@ _AMBIGUOUS = 0.8
 _GAIN_BAND = (0.72, 1.30)
 _DRIVE_GAINS = (0.3, 3.5)
 """Gains that a wrong torque constant or gear may have."""
+_UNIT_GAINS = (0.05, 20.0)
+"""Gains outside which torques at all joints are in another unit, or those of motors or currents."""
 _GRAVITY_SHARE = 0.25
 _LEAST_SHIFT = 1.5
 """Samples of delay that are told from none."""
@@ -146,7 +151,7 @@ class _Signals:
 def inspect(
     robot: Robot, log: Log, bandwidth: float | None = None, on_step: OnStep | None = None
 ) -> Inspection:
-    """Look for mistakes in a log: signs, swaps, delay, gains, dead joints, payload, tilt."""
+    """Look for mistakes in a log: units, signs, swaps, delay, gains, dead joints, payload, tilt."""
     if tuple(log.joints) != robot.model.velocity_names:
         raise InvalidArgument("log", log.joints, f"the robot has {robot.model.velocity_names}")
     found: list[Suspicion] = []
@@ -167,21 +172,20 @@ def inspect(
     found += [Suspicion("dead joint", (log.joints[j],), 0.0, why, 0.99) for j, why in dead.items()]
     signals = _filter_log(robot, log, bandwidth)
     live = [j for j in range(robot.nv) if j not in dead]
-    # joints whose torque stays at an extreme value
-    tau = np.asarray(log.tau[:400_000])
-    for j in live:
-        x = tau[:, j]
-        for edge in (x.max(), x.min()):
-            at = np.abs(x - edge) <= 1e-9 * max(abs(edge), 1e-9)
-            # a quantised signal has runs too, but not at its extreme only
-            runs = at[1:] & at[:-1]
-            if at.mean() > _SATURATED and runs.sum() > 0.5 * at.sum() and np.ptp(x) > 0:
-                text = f"{100 * at.mean():.2g} % of samples stand at {edge:.4g}"
-                found.append(Suspicion("saturation", (log.joints[j],), float(edge), text, 0.95))
-                break
+    found += _saturation(log, live)
+    # units that contradict each other
+    mistakes = find_unit_mistakes(robot, log)
+    for x in mistakes:
+        joints = tuple(log.joints[j] for j in x.joints)
+        found.append(Suspicion("units", joints, x.factor, x.evidence, 0.99))
     # wiring: the change that explains most, again and again
-    changes, signals = _wiring(signals, live, log.joints, on_step)
-    found += changes
+    readable, changes = bool(live) and not mistakes, list[Suspicion]()
+    if readable:
+        changes, signals = _wiring(signals, live, log.joints, on_step)
+        found += changes
+    else:
+        why = "correct the units first" if mistakes else "no joint has both motion and torque"
+        silent.append(f"wiring, delay, gains and loads: {why}")
     # gain of nominal gravity in each joint's torque, gravity's share, and the share explained
     columns = signals.features()
     gains, shares, explained = np.full(robot.nv, np.nan), np.zeros(robot.nv), np.zeros(robot.nv)
@@ -193,9 +197,10 @@ def inspect(
         shares[j] = float(moving_weight / (np.std(torque) + 1e-12))
         spread = float(np.var(torque)) + 1e-12
         explained[j] = 1.0 - float(np.var(torque - A @ x)) / spread
-    found += _delay(robot, log, bandwidth, changes, live, silent)
-    found += _loads(signals, gains, shares, live, log.joints, silent)
-    for j in live:
+    if readable:
+        found += _delay(robot, log, bandwidth, changes, live, silent)
+        found += _loads(signals, gains, shares, live, log.joints, silent)
+    for j in live if readable else ():
         if shares[j] <= _GRAVITY_SHARE:
             text = f"gain of {log.joints[j]}: gravity is {100 * shares[j]:.0f} % of its torque"
             silent.append(f"{text}, which is too little to weigh it")
@@ -225,6 +230,21 @@ def _filter_log(robot: Robot, log: Log, bandwidth: float | None) -> _Signals:
     if not parts[0]:
         raise InvalidArgument("log", len(log), "it is too short to filter; give bandwidth=")
     return _Signals(robot, *(np.concatenate(p) for p in parts))
+
+
+def _saturation(log: Log, live: list[int]) -> Iterator[Suspicion]:
+    """Joints whose torque stays at an extreme value."""
+    tau = np.asarray(log.tau[:400_000])
+    for j in live:
+        x = tau[:, j]
+        for edge in (x.max(), x.min()):
+            at = np.abs(x - edge) <= 1e-9 * max(abs(edge), 1e-9)
+            # a quantised signal has runs too, but not at its extreme only
+            runs = at[1:] & at[:-1]
+            if at.mean() > _SATURATED and runs.sum() > 0.5 * at.sum() and np.ptp(x) > 0:
+                text = f"{100 * at.mean():.2g} % of samples stand at {edge:.4g}"
+                yield Suspicion("saturation", (log.joints[j],), float(edge), text, 0.95)
+                break
 
 
 def _errors(signals: _Signals, live: list[int]) -> np.ndarray:
@@ -321,6 +341,13 @@ def _loads(
     if not weighable:
         silent.append("payload, tilt and gains: no joint feels enough gravity")
         return
+    # gains at all joints that no drive makes
+    sizes = np.abs(gains[weighable])
+    if sizes.max() < _UNIT_GAINS[0] or sizes.min() > _UNIT_GAINS[1]:
+        common = float(np.median(sizes))
+        text = f"gravity is {common:.3g} times the model's{name_factor(common, TORQUE_UNITS)}"
+        yield Suspicion("units", tuple(names[j] for j in weighable), common, text, 0.9)
+        return
     for j in weighable:
         if not _DRIVE_GAINS[0] < gains[j] < _DRIVE_GAINS[1]:
             text = (
@@ -358,18 +385,25 @@ def _loads(
         doubt = ("masses of the model",) if 0.5 < gains[j] < 2.0 else ()
         sure = min(abs(np.log(max(gains[j], 1e-3))) / np.log(2.0), 0.95)
         yield Suspicion("gain", (names[j],), float(gains[j]), text, float(sure), doubt)
+    if not off:
+        yield from _offsets(signals, weighable, names, base)
+
+
+def _offsets(
+    signals: _Signals, weighable: list[int], names: tuple[str, ...], base: float
+) -> Iterator[Suspicion]:
+    """Offsets of positions, or of centres of mass: angles (to first order) at which gravity fits.
+
+    `base` are the squares left without any.
+    """
+    slopes = signals.robot.gravity_derivatives(signals.q)
     for j in weighable:
-        if off:
-            break
-        # the angle by which the joint's position is off, to first order
-        slope = robot.gravity_derivatives(signals.q)[..., j]
-        x, left = _joint_fit(signals, weighable, slope[..., None])
+        x, left = _joint_fit(signals, weighable, slopes[..., j, None])
         delta = float(x[0])
         if abs(delta) > _OFFSET and left < 0.6 * base:
             text = f"gravity fits with {names[j]} turned by {delta:.2g} rad"
-            yield Suspicion(
-                "offset or centre of mass", (names[j],), delta, text, float(1.0 - left / base)
-            )
+            sure = float(1.0 - left / base)
+            yield Suspicion("offset or centre of mass", (names[j],), delta, text, sure)
 
 
 def _joint_fit(

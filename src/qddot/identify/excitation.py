@@ -188,20 +188,20 @@ def plan(
     "d-optimal" makes the ellipsoid of the parameters small, "condition" makes it round. `noise` is
     the deviation of torques, one for all or one a joint (2 % of the effort limits, or 1 N m).
     """
-    if objective not in ("d-optimal", "condition"):
-        raise InvalidArgument("objective", objective, 'it is "d-optimal" or "condition"')
-    if not 0.0 < duration < np.inf:
-        raise InvalidArgument("duration", duration, "it is a positive number of seconds")
-    if not 1 <= harmonics <= 50:
-        raise InvalidArgument("harmonics", harmonics, "it is between 1 and 50")
-    unknown = [term for term in terms if term in DRIVE_TERMS and term not in _SLOPES]
-    if unknown:
-        raise Unsupported("terms", unknown, f"a plan is made for {', '.join(_SLOPES)} only")
+    _check_choices(objective, duration, harmonics, terms)
     bounds = limits or motion_limits(robot)
     efforts = np.where(np.isfinite(robot.limits.effort), 0.02 * robot.limits.effort, 1.0)
     spread = np.broadcast_to(efforts if noise is None else np.asarray(noise, float), (robot.nv,))
     model = torque_model(robot, terms, v0=0.02)
-    problem = _Problem(model, base_parameters(model), bounds, duration, harmonics, spread, samples)
+    problem = _Problem(
+        model,
+        base=base_parameters(model),
+        limits=bounds,
+        duration=duration,
+        harmonics=harmonics,
+        noise=spread,
+        samples=samples,
+    )
     rng = np.random.default_rng(seed)
     box = (bounds.lower, bounds.upper, bounds.velocity, bounds.acceleration)
     starts = [
@@ -241,6 +241,19 @@ def information(
     Y = model.regressor(q, v, a)[..., base.independent] / noise[:, None]
     rows = Y.reshape(-1, base.rank)
     return rows.T @ rows * (samples / len(q))
+
+
+def _check_choices(objective: str, duration: float, harmonics: int, terms: Sequence[str]) -> None:
+    """Refuse choices for which no motion can be planned."""
+    if objective not in ("d-optimal", "condition"):
+        raise InvalidArgument("objective", objective, 'it is "d-optimal" or "condition"')
+    if not 0.0 < duration < np.inf:
+        raise InvalidArgument("duration", duration, "it is a positive number of seconds")
+    if not 1 <= harmonics <= 50:
+        raise InvalidArgument("harmonics", harmonics, "it is between 1 and 50")
+    unknown = [term for term in terms if term in DRIVE_TERMS and term not in _SLOPES]
+    if unknown:
+        raise Unsupported("terms", unknown, f"a plan is made for {', '.join(_SLOPES)} only")
 
 
 @dataclass(frozen=True)

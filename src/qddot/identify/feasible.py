@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from qddot.display.text import Readable
-from qddot.errors import InvalidArgument, MissingPackage, NotIdentifiable
+from qddot.errors import InvalidArgument, MissingPackage, NotIdentifiable, Unsupported
 from qddot.identify.base_parameters import BaseParameters
 from qddot.identify.torque_model import TorqueModel
 
@@ -35,6 +35,7 @@ _GYRATION = 0.01
 _NOT_NEGATIVE = {"armature", "viscous", "coulomb", "load"}
 _OPTIMAL = "optimal"
 Bounds = Mapping[str, tuple[float, float]]
+Boxes = Mapping[str, tuple[Sequence[float], Sequence[float]]]
 
 
 @dataclass(frozen=True, repr=False)
@@ -106,7 +107,7 @@ def fit_feasible(
     values: np.ndarray,
     prior: np.ndarray | None,
     mass_bounds: Bounds | None = None,
-    com_boxes: Mapping[str, tuple[Sequence[float], Sequence[float]]] | None = None,
+    com_boxes: Boxes | None = None,
     pull: float = 1.0,
 ) -> FeasibleFit:
     """Parameters of possible bodies nearest to base parameters in the metric of the data.
@@ -208,11 +209,21 @@ def _parameter_sizes(model: TorqueModel, prior: np.ndarray | None) -> np.ndarray
     return sizes
 
 
-def validate_bounds(bounds: Bounds | None, bodies: Sequence[str]) -> None:
-    """Refuse bounds of bodies that do not exist, or that leave nothing."""
-    for name, pair in (bounds or {}).items():
-        if name not in bodies:
-            accepted = f"bodies are {', '.join(map(repr, bodies))}"
-            raise InvalidArgument("mass_bounds", name, accepted)
+def validate_bounds(
+    bounds: Bounds | None, boxes: Boxes | None, bodies: Sequence[str], method: str
+) -> None:
+    """Refuse bounds that a method has no use for, of no body, or that leave nothing."""
+    for what, given in (("mass_bounds", bounds), ("com_boxes", boxes)):
+        if given and method != "feasible":
+            raise Unsupported(what, given, f'{method} has no bounds: use method="feasible"')
+        for name in given or {}:
+            if name not in bodies:
+                accepted = f"bodies are {', '.join(map(repr, bodies))}"
+                raise InvalidArgument(what, name, accepted)
+    for pair in (bounds or {}).values():
         if not (len(pair) == 2 and 0.0 <= pair[0] < pair[1]):
             raise InvalidArgument("mass_bounds", pair, "a body has (least, most) in kg")
+    for box in (boxes or {}).values():
+        if [np.shape(side) for side in box] != [(3,), (3,)] or np.any(np.greater(*box)):
+            accepted = "a body has two corners (x, y, z) in m, the lower one first"
+            raise InvalidArgument("com_boxes", box, accepted)

@@ -16,7 +16,7 @@ from qddot.display.text import Readable
 from qddot.errors import InvalidArgument, NotIdentifiable
 from qddot.identify.base_parameters import base_parameters
 from qddot.identify.blas import on_one_blas_thread
-from qddot.identify.design import Block, Design, Form, choose_filters, rest_speeds
+from qddot.identify.design import REST_SHARE, Block, Design, Form, choose_filters, peak_speeds
 from qddot.identify.estimators import (
     Estimate,
     Residuals,
@@ -29,9 +29,10 @@ from qddot.identify.estimators import (
 )
 from qddot.identify.feasible import fit_feasible, is_feasible, validate_bounds
 from qddot.identify.log import Log
-from qddot.identify.selection import Selection, select_terms
+from qddot.identify.selection import Selection, select_bends, select_terms
 from qddot.identify.torque_model import (
     DRIVE_TERMS,
+    NOT_FRICTION,
     STANDARD_TERMS,
     Shaft,
     TorqueModel,
@@ -49,7 +50,7 @@ _PASSES = 6
 _KEPT = 160 * 2**20
 """Bytes of filtered columns that are kept between passes."""
 _ONE_SPEED = 0.01
-"""v₀ as a share of the peak speed, where it is not chosen."""
+"""v₀ as a share of the peak speed, before it is chosen."""
 
 
 @dataclass(frozen=True)
@@ -235,7 +236,7 @@ class Fit(Readable):
         load = np.full_like(speeds, float(np.abs(self.residuals.tau[:, joint]).mean()))
         zero, curve = np.zeros_like(speeds), np.zeros_like(speeds)
         for term, x in zip(terms, own, strict=True):
-            if term.kind not in ("armature", "offset", "spring"):
+            if term.kind not in NOT_FRICTION:
                 column = DRIVE_TERMS[term.kind][1]
                 curve += x * np.asarray(column(zero, speeds, zero, load, term.speed))
         level, slope = nnls(np.column_stack([np.ones(40), speeds]), curve)[0]
@@ -256,7 +257,11 @@ class Fit(Readable):
         moved = self.prior_robot.with_parameters(rows)
         bodies = []
         for j, body in enumerate(moved.model.bodies):
-            values: dict[str, Any] = {**self.drive(j), "rotor_inertia": 0.0}
+            values: dict[str, Any] = {
+                **self.drive(j),
+                "rotor_inertia": 0.0,
+                "backward_friction": None,
+            }
             drive = replace(body.joint.drivetrain, **values)
             bodies.append(replace(body, joint=replace(body.joint, drivetrain=drive)))
         return Robot(replace(moved.model, bodies=tuple(bodies)), moved.native)
@@ -326,7 +331,8 @@ def fit(
     all (see `DRIVE_TERMS`), or a torque model. `method` "ols" is least squares with equal weights;
     "wls" weighs joints by their residuals, "robust" also weighs rows down that lie far off (Huber);
     "feasible" gives possible bodies near the prior (`robot` itself unless `prior` is given).
-    `bandwidth` (Hz) is that of torques; the motion's is twice it. Rows at standstill are left out.
+    `bandwidth` (Hz) is that of torques; the motion's is twice it. `v0`, the speed at which Coulomb
+    friction bends, is chosen by cross-validation unless given. Rows at standstill are left out.
     """
     if method not in _METHODS:
         raise InvalidArgument("method", method, f"it is one of {', '.join(_METHODS)}")
@@ -336,12 +342,11 @@ def fit(
         raise InvalidArgument("log", log.joints, f"the robot has {robot.model.velocity_names}")
     if isinstance(friction, str) and friction != "auto":
         raise InvalidArgument("friction", friction, '"auto", names of terms, or a TorqueModel')
-    validate_bounds(mass_bounds, robot.body_names)
+    validate_bounds(mass_bounds, com_boxes, robot.body_names, method)
     motion, torque = choose_filters(log, bandwidth)
-    rest = rest_speeds(log, motion)
-    speeds = np.maximum(100.0 * rest, 1e-6)
-    if keep_standstill:
-        rest = np.full(robot.nv, -1.0)
+    peaks = peak_speeds(log, motion)
+    speeds = np.maximum(peaks, 1e-6)
+    rest = np.full(robot.nv, -1.0) if keep_standstill else REST_SHARE * peaks
     # the torque model: given, by names, or chosen
     selection = None
     if isinstance(friction, TorqueModel):
@@ -350,12 +355,15 @@ def fit(
         names = STANDARD_TERMS if friction == "auto" else tuple(friction)
         bends = _ONE_SPEED * speeds if v0 is None else v0
         model = torque_model(robot, names, bends, shafts)
-    if isinstance(friction, str):
-        start = Design(model, base_parameters(model), log, motion, torque, rest, form)
-        selection = select_terms(start, speeds, on_step=on_step)
-        model = model.with_drives(selection.drives)
     base = base_parameters(model)
-    design = Design(model, base, log, motion, torque, rest, form)
+    design = Design(model, base, log, motion=motion, torque=torque, rest=rest, form=form)
+    if isinstance(friction, str):
+        selection = select_terms(design, speeds, on_step=on_step)
+    elif v0 is None and not isinstance(friction, TorqueModel) and "coulomb" in names:
+        selection = select_bends(design, speeds, on_step)
+    if selection is not None:
+        model = model.with_drives(selection.drives)
+        design = replace(design, model=model, base=base_parameters(model))
     return _estimate(
         design,
         method,
@@ -397,11 +405,11 @@ def _estimate(
         made = fit_feasible(
             design.model,
             design.base,
-            normal / length,
-            values,
-            start,
-            mass_bounds,
-            com_boxes,
+            normal=normal / length,
+            values=values,
+            prior=start,
+            mass_bounds=mass_bounds,
+            com_boxes=com_boxes,
         )
         parameters, notes = made.parameters, [*notes, *made.notes]
         values = design.base.values(parameters)

@@ -13,14 +13,14 @@ from scipy.optimize import nnls
 
 from qddot.display.plots import PALETTE, save_figure
 from qddot.display.text import Readable
-from qddot.errors import InvalidArgument, NotIdentifiable, UnknownName
+from qddot.errors import InvalidArgument, NotIdentifiable, ShapeMismatch, UnknownName, Unsupported
 from qddot.files import write_whole
 from qddot.identify.design import choose_filters
 from qddot.identify.estimators import interval_factor
 from qddot.identify.fitting import Fit
 from qddot.identify.log import Log
 from qddot.identify.plots import joint_axes
-from qddot.identify.torque_model import DRIVE_TERMS
+from qddot.identify.torque_model import DRIVE_TERMS, NOT_FRICTION
 from qddot.model.friction_models import FrictionModel, coulomb, stribeck
 from qddot.robot.robot import Robot
 
@@ -34,12 +34,15 @@ __all__ = [
     "plot_friction",
 ]
 
-_NOT_FRICTION = ("armature", "offset", "spring")
 _STEADY = 0.03
 """Change of speed, relative, within which a stretch counts as constant."""
 _WHILE = 0.1
 """Seconds over which the speed changes by no more than that."""
 _LEAST_LEVELS = 3
+_CONSTANT = 0.2
+"""Seconds at constant speed that a sweep has at least."""
+_ROUNDING = 1e-9
+"""Distance beyond a position limit that counts as rounding."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,7 +77,7 @@ def friction_curves(fit: Fit) -> tuple[FrictionCurve, ...]:
         terms = []
         place = model.drive_slices[j]
         for term, k in zip(model.drives[j], range(place.start, place.stop), strict=True):
-            if term.kind in _NOT_FRICTION or k not in places:
+            if term.kind in NOT_FRICTION or k not in places:
                 continue
             zero = speed * 0.0
             rows[:, places[k]] = DRIVE_TERMS[term.kind][1](zero, speed, zero, load, term.speed)
@@ -131,35 +134,66 @@ def plan_sweep(
     """Sweeps of a joint to and fro over the same stretch, at speeds that grow geometrically.
 
     The same positions are passed both ways, so that gravity cancels in the difference of torques.
+    The other joints rest at `q`, or in the middle of their limits. Refused where the motion would
+    leave limits of position or speed.
     """
-    names = robot.model.velocity_names
+    names, limits = robot.model.velocity_names, robot.limits
     if joint not in names:
         raise UnknownName("joint", joint, names, robot.name)
-    j, limits = names.index(joint), robot.limits
-    top = limits.velocity[j] if np.isfinite(limits.velocity[j]) and limits.velocity[j] > 0 else 1.0
-    levels = np.geomspace(0.02, 0.8, 8) * top if speeds is None else np.asarray(speeds, float)
-    if not levels.size or not np.all(levels > 0.0) or acceleration <= 0.0:
-        raise InvalidArgument("speeds", speeds, "positive speeds, and a positive acceleration")
-    low = limits.lower[j] if np.isfinite(limits.lower[j]) else -np.pi
-    high = limits.upper[j] if np.isfinite(limits.upper[j]) else np.pi
-    low, high = max(low, -np.pi), min(high, np.pi)
-    middle, most = 0.5 * (low + high), 0.45 * (high - low)
-    rest = robot.neutral() if q is None else np.asarray(q, dtype=float)
+    if robot.nq != robot.nv:
+        raise Unsupported("robot", robot.name, "a sweep needs joints of one freedom each")
+    for what, x in (("acceleration", acceleration), ("rate", rate)):
+        if not 0.0 < x < np.inf:
+            raise InvalidArgument(what, x, "it is a positive number")
+    rest = _resting_place(robot) if q is None else np.asarray(q, dtype=float)
+    if rest.shape != (robot.nq,):
+        raise ShapeMismatch("plan_sweep", "q", f"({robot.nq},)", rest.shape)
+    for name, x, lower, upper in zip(names, rest, limits.lower, limits.upper, strict=True):
+        if not lower - _ROUNDING <= x <= upper + _ROUNDING:
+            accepted = f"the limits of {name} are {lower:.4g} … {upper:.4g}"
+            raise Unsupported("q", float(x), accepted)
+    # within the limits, a full turn at most, and 5 % of the stretch from its ends
+    j = names.index(joint)
+    low = limits.lower[j] if np.isfinite(limits.lower[j]) else min(-np.pi, limits.upper[j] - np.pi)
+    high = limits.upper[j] if np.isfinite(limits.upper[j]) else max(np.pi, low + np.pi)
+    length = 0.9 * min(high - low, 2.0 * np.pi)
+    start = 0.5 * (low + high - length)
+    # speeds v whose ramps leave room for a constant part: v²/a + v T ≤ length, in whole samples
+    part = 0.5 * acceleration * (_CONSTANT + 2.0 / rate)
+    fastest = float(np.sqrt(part**2 + acceleration * length) - part)
+    bound = limits.velocity[j] if limits.velocity[j] > 0.0 else np.inf
+    if speeds is None:
+        top = min(0.8 * bound if np.isfinite(bound) else 0.8, fastest)
+        levels = np.geomspace(0.025, 1.0, 8) * top
+    else:
+        levels = np.asarray(speeds, dtype=float)
+    largest = min(fastest, bound)
+    if not levels.size or not np.all((levels > 0.0) & (levels <= largest)):
+        reason = "its limit" if bound <= fastest else f"with ramps of {acceleration:g} rad/s²"
+        accepted = f"{joint} has room for speeds above 0 and up to {largest:.4g} rad/s, {reason}"
+        raise Unsupported("speeds", speeds, accepted)
     pieces = []
     for v in levels:
         # two seconds at constant speed, or as long as there is room; whole samples throughout
-        ramp = max(round(v / acceleration * rate), 1) / rate
-        flat = max(round(min(2.0, 2.0 * most / v - ramp) * rate), 1) / rate
-        half = 0.5 * v * (flat + ramp)
+        ramp = np.ceil(v / acceleration * rate) / rate
+        flat = np.floor(min(2.0, length / v - ramp) * rate) / rate
         t = np.arange(round((2.0 * ramp + flat) * rate)) / rate
         rise, even = np.minimum(t, ramp), np.clip(t - ramp, 0.0, flat)
         fall = np.clip(t - ramp - flat, 0.0, ramp)
         s = v * (0.5 * rise**2 / ramp + even + fall - 0.5 * fall**2 / ramp)
-        pieces += [middle - most + s, middle - most + 2.0 * half - s]
+        pieces += [start + s, start + v * (flat + ramp) - s]
     path = np.concatenate(pieces)
     motion = np.tile(rest, (len(path), 1))
     motion[:, j] = path
     return Sweep(joint, tuple(map(float, levels)), np.arange(len(path)) / rate, motion, names)
+
+
+def _resting_place(robot: Robot) -> np.ndarray:
+    """The middle of the limits of each joint that has both, else its neutral place within them."""
+    low, high = robot.limits.lower, robot.limits.upper
+    both = np.isfinite(low) & np.isfinite(high)
+    middle = 0.5 * (np.where(both, low, 0.0) + np.where(both, high, 0.0))
+    return np.where(both, middle, np.clip(robot.neutral(), low, high))
 
 
 @dataclass(frozen=True, repr=False)

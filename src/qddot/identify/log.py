@@ -51,7 +51,11 @@ class Log(Readable):
     @property
     def dt(self) -> float:
         """Period of the samples in s."""
-        return float(np.median(np.diff(self.time[: self.segments[0].stop][:100_000])))
+        first, last = self.longest_segment.start, self.longest_segment.stop
+        if last - first < 2:
+            reason = "no two samples follow each other without a gap, so that it has no period"
+            raise UnusableLog(self.source, reason)
+        return float(np.median(np.diff(self.time[first : min(last, first + 100_000)])))
 
     @property
     def duration(self) -> float:
@@ -63,6 +67,11 @@ class Log(Readable):
         """Stretches without a gap."""
         ends = (*self.starts[1:], len(self))
         return [slice(a, b) for a, b in zip(self.starts, ends, strict=True)]
+
+    @property
+    def longest_segment(self) -> slice:
+        """The longest stretch without a gap, the first of several."""
+        return max(self.segments, key=lambda s: s.stop - s.start)
 
     def between(self, first: int, last: int) -> Log:
         """The samples from one index up to another."""

@@ -6,7 +6,8 @@ Torques are known up to the gains of the drives, which scale the mass: the inter
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,17 @@ from qddot.display.progress import OnStep
 from qddot.display.text import Readable
 from qddot.errors import InvalidArgument, NotIdentifiable
 from qddot.identify.blas import on_one_blas_thread
-from qddot.identify.estimators import interval_factor
+from qddot.identify.design import Block
+from qddot.identify.estimators import (
+    gather_moments,
+    gather_residuals,
+    interval_factor,
+    robust_covariance,
+    solve_weighted,
+)
 from qddot.identify.fitting import Fit, fit
 from qddot.identify.log import Log
 from qddot.identify.torque_model import TorqueModel
-from qddot.identify.validation import held_out_design
 from qddot.robot.robot import Robot
 
 __all__ = ["Payload", "TorqueGains", "payload", "torque_gains"]
@@ -27,8 +34,11 @@ __all__ = ["Payload", "TorqueGains", "payload", "torque_gains"]
 _GAIN = 0.13
 """Relative uncertainty (95 %) of torques from currents, unless it is stated: two published sets of
 gains of one arm differ by that from their mean."""
+_GAIN_PASSES = 6
 _FELT = 0.1
 """Share of a joint's torque that the payload must make to be weighed by it."""
+_TOLD = 0.2
+"""Half-width of a gain, relative, beyond which it is not told."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -116,23 +126,21 @@ def payload(
     ten, spread = _difference(first, second)
     factor = interval_factor(min(first.freedom, second.freedom))
     mass, noise = float(ten[0]), float(factor * np.sqrt(spread[0, 0]))
-    if noise > max(abs(mass), 1e-9):
-        raise NotIdentifiable(
-            "the payload",
-            f"the logs tell {mass:.2g} ± {noise:.2g} kg",
-            "a motion with the arm stretched out, or a longer one, weighs it; see plan",
-        )
-    com, reach = ten[1:4] / mass, None
+    com = ten[1:4] / mass
     slope = np.vstack([-com / mass, np.eye(3) / mass])
     reach = factor * np.sqrt(np.maximum(np.diag(slope.T @ spread[:4, :4] @ slope), 0.0))
-    by_joint, _ = _joint_masses(first, second, com)
     # noise, gains, and what joints disagree about
-    values = np.array(list(by_joint.values()))
-    apart = float(np.abs(values - mass).max()) if values.size > 1 else 0.0
-    half = float(np.hypot(noise, gain_uncertainty * abs(mass)))
-    half = max(half, apart)
+    gains, widths = _joint_gains(first, second, ten, mass)
+    told = np.isfinite(gains)
+    names = np.array(robot.model.velocity_names)[told].tolist()
+    by_joint = dict(zip(names, (mass * gains[told]).tolist(), strict=True))
+    apart = mass * np.abs(gains[told] - 1.0)
+    half = float(np.hypot(noise, gain_uncertainty * mass))
+    if len(by_joint) > 1:
+        half = max(half, float(apart.max()))
     notes = []
-    if apart > 2.0 * noise and apart > 0.05 * abs(mass):
+    differ = apart > np.maximum(mass * widths[told] + noise, 0.05 * mass)
+    if len(by_joint) > 1 and differ.any():
         notes.append("joints read different masses: their torque gains differ from each other")
     if gain_uncertainty == _GAIN:
         text = "the gains of the drives are not known here: state gain_uncertainty= if they are"
@@ -151,6 +159,7 @@ def payload(
     )
 
 
+@on_one_blas_thread
 def torque_gains(
     robot: Robot,
     empty: Log,
@@ -173,15 +182,14 @@ def torque_gains(
         )
     first, second = _fit_both(robot, empty, loaded, friction, bandwidth, on_step)
     ten, _ = _difference(first, second)
-    read, widths = _joint_masses(first, second, ten[1:4] / ten[0])
+    gains, half_widths = _joint_gains(first, second, ten, mass)
     joints = robot.model.velocity_names
     refusals = tuple(
-        f"{j}: the payload makes too little of its torque" for j in joints if j not in read
+        f"{j}: the payload makes too little of its torque, or the motion tells too little of it"
+        for j, gain in zip(joints, gains, strict=True)
+        if np.isnan(gain)
     )
-    gains = np.array([mass / read[j] if j in read else np.nan for j in joints])
-    spread = np.array([gains[k] * widths[j] / read[j] if j in read else np.nan
-                       for k, j in enumerate(joints)])  # fmt: skip
-    return TorqueGains(joints, gains, np.abs(spread), refusals)
+    return TorqueGains(joints, 1.0 / gains, half_widths / gains**2, refusals)
 
 
 def _fit_both(
@@ -200,7 +208,10 @@ def _fit_both(
 
 
 def _difference(first: Fit, second: Fit) -> tuple[np.ndarray, np.ndarray]:
-    """Inertial parameters of the payload and their covariance, by generalised least squares."""
+    """Inertial parameters of the payload and their covariance, by generalised least squares.
+
+    Refused where the mass is lost in the noise, or negative.
+    """
     base = first.design.base
     last = first.model.rigid_count - 10
     rigid = np.flatnonzero(
@@ -216,30 +227,98 @@ def _difference(first: Fit, second: Fit) -> tuple[np.ndarray, np.ndarray]:
     size = max(abs(float(np.linalg.lstsq(A[:, :1], change, rcond=None)[0][0])), 1.0)
     hold = np.diag([0.0, 0.0, 0.0, 0.0, *[1.0 / (0.09 * size) ** 2] * 6])
     spread = np.linalg.pinv(B.T @ inverse @ B + hold, rcond=1e-12, hermitian=True)
-    return spread @ (B.T @ inverse @ c), spread
+    ten = spread @ (B.T @ inverse @ c)
+    noise = interval_factor(min(first.freedom, second.freedom)) * np.sqrt(spread[0, 0])
+    if noise > max(abs(ten[0]), 1e-9):
+        raise NotIdentifiable(
+            "the payload",
+            f"the logs tell {ten[0]:.2g} ± {noise:.2g} kg",
+            "a motion with the arm stretched out, or a longer one, weighs it; see plan",
+        )
+    if ten[0] < 0.0:
+        raise NotIdentifiable(
+            "the payload",
+            f"the robot with it is lighter by {-ten[0]:.3g} ± {noise:.2g} kg than without",
+            "the logs are probably swapped: the one without the payload comes first",
+        )
+    return ten, spread
 
 
-def _joint_masses(
-    first: Fit, second: Fit, com: np.ndarray
-) -> tuple[dict[str, float], dict[str, float]]:
-    """Mass that each joint alone reads, and its 95 % half-width, where it feels the payload."""
-    design = held_out_design(first, second.design.log)
-    robot, last = first.prior_robot, first.model.rigid_count - 10
-    weight = np.array([1.0, *com])
-    top, top_square, felt = (np.zeros(robot.nv) for _ in range(3))
-    read, widths = {}, {}
-    for block in design.blocks():
-        Y = robot.torque_regressor(block.q, block.v, block.a)[..., last : last + 4] @ weight
-        Y = np.where(block.moving, Y, 0.0)
-        left = block.tau - block.columns @ first.values
-        top = top + (Y * left).sum(axis=0)
-        top_square = top_square + (Y * Y).sum(axis=0)
-        felt = felt + (block.tau**2).sum(axis=0)
-    factor = interval_factor(first.freedom)
-    for j, name in enumerate(robot.model.velocity_names):
-        mass = top[j] / max(top_square[j], 1e-300)
-        if np.sqrt(top_square[j] * mass**2 / max(felt[j], 1e-300)) > _FELT:
-            read[name] = float(mass)
-            noise = second.sigma[j] * np.sqrt(2.0 * second.correlation / max(top_square[j], 1e-300))
-            widths[name] = float(factor * noise)
-    return read, widths
+@dataclass(frozen=True)
+class _GainModel:
+    """Torques that drives of unknown gains report, without and with a payload of known mass.
+
+    Joint j reports c_j Y_j β without, and c_j Y_j (β + A p + E d) with the payload: β are base
+    parameters, A p is what the payload p adds to them, E d the change of the drives between logs.
+    Unknown are β, p but for its mass, d and c.
+    """
+
+    payload: np.ndarray
+    drives: np.ndarray
+    mass: float
+
+    def linearise(self, unknowns: np.ndarray, loaded: bool) -> np.ndarray:
+        """Matrices M of the joints about a guess: [columns, torque] M is linear least squares.
+
+        They are nv × (rank + 1) × (unknowns + 1); the last column has the torque.
+        """
+        rank, changes = len(self.payload), self.drives.shape[1]
+        base, shape, change, gains = np.split(unknowns, np.cumsum([rank, 9, changes]))
+        extra = [self.payload[:, 1:], self.drives]
+        if loaded:
+            base = base + self.payload @ [self.mass, *shape] + self.drives @ change
+        slopes = np.hstack([np.eye(rank), *(x if loaded else 0.0 * x for x in extra)])
+        made = np.zeros((len(gains), rank + 1, len(unknowns) + 1))
+        made[:, :rank, : slopes.shape[1]] = gains[:, None, None] * slopes
+        made[:, rank, -1] = 1.0
+        for j, c in enumerate(gains):
+            made[j, :rank, slopes.shape[1] + j] = base
+            made[j, :rank, -1] = made[j, :rank, :-1] @ unknowns - c * base
+        return made
+
+
+def _joint_gains(
+    first: Fit, second: Fit, ten: np.ndarray, mass: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Gain of each joint's torques and its 95 % half-width, given the mass of the payload.
+
+    All parameters are fitted to both logs together with the gains (Gauss–Newton), so that a gain
+    that is off spoils no other through the parameters that joints share. NaN where the payload is
+    hardly felt, or the motion tells too little.
+    """
+    base, rigid, nv = first.design.base, first.model.rigid_count, first.prior_robot.nv
+    drives = np.eye(base.rank)[:, base.independent >= rigid]
+    model = _GainModel(base.mixing[:, rigid - 10 : rigid], drives, mass)
+    designs = (first.design, second.design)
+    moments = [gather_moments(d.blocks(), d.rows) for d in designs]
+    counts = moments[0].counts.sum(axis=0) + moments[1].counts.sum(axis=0)
+    scale = mass / ten[0]
+    unknowns = np.concatenate(
+        [scale * first.values, scale * ten[1:], np.zeros(drives.shape[1]), np.full(nv, 1 / scale)]
+    )
+    for _ in range(_GAIN_PASSES):
+        maps = [model.linearise(unknowns, loaded) for loaded in (False, True)]
+        products = sum(
+            np.swapaxes(M, 1, 2) @ m.total @ M for M, m in zip(maps, moments, strict=True)
+        )
+        estimate = solve_weighted(products, counts)
+        unknowns = estimate.values
+
+    def linear_blocks() -> Iterator[Block]:
+        for design, M in zip(designs, maps, strict=True):
+            for block in design.blocks():
+                joined = np.concatenate([block.columns, block.tau[..., None]], axis=-1)
+                made = np.einsum("tjp,jpu->tju", joined, M)
+                yield replace(block, columns=made[..., :-1], tau=made[..., -1])
+
+    residuals = gather_residuals(linear_blocks(), unknowns, estimate.weights)
+    covariance, _, freedom = robust_covariance(estimate, residuals, linear_blocks())
+    widths = interval_factor(freedom) * np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    gains, half_widths = unknowns[-nv:], widths[-nv:]
+    # share of each joint's torque that the payload makes
+    shape = unknowns[base.rank : base.rank + 9]
+    added = np.append(model.payload @ [mass, *shape], 0.0)
+    loaded = moments[1].total
+    felt = gains * np.sqrt(np.einsum("p,jpr,r->j", added, loaded, added) / loaded[:, -1, -1])
+    told = ~estimate.blind[-nv:] & (felt > _FELT) & (half_widths < _TOLD * gains)
+    return np.where(told, gains, np.nan), np.where(told, half_widths, np.nan)

@@ -18,7 +18,7 @@ from qddot.identify.design import Design
 from qddot.identify.estimators import Moments, gather_moments, residual_squares, solve_weighted
 from qddot.identify.torque_model import DriveTerm
 
-__all__ = ["Selection", "select_terms"]
+__all__ = ["Selection", "select_bends", "select_terms"]
 
 _BENDS = (0.002, 0.01, 0.04)
 """Candidates for v₀ as shares of the peak speed of a joint."""
@@ -154,6 +154,19 @@ def select_terms(
                 chosen, best = trial, found
                 steps.append((joint, kind, best / start))
     return Selection(tuple(map(tuple, chosen)), start, best, tuple(steps))
+
+
+def select_bends(design: Design, speeds: np.ndarray, on_step: OnStep | None = None) -> Selection:
+    """The terms of a design with v₀ of Coulomb friction and load chosen by cross-validation."""
+    bent = {"coulomb", "load", "stribeck"}
+    others = [t.kind for t in design.model.drives[0] if t.kind not in bent]
+    found = select_terms(design, speeds, others, (), on_step)
+    bends = [_bend(terms) for terms in found.drives]
+    drives = [
+        tuple(replace(t, speed=v0) if t.kind in ("coulomb", "load") else t for t in terms)
+        for terms, v0 in zip(design.model.drives, bends, strict=True)
+    ]
+    return replace(found, drives=tuple(drives))
 
 
 def _candidates(peak: float, always: Sequence[str], extra: Sequence[str]) -> list[DriveTerm]:

@@ -20,6 +20,7 @@ from qddot.robot.robot import Robot
 __all__ = [
     "DRIVE_TERMS",
     "INERTIAL_NAMES",
+    "NOT_FRICTION",
     "STANDARD_TERMS",
     "DriveTerm",
     "Shaft",
@@ -63,6 +64,8 @@ DRIVE_TERMS: dict[str, tuple[str, _Column]] = {
 }
 """Terms of a drive: what they are, and their column from q, q̇, q̈, the rigid torque, a speed."""
 STANDARD_TERMS = ("armature", "viscous", "coulomb", "offset")
+NOT_FRICTION = ("armature", "offset", "spring")
+"""Terms of a drive that are not friction."""
 _NONLINEAR_IN_SPEED = {"coulomb", "stribeck", "load"}
 
 
@@ -154,14 +157,22 @@ class TorqueModel:
         return np.concatenate([rigid, self.drive_columns(q, v, a, load)], axis=-1)
 
     def prior(self) -> np.ndarray:
-        """Parameters of the description, zero where it says nothing."""
-        drives = [b.joint.drivetrain for b in self.robot.model.independent]
-        known = {"armature": "reflected_inertia", "viscous": "damping", "coulomb": "friction"}
-        own = [
-            float(getattr(drive, known[t.kind])) if t.kind in known else 0.0
-            for drive, terms in zip(drives, self.drives, strict=True)
-            for t in terms
-        ]
+        """Parameters of the description, zero where it says nothing.
+
+        The torque of a spring, k (q − rest), is that of the terms "spring" and "offset" together.
+        """
+        own = []
+        for body, terms in zip(self.robot.model.independent, self.drives, strict=True):
+            drive, relaxed = body.joint.drivetrain, body.joint.rest[0] - body.joint.offset
+            has_spring = any(t.kind == "spring" for t in terms)
+            known = {
+                "armature": drive.reflected_inertia,
+                "viscous": drive.damping,
+                "coulomb": drive.friction,
+                "spring": drive.stiffness,
+                "offset": -drive.stiffness * relaxed if has_spring else 0.0,
+            }
+            own += [float(known.get(t.kind, 0.0)) for t in terms]
         shared = [0.0 for s in self.shafts for _ in s.terms]
         return np.concatenate([self.robot.inertial_parameters.ravel(), own, shared])
 

@@ -208,6 +208,18 @@ class Joint:
         return [self.ratio * q[0] + self.offset] if self.kind.nq == 1 else q
 
     @property
+    def displacement_limits(self) -> tuple[float, float]:
+        """Lowest and highest displacement of a joint of one degree of freedom.
+
+        The limits of a joint with a coordinate of its own are those of the coordinate; the limits
+        of one that follows a leader are those of its displacement.
+        """
+        lower, upper = self.limits.lower, self.limits.upper
+        if self.leader is None:
+            lower, upper = sorted(self.ratio * x + self.offset for x in (lower, upper))
+        return lower, upper
+
+    @property
     def brackets(self) -> list[list[list[Scalar]]]:
         """The constants c of s_j × s_k = Σ c[j][k][m] s_m: how its velocities turn each other."""
         S = self.kind.subspace(self).columns

@@ -7,6 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from qddot.evidence.record import Record, RecordTrace, Verdict
+from qddot.identify.feasible import pseudo_inertia
+from qddot.identify.log import Log
+from qddot.identify.unit_checks import find_unit_mistakes
 from qddot.pipeline.diagnosis import Case, Diagnosis, case_of_record
 from qddot.pipeline.log_diagnoses import diagnose_log
 from qddot.pipeline.motion_diagnoses import MOTION_DIAGNOSES
@@ -16,18 +19,45 @@ __all__ = ["diagnose", "diagnose_record"]
 _LEAST_ROWS = 100
 _WHOLE = {"integrator gains energy": "explicit integrator on stiff contact"}
 """Causes that are a part of another one where both are found."""
+_UNITS = 0.95
+"""Confidence in units that contradict each other."""
 _CAUSE, _CLAIM = 0.8, 0.5
 """Confidence in a failed claim that names its cause, and in one that does not."""
 
 
 def diagnose(case: Case) -> list[Diagnosis]:
-    """The diagnoses of a case, by confidence; empty where nothing was found."""
-    found = [x for test in MOTION_DIAGNOSES if (x := test(case))]
+    """The diagnoses of a case, by confidence; empty where nothing was found.
+
+    Units that contradict each other come alone: with them, any other symptom is a consequence.
+    """
     single = case.robot.nq == case.robot.nv and not case.robot.model.loops
+    units = _find_wrong_units(case) if case.measured and single else []
+    if units:
+        return units
+    found = [x for test in MOTION_DIAGNOSES if (x := test(case))]
     enough = case.tau is not None and int(case.sound.sum()) >= _LEAST_ROWS
     if case.measured and single and enough:
         found += diagnose_log(case)
     return sorted(found, key=lambda d: -d.confidence)
+
+
+def _find_wrong_units(case: Case) -> list[Diagnosis]:
+    """Units of a measured motion that contradict each other or the limits of the joints."""
+    rows = case.sound
+    if int(rows.sum()) < _LEAST_ROWS:
+        return []
+    time, q, v = (x[rows] for x in (case.time, case.q, case.v))
+    log = Log(case.robot.model.velocity_names, time, q, tau=np.zeros_like(v), v=v)
+    return [
+        Diagnosis(
+            cause="units",
+            symptom="positions, velocities and time do not belong together",
+            evidence=x.evidence,
+            confidence=_UNITS,
+            fix="convert the log to rad, rad/s, s and N m; `qddot identify` takes --unit q=deg",
+        )
+        for x in find_unit_mistakes(case.robot, log)
+    ]
 
 
 def _find_impossible_bodies(trace: RecordTrace) -> Diagnosis | None:
@@ -35,14 +65,7 @@ def _find_impossible_bodies(trace: RecordTrace) -> Diagnosis | None:
     rows = trace.columns.get("parameters")
     if rows is None or rows.ndim != 2 or rows.shape[1] != 10:
         return None
-    xx, xy, yy, xz, yz, zz = rows[:, 4:].T
-    tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]).transpose(2, 0, 1)
-    trace_half = 0.5 * np.trace(tensor, axis1=1, axis2=2)
-    pseudo = np.zeros((len(rows), 4, 4))
-    pseudo[:, :3, :3] = trace_half[:, None, None] * np.eye(3) - tensor
-    pseudo[:, :3, 3] = pseudo[:, 3, :3] = rows[:, 1:4]
-    pseudo[:, 3, 3] = rows[:, 0]
-    values = np.linalg.eigvalsh(np.nan_to_num(pseudo))
+    values = np.linalg.eigvalsh(pseudo_inertia(np.nan_to_num(rows)))
     wrong = values[:, 0] < -1e-9 * np.abs(values).max(axis=1)
     if not wrong.any():
         return None

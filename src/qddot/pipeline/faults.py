@@ -19,7 +19,17 @@ from qddot.errors import QddotError
 from qddot.loaders.load import locate_source
 from qddot.loaders.locate import resolve_uri
 from qddot.pipeline.context import BANDWIDTH, PipelineSettings
-from qddot.pipeline.virtual import VirtualHardware, VirtualLog, fourier_motion, rest_pose
+from qddot.pipeline.virtual import (
+    DELAY,
+    ENCODER,
+    TORQUE_NOISE,
+    VELOCITY_NOISE,
+    VirtualHardware,
+    VirtualLog,
+    fourier_motion,
+    holding_torques,
+    rest_pose,
+)
 from qddot.robot.robot import Robot, load
 
 __all__ = ["KINDS", "Fault", "clean_case", "seed_fault", "write_file", "write_log"]
@@ -29,7 +39,8 @@ _UNSURE = 0.03
 """Share by which the bodies of a robot differ from a file that is right."""
 _FRICTION = 0.05
 """Friction of the joints as a share of the torque that holds them, in the file and on the robot."""
-_ENCODER = 2.0 * np.pi / 2**20
+_POSES = 100
+"""Random poses at which holding torques are computed."""
 _ASTRAY = 5.0
 """Times the speed of the motion from which the virtual hardware does not follow it."""
 _OTHER, _DRAWS = 0.3, 50
@@ -77,7 +88,8 @@ def write_file(folder: Path, name: str, friction: bool = True) -> tuple[Path, Ro
             mesh.set("filename", str(resolve_uri(mesh.get("filename", ""), source.parent)))
         except QddotError:
             continue
-    for joint_name, torque in zip(robot.joint_names, _FRICTION * _holding(robot), strict=True):
+    friction_torques = _FRICTION * holding_torques(robot, _POSES)
+    for joint_name, torque in zip(robot.joint_names, friction_torques, strict=True):
         joint = tree.find(f"joint[@name='{joint_name}']")
         assert joint is not None
         for old in joint.findall("dynamics"):
@@ -88,13 +100,6 @@ def write_file(folder: Path, name: str, friction: bool = True) -> tuple[Path, Ro
     return file, load(file)
 
 
-def _holding(robot: Robot) -> np.ndarray:
-    """Torques by joint that gravity or an acceleration of 1 rad/s² asks for, at most."""
-    q = robot.random(np.random.default_rng(0), 100)
-    inertia = np.diagonal(robot.mass_matrix(q), axis1=1, axis2=2).max(axis=0)
-    return np.maximum(np.abs(robot.gravity(q)).max(axis=0), inertia)
-
-
 def write_log(file: Path, robot: Robot, seed: int, torques: Torques | None = None) -> Path:
     """A log of a periodic motion of virtual hardware like a robot; `torques` gives other ones.
 
@@ -103,7 +108,13 @@ def write_log(file: Path, robot: Robot, seed: int, torques: Torques | None = Non
     rng = np.random.default_rng([seed, 11])
     shares = 1.0 + _UNSURE * rng.uniform(-1.0, 1.0, (robot.model.nb, 1))
     truth = robot.with_parameters(robot.inertial_parameters * shares)
-    hardware = VirtualHardware(truth, 1, _ENCODER, (1e-3, 0.005 * _holding(robot)), seed)
+    hardware = VirtualHardware(
+        truth=truth,
+        delay=DELAY,
+        resolution=ENCODER,
+        noise=(VELOCITY_NOISE, TORQUE_NOISE * holding_torques(robot, _POSES)),
+        seed=seed,
+    )
     motion = fourier_motion(robot, seed, _PERIOD, speed=_SPEED)
     gains = joint_gains(robot, BANDWIDTH, q=rest_pose(robot), inertia="free")
 

@@ -39,7 +39,7 @@ _LEAST_WINDOWS = 5
 """Windows of a log in each direction from which the friction of a joint is judged."""
 _DELAYS = range(2, 41)
 _PENALTY = 0.03
-"""What a parameter of a hypothesis has to improve, so that simple ones win."""
+"""Penalty a parameter, so that simple hypotheses win."""
 _LOAD, _OTHER = 0.03, 0.1
 """Shares of the torque that bodies within their deviations leave at least of a robot with a load,
 and of another robot. Bodies that are off by half as a whole leave 0.065 at most on six arms."""
@@ -140,12 +140,12 @@ class _Torques:
         parts = [(x[:, j] - Q @ (Q.T @ x[:, j])) / size[j] for j, Q in enumerate(self.bases)]
         return np.concatenate(parts)
 
-    def leave(
+    def fit_residual(
         self, tau: np.ndarray, model: np.ndarray, columns: np.ndarray | None = None
     ) -> tuple[float, np.ndarray, int]:
-        """Share of torques that a model leaves; coefficients of columns and bodies; columns' rank.
+        """Residual share of the torque under a model; coefficients of columns and bodies; rank.
 
-        What bodies have to differ from those of the file counts as torque that is left.
+        The rank is that of the columns. Deviations of the bodies from the file count as residual.
         """
         size = np.sqrt(np.mean(tau**2, axis=0)) + 1e-9
         y = self.project((tau - model)[..., None], size)[:, 0]
@@ -161,9 +161,9 @@ class _Torques:
         left = float(np.sqrt(np.sum((y - A / scale @ x) ** 2) / (len(y) - nb)))
         return left, x / scale, max(int(rank) - nb, 0)
 
-    def leave_noise(self, tau: np.ndarray) -> float:
+    def noise_share(self, tau: np.ndarray) -> float:
         """Share of torques that no bodies on these joints explain."""
-        return self.leave(tau, self.rigid, self.regressor)[0]
+        return self.fit_residual(tau, self.rigid, self.regressor)[0]
 
 
 def diagnose_log(case: Case) -> list[Diagnosis]:
@@ -171,7 +171,7 @@ def diagnose_log(case: Case) -> list[Diagnosis]:
     at = _Torques(case)
     if at.rows.size < _LEAST_ROWS:
         return []
-    plain = at.leave(at.tau, at.rigid)[0]
+    plain = at.fit_residual(at.tau, at.rigid)[0]
     found = []
     if plain > _NOISE:
         for make in _HYPOTHESES:
@@ -210,7 +210,7 @@ def _swaps(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
     for i, j in combinations(range(at.robot.nv), 2):
         moved = order.copy()
         moved[[i, j]] = j, i
-        best = min(best, (at.leave(at.tau[:, moved], at.rigid)[0], i, j))
+        best = min(best, (at.fit_residual(at.tau[:, moved], at.rigid)[0], i, j))
     left, i, j = best
     order[[i, j]] = j, i
     yield _Hypothesis(
@@ -224,7 +224,7 @@ def _swaps(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
         ),
         left,
         1,
-        at.leave_noise(at.tau[:, order]),
+        at.noise_share(at.tau[:, order]),
     )
 
 
@@ -236,7 +236,7 @@ def _signs(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
         for j in range(at.robot.nv):
             turned = signs.copy()
             turned[j] *= -1.0
-            trials.append((at.leave(at.tau * turned, at.rigid)[0], j))
+            trials.append((at.fit_residual(at.tau * turned, at.rigid)[0], j))
         best, j = min(trials)
         if best > 0.9 * left:
             break
@@ -253,7 +253,7 @@ def _signs(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
         ),
         left if 2 * len(wrong) <= at.robot.nv else plain,
         len(wrong),
-        at.leave_noise(at.tau * signs),
+        at.noise_share(at.tau * signs),
     )
 
 
@@ -264,7 +264,7 @@ def _gravity(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
     if length == 0.0:
         return
     axes = [at.robot.with_gravity(tuple(e)).gravity(at.q).mean(axis=1) for e in np.eye(3).tolist()]
-    left, fitted, _ = at.leave(at.tau, at.inertial + at.coriolis, np.stack(axes, axis=-1))
+    left, fitted, _ = at.fit_residual(at.tau, at.inertial + at.coriolis, np.stack(axes, axis=-1))
     x = fitted[:3]
     size = float(np.linalg.norm(x))
     angle = float(np.degrees(np.arccos(np.clip(x @ model / (size * length + 1e-12), -1.0, 1.0))))
@@ -286,7 +286,7 @@ def _gravity(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
 
 def _coriolis(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
     """Another coefficient of C q̇."""
-    left, (gain, *_), _ = at.leave(at.tau, at.gravity + at.inertial, at.coriolis[..., None])
+    left, (gain, *_), _ = at.fit_residual(at.tau, at.gravity + at.inertial, at.coriolis[..., None])
     if abs(gain - 1.0) < 0.5:
         return
     yield _Hypothesis(
@@ -305,7 +305,7 @@ def _coriolis(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
 def _delays(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
     """Torques that belong to a motion some samples before."""
     dt = float(np.median(np.diff(at.case.time)))
-    trials = [(at.leave(at.shift_torques(k), at.rigid)[0], k) for k in _DELAYS]
+    trials = [(at.fit_residual(at.shift_torques(k), at.rigid)[0], k) for k in _DELAYS]
     left, shift = min(trials)
     yield _Hypothesis(
         Diagnosis(
@@ -318,7 +318,7 @@ def _delays(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
         ),
         left,
         1,
-        at.leave_noise(at.shift_torques(shift)),
+        at.noise_share(at.shift_torques(shift)),
     )
 
 
@@ -327,9 +327,11 @@ def _payload(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
     if plain < _LOAD:
         return
     robot, last = at.robot, at.robot.model.nb - 1
-    left, _, rank = at.leave(at.tau, at.rigid, at.regressor[..., 10 * last :])
+    left, _, rank = at.fit_residual(at.tau, at.rigid, at.regressor[..., 10 * last :])
     # mass and its moments alone tell the mass, which the tensor would take a part of
-    mass = float(at.leave(at.tau, at.rigid, at.regressor[..., 10 * last : 10 * last + 4])[1][0])
+    mass = float(
+        at.fit_residual(at.tau, at.rigid, at.regressor[..., 10 * last : 10 * last + 4])[1][0]
+    )
     if abs(mass) < 0.02 * float(robot.inertial_parameters[:, 0].sum()):
         return
     word = "missing" if mass > 0 else "in the model but not on the robot"
@@ -354,7 +356,7 @@ def _cartesian(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
     frame = at.robot.frame_names[-1]
     J = at.robot.frame_jacobian(at.q, frame, "local_world_aligned")[..., : at.robot.nv, :]
     mapped = np.einsum("wsij,wsi->wsj", J, at.measured[at.rows]).mean(axis=1)
-    left = at.leave(mapped, at.rigid)[0]
+    left = at.fit_residual(mapped, at.rigid)[0]
     yield _Hypothesis(
         Diagnosis(
             cause="Cartesian and joint coordinates confused",
@@ -372,7 +374,7 @@ def _cartesian(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
 def _inertia(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
     """All inertias larger or smaller by a share; a robot of its own where that is many times."""
     both = np.stack([at.gravity, at.inertial + at.coriolis], axis=-1)
-    left, (weight, inertia, *_), _ = at.leave(at.tau, np.zeros_like(at.tau), both)
+    left, (weight, inertia, *_), _ = at.fit_residual(at.tau, np.zeros_like(at.tau), both)
     if inertia < 0.1 or weight < 0.1 or max(abs(inertia - 1.0), abs(weight - 1.0)) < 0.03:
         return
     word = "under" if inertia > 1.0 else "over"
@@ -395,7 +397,7 @@ def _bodies(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
     """Every body another than in the file, on the same joints."""
     if plain < _OTHER:
         return
-    left, _, rank = at.leave(at.tau, at.rigid, at.regressor)
+    left, _, rank = at.fit_residual(at.tau, at.rigid, at.regressor)
     evidence = (
         f"other bodies on these joints leave {100 * left:.2g} % of the torque ({rank} parameters), "
         f"those of the file {100 * plain:.2g} %; a load at the tip or a single mistake leaves more"
@@ -421,7 +423,7 @@ _HYPOTHESES = (
 def _friction(at: _Torques) -> Iterator[Diagnosis]:
     """Coulomb friction that the model does not have."""
     # bodies that are a bit off are no friction, though their torques may go with the speeds
-    rest = at.tau - at.rigid - at.bodies @ at.leave(at.tau, at.rigid)[1]
+    rest = at.tau - at.rigid - at.bodies @ at.fit_residual(at.tau, at.rigid)[1]
     size = np.sqrt(np.mean(at.tau**2, axis=0)) + 1e-9
     # a joint that moves one way does not tell Coulomb friction from an offset
     mean = at.v.mean(axis=1)

@@ -32,11 +32,11 @@ __all__ = [
     "check_intent",
     "check_mass_matrix",
     "compare_engines",
-    "draw_condition_map",
-    "draw_mass_ellipsoids",
     "equivalent_box",
     "read_description",
     "record_body_poses",
+    "record_condition_map",
+    "record_mass_ellipsoids",
     "static_torques",
     "tip_frame",
 ]
@@ -266,8 +266,8 @@ def check_mass_matrix(context: Context) -> None:
     share = recorder.metric(
         "condition/flagged", "share_above", "condition.condition", bound=_FLAGGED
     )
-    draw_condition_map(context)
-    draw_mass_ellipsoids(context)
+    record_condition_map(context)
+    record_mass_ellipsoids(context)
     recorder.claim(
         "M can be inverted",
         f"largest cond(M) of {len(q)} poses; above {_FLAGGED:g} a pose is flagged",
@@ -281,8 +281,8 @@ def check_mass_matrix(context: Context) -> None:
     )
 
 
-def draw_condition_map(context: Context) -> None:
-    """Keep cond(M) over the two joints on which it depends most."""
+def record_condition_map(context: Context) -> None:
+    """Record cond(M) over the two joints on which it depends most."""
     robot, model = context.robot, context.robot.model
     single = [b for b in model.independent if b.joint.kind.nv == 1]
     if len(single) < 2 or robot.singular_joints:
@@ -316,8 +316,8 @@ def draw_condition_map(context: Context) -> None:
     )
 
 
-def draw_mass_ellipsoids(context: Context) -> None:
-    """Keep the mass that is felt at the tip along directions of the x–z plane, at four poses.
+def record_mass_ellipsoids(context: Context) -> None:
+    """Record the mass that is felt at the tip along directions of the x–z plane, at four poses.
 
     It is 1 / (uᵀ J M⁻¹ Jᵀ u) along u, the belted ellipsoid of Khatib (1995).
     """

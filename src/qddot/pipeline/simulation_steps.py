@@ -43,6 +43,8 @@ _INNER_LOOP = 1e-4
 _LEFT_OUT = ("friction", "limits")
 """Physics of the description that the test of integrators leaves out."""
 _RADIUS, _PRESS, _MU = 0.02, 10.0, 0.5
+_SLIDING = "friction while sliding"
+"""Name of the claim on a contact that slides."""
 _FALL = 1e-3
 """Way of the ball to the stiff springs, m."""
 _MOST_SITES = 8
@@ -112,7 +114,7 @@ def certify_integrator(context: Context) -> None:
 
 
 def probe_contact(context: Context) -> None:
-    """Step 10: free motion, then contact: penetration, cone, energy, honesty while sliding."""
+    """Step 10: free motion, then contact: penetration, cone, energy, friction while sliding."""
     robot = context.robot
     if robot.model.loops:
         raise NotApplicable("contact of a robot with loops: use qddot.simulate.MujocoPlant")
@@ -265,7 +267,7 @@ def _press(context: Context) -> None:
     sliding = contact_ledger(push(along * 2.0 * _MU * _PRESS, 40))
     moving = sliding.slip[:, 0] > 1e-3
     if moving.sum() < 5:
-        context.skip("sliding honesty", "contact while it slides", "the tip cannot slide here")
+        context.skip(_SLIDING, "contact while it slides", "the tip cannot slide here")
         return
     recorder.trace(
         "sliding",
@@ -274,7 +276,7 @@ def _press(context: Context) -> None:
     )  # fmt: skip
     recorder.metric("sliding", "smallest", "sliding.ratio")
     recorder.claim(
-        "sliding honesty",
+        _SLIDING,
         "‖f_t‖ / (μ f_n) while it slides: 1 by Coulomb, 0 where contact is lost",
         metric="sliding",
         relation="≥",
@@ -331,7 +333,7 @@ def _drop(context: Context) -> None:
         contact=ComplementarityContact(scene, limits=False), without="passive", record=True,
     )  # fmt: skip
     _contact_claims(context, motion, float(robot.model.mass) * 9.81)
-    context.skip("sliding honesty", "contact while it slides", "tested where a tip can be pressed")
+    context.skip(_SLIDING, "contact while it slides", "tested where a tip can be pressed")
 
 
 def _judge_springs(context: Context) -> None:

@@ -110,12 +110,12 @@ def run_pipeline(
     before: Record | None = None,
     on_done: Callable[[PipelineStep, Verdict], None] | None = None,
 ) -> None:
-    """Run the steps into the record of a context; those that `before` has finished are copied."""
-    finished = before.finished_steps if before is not None else ()
+    """Run the steps into the record of a context; those that `before` has whole are copied."""
+    whole = before.whole_steps if before is not None else ()
     report = context.on_step
     for k, step in enumerate(steps):
         report(step.title, k, len(steps))
-        if before is not None and step.name in finished:
+        if before is not None and step.name in whole:
             context.recorder.take_step(before, step.name)
         else:
             # progress within a step shows beside its title

@@ -18,7 +18,19 @@ from qddot.robot.robot import Robot
 from qddot.simulate.function_law import TorqueFunction
 from qddot.simulate.mujoco_plant import MujocoPlant
 
-__all__ = ["VirtualHardware", "VirtualLog", "build_hardware", "fourier_motion", "rest_pose"]
+__all__ = [
+    "DELAY",
+    "ENCODER",
+    "RATE",
+    "TORQUE_NOISE",
+    "VELOCITY_NOISE",
+    "VirtualHardware",
+    "VirtualLog",
+    "build_hardware",
+    "fourier_motion",
+    "holding_torques",
+    "rest_pose",
+]
 
 RATE = 1000.0
 """Cycles of control a second."""
@@ -28,8 +40,9 @@ _HEAVIER = (-0.05, 0.25)
 """Share by which bodies are heavier than their files say: motors and harnesses are left out."""
 _FRICTION = 0.06
 """Coulomb and viscous friction (at 1 rad/s) as shares of the torque that a joint holds."""
-_ENCODER = 2.0 * np.pi / 2**20
-_VELOCITY_NOISE, _TORQUE_NOISE = 1e-3, 0.005
+ENCODER = 2.0 * np.pi / 2**20
+"""Step of the encoders (rad)."""
+VELOCITY_NOISE, TORQUE_NOISE = 1e-3, 0.005
 """Standard deviations: rad/s, and share of the torque that a joint holds."""
 
 
@@ -109,11 +122,7 @@ def build_hardware(robot: Robot, seed: int) -> VirtualHardware:
     for k, row in enumerate(parameters):
         if row[0] > 0.0:
             parameters[k] = row * (1.0 + rng.uniform(*_HEAVIER))
-    # Coulomb and viscous friction as shares of the largest torque that gravity or an acceleration
-    # of 1 rad/s² asks for
-    q = robot.random(np.random.default_rng(0), 200)
-    inertia = np.diagonal(robot.mass_matrix(q), axis1=1, axis2=2)
-    holds = np.maximum(np.abs(robot.gravity(q)).max(axis=0), 1.0 * inertia.max(axis=0))
+    holds = holding_torques(robot)
     coulomb, viscous = _FRICTION * holds * rng.uniform(0.5, 1.5, (2, robot.nv))
     heavier = robot.with_parameters(parameters).model
     bodies = []
@@ -132,10 +141,17 @@ def build_hardware(robot: Robot, seed: int) -> VirtualHardware:
     return VirtualHardware(
         truth=truth,
         delay=DELAY,
-        resolution=_ENCODER,
-        noise=(_VELOCITY_NOISE, _TORQUE_NOISE * holds),
+        resolution=ENCODER,
+        noise=(VELOCITY_NOISE, TORQUE_NOISE * holds),
         seed=seed,
     )
+
+
+def holding_torques(robot: Robot, samples: int = 200) -> np.ndarray:
+    """Largest torque by joint that gravity or an acceleration of 1 rad/s² asks for."""
+    q = robot.random(np.random.default_rng(0), samples)
+    inertia = np.diagonal(robot.mass_matrix(q), axis1=1, axis2=2).max(axis=0)
+    return np.maximum(np.abs(robot.gravity(q)).max(axis=0), inertia)
 
 
 def rest_pose(robot: Robot) -> np.ndarray:

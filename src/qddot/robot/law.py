@@ -7,11 +7,12 @@ as one kernel: it has no `if` on a value (`np.where` chooses) and writes into no
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -248,9 +249,22 @@ def _content(part: Any) -> Any:
     if isinstance(part, Mapping):
         return tuple((k, _content(x)) for k, x in part.items())
     if dataclasses.is_dataclass(part) and not isinstance(part, type):
-        values = [_content(getattr(part, f.name)) for f in dataclasses.fields(part)]
-        return (type(part), *values)
+        names = [f.name for f in dataclasses.fields(part)]
+        if _attribute_names(part) - set(names):
+            raise _Changeable
+        return (type(part), *(_content(getattr(part, name)) for name in names))
     raise _Changeable
+
+
+def _attribute_names(part: Any) -> set[str]:
+    """Attributes that an object itself may have, without those that its class computes once.
+
+    A subclass that is no dataclass of its own has attributes which are no fields.
+    """
+    members = [item for kind in type(part).__mro__ for item in vars(kind).items()]
+    slots = {name for name, member in members if inspect.ismemberdescriptor(member)}
+    computed = {name for name, member in members if isinstance(member, cached_property)}
+    return {*getattr(part, "__dict__", ()), *slots} - computed
 
 
 @lru_cache(maxsize=32)

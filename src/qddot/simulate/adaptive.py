@@ -15,11 +15,13 @@ from qddot.compile.kernel import KernelSource
 from qddot.display.progress import OnStep
 from qddot.display.text import Readable
 from qddot.errors import InvalidArgument, ShapeMismatch, Unsupported
-from qddot.model.model import Model
+from qddot.model.model import Model, bodies_with_limits
 from qddot.model.reframing import condense
 from qddot.robot.interpret import batch_shape
 from qddot.robot.robot import Robot
 from qddot.simulate.arguments import positive_number, real_array
+from qddot.simulate.drivetrain.friction import ModelLosses
+from qddot.simulate.file_physics import parse_without, switch_off
 from qddot.simulate.integrators import DORMAND_PRINCE, weighted_sum
 from qddot.simulate.layout import columns, stack_scalars
 from qddot.simulate.motion import ExplicitPlant, advance, align, chart_rate, unalign
@@ -33,6 +35,8 @@ _ORDER = 5
 _SAFETY, _LEAST, _MOST = 0.9, 0.2, 5.0
 _FIRST = 1e-6
 """Share of the first interval that the first step has; steps grow fast."""
+_LOSSES = ModelLosses(friction=False, at_stages=("springs", "damping"))
+"""Damping and springs of the description, at each stage."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,11 +63,14 @@ def integrate_adaptive(
     rtol: float = 1e-8,
     atol: float = 1e-10,
     *,
+    without: str | Sequence[str] = "limits",
     most_steps: int = 1_000_000,
     on_step: OnStep | None = None,
 ) -> AdaptiveMotion:
     """The motion from states q0 (..., nq) and v0 (..., nv) at times[0], at all times (T).
 
+    The damping, springs and armature of the description act unless `without` names them, as in a
+    rollout. Limits and dry friction are not smooth: a robot that has them needs them in `without`.
     `tau` is None, one row (nv) for all times, or a row an interval (..., T − 1, nv), held until
     the next time. A step is as long as keeps its estimated error below atol + rtol · |size|, size
     being that of each coordinate and velocity, and 1 for rotations (Hairer, Nørsett & Wanner 1993,
@@ -77,12 +84,7 @@ def integrate_adaptive(
         raise InvalidArgument("times", times, accepted) from None
     if when.ndim != 1 or not when.size or not np.isfinite(when).all() or (np.diff(when) <= 0).any():
         raise InvalidArgument("times", times, accepted)
-    if robot.model.loops:
-        accepted = (
-            "its loops are kept closed in rollouts, such as those of rk4 or dormand_prince; "
-            "or integrate the open tree, constraints.with_loops(robot, [])"
-        )
-        raise Unsupported("integrate_adaptive", robot.name, accepted)
+    robot = _smooth_robot(robot, parse_without(without))
     tolerances = positive_number("rtol", rtol), positive_number("atol", atol)
     # states and torques with one batch axis, and the batch shape that they came in
     name, nv, intervals = "integrate_adaptive", robot.nv, len(when) - 1
@@ -102,11 +104,12 @@ def integrate_adaptive(
         np.broadcast_to(x, (*batch, *x.shape[-n:])).reshape(math.prod(batch), *x.shape[-n:])
         for x, n in ((q, 1), (v, 1), (torque, 2))
     )
-    run = _Batch.start(robot, q, v, when, tolerances)
+    elapsed = when - when[0]
+    run = _Batch.start(robot, q, v, elapsed, tolerances)
     shape = (len(q), len(when))
     q_out, v_out = np.full((*shape, robot.nq), np.nan), np.full((*shape, robot.nv), np.nan)
     q_out[:, 0], v_out[:, 0] = q, v
-    for k, goal in enumerate(when[1:], start=1):
+    for k, goal in enumerate(elapsed[1:], start=1):
         run.set_torque(torque[:, k - 1])
         while robot.nv and (active := np.flatnonzero(run.alive & (run.t < goal))).size:
             run.attempt(active, goal, most_steps)
@@ -122,6 +125,30 @@ def integrate_adaptive(
         rejected=run.rejected.reshape(batch),
         done=run.alive.reshape(batch),
     )
+
+
+def _smooth_robot(robot: Robot, without: Sequence[str]) -> Robot:
+    """The robot without these physics of its description; an error where others are not smooth."""
+    if robot.model.loops:
+        accepted = (
+            "its loops are kept closed in rollouts, such as those of rk4 or dormand_prince; "
+            "or integrate the open tree, constraints.with_loops(robot, [])"
+        )
+        raise Unsupported("integrate_adaptive", robot.name, accepted)
+    model = switch_off(robot.model, without)
+    rough = [word for word in ("friction", "limits") if word not in without]
+    has = {
+        "friction": any(any(b.joint.drivetrain.friction_levels) for b in model.bodies),
+        "limits": bool(bodies_with_limits(model)),
+    }
+    found = [word for word in rough if has[word]]
+    if found:
+        accepted = (
+            f"it has {' and '.join(found)}, which smooth steps cannot follow; leave them out, "
+            f"without={[*without, *found]!r}, or use robot.rollout, which has them"
+        )
+        raise Unsupported("integrate_adaptive", robot.name, accepted)
+    return robot if model is robot.model else Robot(model, robot.native)
 
 
 @dataclass(frozen=True)
@@ -148,7 +175,8 @@ def _attempt(
 
     The last stage is the state after the step, so its rate is the first of the next step.
     """
-    plant = _FirstStagePlant(RobotPlant(model, tau, tau, h), first)
+    whole = RobotPlant(model, tau, tau, h, effects=(_LOSSES,), states=((),))
+    plant = _FirstStagePlant(whole, first)
     moves, rates = DORMAND_PRINCE.stages(plant, q, w, h)
     u, dw = (weighted_sum(DORMAND_PRINCE.b, rows, h) for rows in (moves, rates))
     errors = [weighted_sum(DORMAND_PRINCE.error, rows, h) for rows in (moves, rates)]
@@ -206,6 +234,7 @@ class _Batch:
         if self.robot.nv and len(self.q):
             model, v = self.robot.model, self.v(np.arange(len(self.q)))
             with np.errstate(over="ignore", invalid="ignore"):
+                torque = torque - self.robot.friction(self.q, v)
                 a = self.robot.forward_dynamics(self.q, v, torque)
                 self.rate = stack_scalars(chart_rate(model, *map(columns, (self.q, v, a))))
         self.alive &= np.isfinite(self.rate).all(-1)

@@ -77,8 +77,9 @@ CAUSES = {
     "below the inverse of their angular frequency makes it smaller",
     "loss": "monotone loss: numerical damping of the integrator; a shorter step or a higher order "
     "makes it smaller",
-    "gain": "monotone gain: the integrator puts energy in, and a long motion will diverge; take "
-    "rk4, an implicit or a variational integrator, or a shorter step",
+    "gain": "monotone gain: the integrator puts energy in, and a long motion will diverge; take a "
+    "shorter step; without contact by complementarity also an integrator of higher order, without "
+    "loops too an implicit or a variational one",
     "erratic": "sudden changes without a trend: usually contact (deep penetration, chatter of "
     "regularised friction), else steps too long for the motion; shorter steps, softer contact",
     "lost": "the motion ended in numbers without meaning; see its status",
@@ -449,18 +450,18 @@ def _implicit_torques_in_contact(
     """Torques on the joints that are solved for together with contact, and v at the end."""
     plant, q, v = start.plant, start.q, start.v
     torques, v_end = zeros(plant.model.nv), v1
-    laws, pushes = plant.implicit_torques(q, v), iter(())
-    bounded = any(isinstance(law, VelocityConstraint) for law in laws)
+    implicit, pushes = plant.implicit_torques(q, v), iter(())
+    bounded = any(isinstance(item, VelocityConstraint) for item in implicit)
     if isinstance(plant.contact, ComplementarityContact) and (bounded or not stepwise):
         # the step again, from the recorded impulses
         found = plant.contact.solve(plant, q, v, start.states[-1], step.implicit_damping)
         v_end, pushes = found.v, iter(found.joints)
-    for law in laws:
-        if isinstance(law, DampingTorque):
-            torque = -law.offset - law.slope * v_end[law.dof]
+    for item in implicit:
+        if isinstance(item, DampingTorque):
+            torque = -item.offset - item.slope * v_end[item.dof]
         else:
             torque = next(pushes, 0.0) / plant.dt
-        torques[law.dof] = torques[law.dof] + torque
+        torques[item.dof] = torques[item.dof] + torque
     if step.implicit_damping:
         torques = _difference(torques, _damping_at_end(plant, q, v, v_end))
     return torques, v_end

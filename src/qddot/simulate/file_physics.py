@@ -31,6 +31,7 @@ __all__ = [
     "choose_integrator",
     "find_physics",
     "parse_without",
+    "switch_off",
 ]
 
 PASSIVE = ("damping", "friction", "springs", "limits")
@@ -117,7 +118,7 @@ def find_physics(
     teeth = tuple(
         name for effect in effects if isinstance(effect, Backlash) for name in effect.joints(model)
     )
-    model = _switch_off(model, without, teeth)
+    model = switch_off(model, without, teeth)
     active = [word for word in PASSIVE if word not in without and word not in replaced]
     losses = ModelLosses(
         springs="springs" in active,
@@ -153,7 +154,7 @@ def find_physics(
     return FilePhysics(model, tuple(found), damped, tuple(notes))
 
 
-def _switch_off(model: Model, without: Sequence[str], teeth: Sequence[str]) -> Model:
+def switch_off(model: Model, without: Sequence[str], teeth: Sequence[str] = ()) -> Model:
     """The model without damping, friction, springs or armature of its joints; teeth stay stiff."""
     zero: dict[str, Any] = {}
     for word, fields in (

@@ -340,7 +340,14 @@ class RobotPlant:
         if self.loops:
             closure = self.loops.rows(model, q), self.loops.bias(model, q, v)
         return solve_implicit_torques(
-            mass_matrix(model, q), v, drive, self.dt, torques, damping, closure, self.law_damping
+            mass_matrix(model, q),
+            v=v,
+            drive=drive,
+            dt=self.dt,
+            implicit=torques,
+            damping=damping,
+            loops=closure,
+            gains=self.law_damping,
         )
 
     def hold_sticking(

@@ -83,7 +83,8 @@ LABELS = {
     "limit_violated": "a joint passed its limit: add stops, hold it by torques or feedback, or "
     "correct the limit",
     "energy_gain": "energy appears from nowhere, and the motion will diverge: take a shorter step; "
-    "without contact by complementarity also rk4, an implicit or a variational integrator",
+    "without contact by complementarity also an integrator of higher order, without loops too an "
+    "implicit or a variational one",
 }
 """Labels of a status, worst first after ok, each with its remedy."""
 _FEWEST = 10
@@ -250,12 +251,14 @@ def _start_notes(rollout: RolloutRecord) -> list[str]:
     if not rigid and not (law and law.limits):
         return notes
     what = "it is put at its stop in the first step"
+    if step.loops:
+        what = "it is brought back to its stop over some steps, with all that its loops carry"
     if not rigid and law:
         what = f"{law.correction:.0%} of the way back to its stop is taken a step, without speed"
     q = columns(rollout.q[..., 0, :])
     for body in bodies_with_limits(step.model):
-        (x,), limits = body.joint.displacement(q[body.iq]), body.joint.limits
-        beyond = np.maximum(np.asarray(x) - limits.upper, limits.lower - np.asarray(x))
+        (x,), (lower, upper) = body.joint.displacement(q[body.iq]), body.joint.displacement_limits
+        beyond = np.maximum(np.asarray(x) - upper, lower - np.asarray(x))
         if (far := float(np.max(beyond, initial=0.0))) > ROUNDED:
             count = f" in {np.sum(beyond > ROUNDED)} of {beyond.size} rollouts"
             notes.append(
@@ -307,13 +310,11 @@ def _faults(rollout: RolloutRecord) -> Iterator[Fault]:
     yield from _contact_faults(rollout)
     # joints beyond their limits
     q = columns(rollout.q)
-    for body in step.model.bodies:
-        limits = body.joint.limits
-        if body.joint.kind.nv == 1 and np.isfinite([limits.lower, limits.upper]).any():
-            (x,) = body.joint.displacement(q[body.iq])
-            x = np.broadcast_to(x, rollout.q.shape[:-1])
-            over = (x > limits.upper + OVER_LIMIT) | (x < limits.lower - OVER_LIMIT)
-            yield "limit_violated", body.joint.name, over
+    for body in bodies_with_limits(step.model):
+        (x,), (lower, upper) = body.joint.displacement(q[body.iq]), body.joint.displacement_limits
+        x = np.broadcast_to(x, rollout.q.shape[:-1])
+        over = (x > upper + OVER_LIMIT) | (x < lower - OVER_LIMIT)
+        yield "limit_violated", body.joint.name, over
     yield from _energy_faults(rollout)
 
 

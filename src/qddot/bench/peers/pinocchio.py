@@ -14,9 +14,9 @@ from qddot.bench.contender import (
     CHECKED,
     Contender,
     Job,
-    brief,
     loop_over_states,
     stack_states,
+    states_in_brief_time,
     urdf_of,
 )
 from qddot.bench.subjects import Subject
@@ -141,7 +141,7 @@ def _batch_call(job: Job, model: Any, order: _Order) -> Contender | None:
         return out, partial(getattr(pin, name), 1, pool, *given, out)
 
     few = min(job.states, _FEW)
-    states = max(few, brief(of(few)[1], few, job.states))
+    states = max(few, states_in_brief_time(of(few)[1], few, job.states))
     out, run = of(states)
 
     def values() -> tuple[np.ndarray, ...]:

@@ -66,8 +66,8 @@ class Setting:
 SETTING = Setting()
 
 
-def _count(n: int) -> int:
-    """A number of threads, of which the setting knows."""
+def _validate_threads(n: int) -> int:
+    """Validate a number of threads, and note in the setting if it is several."""
     if not isinstance(n, int) or n < 1:
         raise InvalidArgument("set_threads", n, "needs a whole number from 1")
     SETTING.single = SETTING.single and n == 1
@@ -76,7 +76,7 @@ def _count(n: int) -> int:
 
 def set_threads(n: int) -> None:
     """Split large batches over n threads from here on, in the whole process."""
-    SETTING.default = _count(n)
+    SETTING.default = _validate_threads(n)
 
 
 @contextmanager
@@ -87,7 +87,7 @@ def threads(n: int) -> Iterator[None]:
     do not.
     """
     before = _own.get()
-    _own.set(_count(n))
+    _own.set(_validate_threads(n))
     try:
         yield
     finally:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from qddot.control.laboratory.collision import collision
 from qddot.control.laboratory.compliance import compliance
-from qddot.control.laboratory.contact import Honesty, contact_law, hold, honesty, trace
+from qddot.control.laboratory.contact import (
+    SlidingForce,
+    contact_law,
+    hold,
+    slide_ball,
+    trace,
+)
 from qddot.control.laboratory.gravity import gravity, parity
 from qddot.control.laboratory.panel import Draws, draw_members, panel
 from qddot.control.laboratory.plots import plot_result
@@ -24,9 +30,9 @@ __all__ = [
     "EXPERIMENTS",
     "LABELS",
     "Draws",
-    "Honesty",
     "Measure",
     "Result",
+    "SlidingForce",
     "Surroundings",
     "collision",
     "compliance",
@@ -35,7 +41,6 @@ __all__ = [
     "find_configuration",
     "gravity",
     "hold",
-    "honesty",
     "jamming_friction",
     "laboratory_robot",
     "make_plant",
@@ -43,6 +48,7 @@ __all__ = [
     "parity",
     "plot_result",
     "singular_stretch",
+    "slide_ball",
     "start_configuration",
     "start_pose",
     "trace",

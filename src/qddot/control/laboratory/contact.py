@@ -1,4 +1,4 @@
-"""Contact: the honesty of a plant when a tool slides, a constant force held, and a line traced."""
+"""Contact: the force of a plant while a ball slides, a constant force held, and a line traced."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from qddot.robot.robot import Robot
 
 __all__ = [
     "FORCE",
-    "Honesty",
+    "SlidingForce",
     "contact_law",
     "force_errors",
     "hold",
-    "honesty",
     "in_phase",
     "planar_errors",
+    "slide_ball",
     "trace",
 ]
 
@@ -70,8 +70,8 @@ def contact_law(
 
 
 @dataclass(frozen=True)
-class Honesty:
-    """A ball that is pressed with a constant force and slides, with no robot in it.
+class SlidingForce:
+    """The normal force on a ball that is pressed with a constant force and slides.
 
     `lost` is the share of time out of contact, `within` that within ± 5 % of the force.
     """
@@ -80,15 +80,15 @@ class Honesty:
     within: float
 
     @property
-    def honest(self) -> bool:
+    def is_steady(self) -> bool:
         """Whether sliding leaves the normal force alone."""
         return self.lost == 0.0 and self.within >= 0.99
 
 
-def honesty(
+def slide_ball(
     kind: str, around: Surroundings | None = None, speed: float = 0.02, mass: float = _BALL
-) -> Honesty:
-    """Press a ball with 5 N, slide it at a speed, and look at the normal force.
+) -> SlidingForce:
+    """Press a ball with 5 N, slide it at a speed, and look at the normal force; no robot is in it.
 
     Its `mass` is about what the arm is felt as along the normal, unless it is given (kg).
     """
@@ -121,7 +121,7 @@ def honesty(
             force.append(plant.wrench(FRAME)[2])
     normal = np.array(force)
     within = float(np.mean(np.abs(normal - FORCE) <= 0.05 * FORCE))
-    return Honesty(float(np.mean(normal < 1e-6)), within)
+    return SlidingForce(float(np.mean(normal < 1e-6)), within)
 
 
 def in_phase(found: Trace, name: str) -> np.ndarray:
@@ -192,10 +192,10 @@ def trace(
     sensing: Sensing | None = None,
     on_step: OnStep | None = None,
 ) -> Result:
-    """Trace a line of 50 mm at 5 N, after the plant has shown that its contact is honest."""
+    """Trace a line of 50 mm at 5 N, after a ball has shown that sliding leaves the force alone."""
     robot = laboratory_robot()
     around = around or Surroundings()
-    truth = honesty(kind, around)
+    sliding = slide_ball(kind, around)
     plant = make_plant(kind, robot, around)
     plant.reset(start_configuration(robot, 0.005))
     start = {"X_start": start_pose(0.005)}
@@ -206,14 +206,15 @@ def trace(
     if not len(error):
         return Result("trace", kind, (), "evaluation", ("no line was traced",), {"trace": found})
     measures = [
-        Measure("sliding ball: time out of contact", 100.0 * truth.lost, "%", 0.0),
-        Measure("sliding ball: time within ± 5 %", 100.0 * truth.within, "%", 99.0, "≥"),
+        Measure("sliding ball: time out of contact", 100.0 * sliding.lost, "%", 0.0),
+        Measure("sliding ball: time within ± 5 %", 100.0 * sliding.within, "%", 99.0, "≥"),
         Measure("time within ± 0.25 N", 100.0 * float(np.mean(np.abs(error) <= 0.25)), "%", 100.0,
                 "≥", published="94.07 % within ± 1 N"),
         Measure("largest force error", float(np.abs(error).max()), "N"),
         Measure("largest error along the table", 1e3 * float(way.max()), "mm", 0.2,
                 published="1.70"),
     ]  # fmt: skip
-    label = _judge(found, "trace", measures) if truth.honest else "contact"
-    notes = () if truth.honest else ("the plant's contact is not honest: no law is to blame",)
+    label = _judge(found, "trace", measures) if sliding.is_steady else "contact"
+    told = "the plant's contact force is not steady while sliding: no law is to blame"
+    notes = () if sliding.is_steady else (told,)
     return Result("trace", kind, tuple(measures), label, notes, {"trace": found})

@@ -19,7 +19,7 @@ from qddot.control.laboratory.scene import (
     start_configuration,
     write_mjcf,
 )
-from qddot.control.plants import MujocoAdapter, RolloutPlant
+from qddot.control.plants import MujocoControlPlant, RolloutPlant
 from qddot.control.run import run
 from qddot.display.progress import OnStep
 from qddot.robot.robot import Robot, load
@@ -68,12 +68,7 @@ def parity(
         data.qvel[:] = 0.0
         mujoco.mj_forward(model, data)
         g = adapter.from_tau(q, data.qfrc_bias)
-        M = np.zeros((model.nv, model.nv))
-        try:
-            mujoco.mj_fullM(model, data, M)
-        except TypeError:
-            mujoco.mj_fullM(model, M, data.qM)
-        M = adapter.from_mass_matrix(q, M)
+        M = adapter.from_mass_matrix(q, engines.full_mass_matrix(model, data))
         found = np.abs(g - robot.gravity(q)).max(), np.abs(M - robot.mass_matrix(q)).max()
         worst = np.maximum(worst, found)
     return float(worst[0]), float(worst[1])
@@ -177,7 +172,7 @@ def _gravity_of_file(kind: str, duration: float, mjcf: Path, on_step: OnStep | N
     unit = "N m" if robot.model.angular[torques.argmax()] else "N"
     measures.append(Measure("largest load of gravity in the hold", float(torques.max()), unit))
     if kind == "mujoco":
-        plant: Any = MujocoAdapter(robot, other.model)
+        plant: Any = MujocoControlPlant(robot, other.model)
     else:
         # friction would hold it whatever the law
         plant = RolloutPlant(robot, without="passive")

@@ -17,7 +17,7 @@ LABELS = {
     "model": "the model of the law is not that of the plant",
     "state": "the state diverged, or left its limits",
     "control": "the law does not keep what it promises on a sound plant",
-    "contact": "the contact of the plant is not honest, or was lost",
+    "contact": "the contact of the plant changes its force when it slides, or was lost",
     "evaluation": "the run is too short, or has nothing to evaluate",
 }
 """Labels of a result, each with its meaning."""

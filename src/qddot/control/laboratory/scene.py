@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from qddot.control.plants import MujocoAdapter, RolloutPlant
+from qddot.control.plants import MujocoControlPlant, RolloutPlant
 from qddot.control.task_space import pose_error
 from qddot.errors import InvalidArgument
 from qddot.robot.robot import Robot, load
@@ -56,9 +56,9 @@ class Surroundings:
 
     `stiffness` (N/m), `damping` ratio, `height` (m) and `friction` are of the table, and
     `joint_friction` (N m) is Coulomb's level at each joint. `inertia` (nb, 10) are the inertial
-    parameters of the arm in truth. Arrays carry batch axes, on the plant of our own. `honest`
-    chooses the contact and the dry friction of MuJoCo: with it, sliding does not change the normal
-    force, and friction does not creep. Without `table` there is none.
+    parameters of the arm in truth. Arrays carry batch axes, on the plant of our own.
+    `tuned_contact` chooses the contact and the dry friction of MuJoCo: with it, sliding does not
+    change the normal force, and friction does not creep. Without `table` there is none.
     """
 
     stiffness: ArrayLike = 5e4
@@ -68,7 +68,7 @@ class Surroundings:
     joint_friction: ArrayLike = 0.0
     inertia: ArrayLike | None = None
     dt: float = 1e-3
-    honest: bool = True
+    tuned_contact: bool = True
     table: bool = True
 
 
@@ -153,7 +153,7 @@ def with_table(robot: Robot) -> Robot:
 
 def make_plant(
     kind: str, robot: Robot, around: Surroundings | None = None, **choices: Any
-) -> RolloutPlant | MujocoAdapter:
+) -> RolloutPlant | MujocoControlPlant:
     """The laboratory as a plant, "own" or "mujoco"."""
     around = around or Surroundings()
     if kind == "own":
@@ -226,7 +226,7 @@ def write_mjcf(robot: Robot) -> str:
         return convert(robot, Path(folder) / "robot.xml", shapes="none", states=1).text
 
 
-def _mujoco_plant(robot: Robot, around: Surroundings, **choices: Any) -> MujocoAdapter:
+def _mujoco_plant(robot: Robot, around: Surroundings, **choices: Any) -> MujocoControlPlant:
     """The laboratory in MuJoCo."""
     import mujoco
 
@@ -240,7 +240,7 @@ def _mujoco_plant(robot: Robot, around: Surroundings, **choices: Any) -> MujocoA
     for name in robot.joint_names:
         joint = spec.joint(name)
         joint.frictionloss = float(np.max(around.joint_friction))
-        if around.honest:
+        if around.tuned_contact:
             # by default dry friction creeps: light joints feel a damper up to 1 rad/s
             joint.solref_friction = [2.0 * around.dt, 1.0]
             joint.solimp_friction = [0.9999, 0.9999, 1e-3, 0.5, 2.0]
@@ -268,11 +268,11 @@ def _mujoco_plant(robot: Robot, around: Surroundings, **choices: Any) -> MujocoA
         pair = spec.add_pair(name="touch", geomname1="tip", geomname2="table")
         pair.friction = [mu, mu, 0.0, 0.0, 0.0]
         pair.condim = 3 if mu else 1
-        if around.honest:
+        if around.tuned_contact:
             # a shorter one loses touch for some milliseconds where stuck joints let go
             pair.solreffriction = [0.5, 1.0]
             spec.option.impratio = 1000.0
             spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
             spec.option.tolerance, spec.option.iterations = 1e-14, 200
     model = spec.compile()
-    return MujocoAdapter(robot, model, tip=TIP if around.table else None, **choices)
+    return MujocoControlPlant(robot, model, tip=TIP if around.table else None, **choices)

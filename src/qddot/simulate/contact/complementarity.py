@@ -177,11 +177,11 @@ class ComplementarityContact:
         for body, room, x in zip(bodies, rooms, state[3 * len(sites) : -2], strict=True):
             part_starts.append(step.begin_stop(body, room, x, y))
             y = part_starts[-1].y
-        for law in plant.implicit_torques(q, v):
-            if isinstance(law, VelocityConstraint):
-                row = step.row(step.unit(law.dof))
+        for torque in plant.implicit_torques(q, v):
+            if isinstance(torque, VelocityConstraint):
+                row = step.row(step.unit(torque.dof))
                 part_starts.append(
-                    _PartStart(make_joint_constraint(row, law, step.dt), [0.0] * 2, y)
+                    _PartStart(make_joint_constraint(row, torque, step.dt), [0.0] * 2, y)
                 )
         parts = [x.part for x in part_starts]
         y, found = sweep(parts, [x.impulse for x in part_starts], y, self.sweeps, _TOLERANCE)
@@ -380,11 +380,11 @@ class _FreeStep:
         model, dt = plant.model, plant.dt
         X, S = joint_kinematics(model, q)
         M, rest = plant.equation_of_motion(q, v, dt if damped else 0.0)
-        for law in plant.implicit_torques(q, v):
-            if isinstance(law, DampingTorque):
-                k = law.dof
-                M[k][k] = M[k][k] + law.slope * dt
-                rest[k] = rest[k] - law.offset - law.slope * v[k]
+        for torque in plant.implicit_torques(q, v):
+            if isinstance(torque, DampingTorque):
+                k = torque.dof
+                M[k][k] = M[k][k] + torque.slope * dt
+                rest[k] = rest[k] - torque.offset - torque.slope * v[k]
         factor = factorise(M)
         a, held = solve(factor, rest), None
         if plant.loops:
@@ -434,9 +434,9 @@ class _FreeStep:
 
     def room(self, body: Body, reach: Scalar) -> _Room:
         """How far a joint is from its stops."""
-        x, limits = self.displacement(body), body.joint.limits
-        below = x - limits.lower if math.isfinite(limits.lower) else None
-        above = limits.upper - x if math.isfinite(limits.upper) else None
+        x, (lower, upper) = self.displacement(body), body.joint.displacement_limits
+        below = x - lower if math.isfinite(lower) else None
+        above = upper - x if math.isfinite(upper) else None
         # reach of the joint: its own speed, and what contacts of that reach do at a short lever
         u = self.v[body.iv.start] * body.joint.ratio
         most = largest(u, -u) * (3.0 * self.dt) + reach * (1.0 / _LEVER)

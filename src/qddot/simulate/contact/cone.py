@@ -275,7 +275,18 @@ def make_contact(rows: Sequence[Row], bound: Scalar, friction: Scalar) -> Fricti
         W[k][k] = weights[k] = W[k][k] + (_NEGLIGIBLE * trace + _TINY)
     if len(rows) == 1:
         masses = [1.0 / weights[0], 0.0]
-        return FrictionalContact(1.0, tuple(rows), bound, 0.0, weights, [], [], 0.0, 0.0, masses)
+        return FrictionalContact(
+            near=1.0,
+            rows=tuple(rows),
+            bound=bound,
+            friction=0.0,
+            weights=weights,
+            coupling=[],
+            inverse=[],
+            sticks=0.0,
+            steepest=0.0,
+            masses=masses,
+        )
     # largest eigenvalue of the tangential block
     a, b, c = W[1][1], W[1][2], W[2][2]
     half = 0.5 * (a - c)
@@ -424,14 +435,14 @@ class JointConstraint:
         return where(less(off, 0.0), -off, off)
 
 
-def make_joint_constraint(row: Row, law: VelocityConstraint, dt: Scalar) -> JointConstraint:
+def make_joint_constraint(row: Row, constraint: VelocityConstraint, dt: Scalar) -> JointConstraint:
     """A velocity constraint, in impulses over a step of length dt."""
     return JointConstraint(
         row,
-        lower=law.lower * dt,
-        upper=law.upper * dt,
-        compliance=0.0 if law.rigid else law.compliance / dt,
-        speed=law.speed,
+        lower=constraint.lower * dt,
+        upper=constraint.upper * dt,
+        compliance=0.0 if constraint.rigid else constraint.compliance / dt,
+        speed=constraint.speed,
         W=row.mobility(row) + _TINY,
     )
 

@@ -130,7 +130,16 @@ def _on_plane(first: int, c: Vec3, radius: float, plane: Any, poses: Sequence[Tr
     gap = N.dot(X.p) + n.dot(c) - (plane.height + radius)
     point = c - n * (0.5 * gap + radius)
     axes = (n, X.R.apply_transpose(e1), X.R.apply_transpose(e2))
-    return Touch(first, WORLD, X.inverse(), gap, point, n, axes, (N, e1, e2))
+    return Touch(
+        first=first,
+        second=WORLD,
+        X=X.inverse(),
+        gap=gap,
+        point=point,
+        normal=n,
+        axes=axes,
+        world_axes=(N, e1, e2),
+    )
 
 
 def _on_solid(one: Any, other: Any, poses: Sequence[Transform]) -> Touch:
@@ -157,7 +166,16 @@ def _on_solid(one: Any, other: Any, poses: Sequence[Transform]) -> Touch:
         gap = length - (a.radius + b.radius)
         point = c2 + n * (0.5 * gap + b.radius)
     axes = (n, *_tangents(n))
-    return Touch(first, second, X, gap, point, n, axes, tuple(R.apply(e) for e in axes))
+    return Touch(
+        first=first,
+        second=second,
+        X=X,
+        gap=gap,
+        point=point,
+        normal=n,
+        axes=axes,
+        world_axes=tuple(R.apply(e) for e in axes),
+    )
 
 
 def _on_box(place: int, one: Any, other: Any, poses: Sequence[Transform]) -> Touch:
@@ -168,7 +186,16 @@ def _on_box(place: int, one: Any, other: Any, poses: Sequence[Transform]) -> Tou
     points = touch_boxes(X1 @ a.placement, half1, X @ X2 @ b.placement, half2)
     gap, point, n = points[place]
     axes = (n, *_tangents(n))
-    return Touch(first, second, X, gap, point, n, axes, tuple(R.apply(e) for e in axes))
+    return Touch(
+        first=first,
+        second=second,
+        X=X,
+        gap=gap,
+        point=point,
+        normal=n,
+        axes=axes,
+        world_axes=tuple(R.apply(e) for e in axes),
+    )
 
 
 def _nearest(one: Sequence[Vec3], other: Sequence[Vec3]) -> tuple[Vec3, Vec3]:

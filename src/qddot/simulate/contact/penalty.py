@@ -76,9 +76,9 @@ class PenaltyContact:
 
     The normal force is k d + c ḋ for a depth d, and never pulls. Along the surface the spring grips
     where the bodies meet, and yields where its force exceeds μ times the normal force (Cundall &
-    Strack 1979): Coulomb's law but for the give of the spring, and a contact that sticks does not
-    creep. The stretch of the springs is its state. Restitution comes from the damper: that of the
-    scene is not used.
+    Strack 1979), as does the sum of both: Coulomb's law but for the give of the spring, and a
+    contact that sticks does not creep. The stretch of the springs is its state. Restitution comes
+    from the damper: that of the scene is not used.
     """
 
     scene: Scene
@@ -149,21 +149,13 @@ class PenaltyContact:
         stretches: list[Scalar] = []
         for k, (friction, touch, u) in enumerate(self._contact_velocities(context, context.v_end)):
             n, e1, e2 = touch.axes
-            # spring stretched by the slip, and its force on the friction cone
+            # spring stretched by the slip, as far as its own force is within the friction limit
             slip = [e1.dot(u), e2.dot(u)]
             drawn = [
                 s + x * context.dt for s, x in zip(_stretch(touch, state, k), slip, strict=True)
             ]
-            tangential = self._tangential_force(
-                drawn, slip, self._normal_force(touch, n.dot(u)) * friction
-            )
-            # stretch that gives this force; none where the gap is open
-            stretch = [
-                -(g + self.damping * x) / self.stiffness
-                for g, x in zip(tangential, slip, strict=True)
-            ]
-            closed = less(touch.gap, 0.0)
-            s1, s2 = (where(closed, x, 0.0) for x in stretch)
+            most = self._normal_force(touch, n.dot(u)) * friction
+            s1, s2 = on_disc(drawn, most / self.stiffness)
             _, w1, w2 = touch.world_axes
             stretches += w1 * s1 + w2 * s2
         return stretches
@@ -268,10 +260,9 @@ class PenaltyStops(StatelessEffect):
     def _shares(self, body: Body, q: Vector) -> list[tuple[float, Scalar]]:
         """Which way each stop of a joint pushes, and the share of its margin that is used up."""
         (x,), margin = body.joint.displacement(q[body.iq]), self._margin(body)
-        stops = ((body.joint.limits.lower, 1.0), (body.joint.limits.upper, -1.0))
         return [
             (side, largest((side * (stop - x) + margin) * (1.0 / margin), 0.0))
-            for stop, side in stops
+            for stop, side in zip(body.joint.displacement_limits, (1.0, -1.0), strict=True)
             if math.isfinite(stop)
         ]
 

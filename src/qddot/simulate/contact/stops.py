@@ -14,7 +14,7 @@ from typing import ClassVar
 from qddot.algorithms.configuration import integrate
 from qddot.algorithms.constraints import ConstraintMobility
 from qddot.algorithms.energy import kinetic_energy, potential_energy
-from qddot.algorithms.linear import dot, factorise, solve
+from qddot.algorithms.linear import dot, factorise
 from qddot.algorithms.mass_matrix import mass_matrix
 from qddot.algorithms.recursion import Vector, zeros
 from qddot.model.model import Body, Model, bodies_with_limits
@@ -32,11 +32,10 @@ __all__ = ["RigidStops"]
 
 _NEAR = 1e-9
 """How near (rad, m) to its stop a joint stands at it."""
-_STRAIGHT = 0.02
+_MOST_RETURN = 0.02
 """How far (rad, m) a joint of a loop is put back to its stop in a step."""
-_TINY = 1e-30
-_MOST = 1e12
-"""A torque or impulse (N m, N, N s) that no stop gives direction to."""
+_UNBOUNDED = 1e12
+"""Bound (N m, N, N m s, N s) that no torque or impulse of a stop reaches."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ class RigidStops:
     def implicit_torques(self, context: StepContext, state: Vector) -> list[VelocityConstraint]:
         """Torques that hold the joints at their stops."""
         return [
-            VelocityConstraint(dof, -backward * _MOST, forward * _MOST)
+            VelocityConstraint(dof, -backward * _UNBOUNDED, forward * _UNBOUNDED)
             for dof, (backward, forward) in self.joints_at_stops(context.model, context.q).items()
         ]
 
@@ -120,36 +119,54 @@ class RigidStops:
         """The end, from joints at their stops at the start and the energy dissipated so far."""
         model = plant.model
         # positions: a joint past its stop goes back to it, one held at its stop stays
-        q1, overshoot = list(q_end), dict[tuple[int, int, float], Scalar]()
+        overshoot = dict[tuple[int, int, float], Scalar]()
         for body, direction, beyond in _stops(model, q_end):
             place = (body.iq.start, body.iv.start, direction)
             # of coupled joints, the one that is farthest beyond counts
             far = largest(beyond, 0.0) * (1.0 / abs(body.joint.ratio))
             overshoot[place] = largest(overshoot.get(place, 0.0), far)
+        # only a joint that is not past its stop is held where it is
+        past: dict[int, Scalar] = {}
+        for body, _, beyond in _stops(model, q):
+            past[body.iv.start] = largest(past.get(body.iv.start, 0.0), beyond)
+        q1, back = list(q_end), zeros(model.nv)
         for (k, dof, direction), far in overshoot.items():
-            backward, forward = at_start[dof]
-            if plant.loops:
-                # with all that its loops carry: as by a force on this joint, and only while near
-                mass = factorise(mass_matrix(model, q_end))
-                mobility = ConstraintMobility.of(plant.loops.rows(model, q_end), mass)
-                push = mobility.remove_force([1.0 if i == dof else 0.0 for i in range(model.nv)])
-                motion = solve(mobility.mass, push)
-                share = clip(far * direction, -_STRAIGHT, _STRAIGHT) / (motion[dof] + _TINY)
-                q1 = integrate(model, q1, [x * share for x in motion])
-            else:
-                q1[k] = q1[k] + far * direction
-            q1[k] = where(less(0.0, plant.implicit[dof] * (forward - backward)), q[k], q1[k])
+            q1[k], back[dof] = q1[k] + far * direction, back[dof] + far * direction
+        reached, forces = self.joints_at_stops(model, q_end), dict[int, tuple[Scalar, Scalar]]()
+        for k, dof, _ in overshoot:
+            (was_backward, was_forward), (backward, forward) = at_start[dof], reached[dof]
+            held = where(less(past[dof], _NEAR), plant.implicit[dof], 0.0)
+            stays = less(0.0, held * (was_forward - was_backward))
+            q1[k] = where(stays, q[k], q1[k])
+            back[dof] = where(stays, q[k] - q_end[k], back[dof])
+            forces[dof] = (
+                -_UNBOUNDED * where(stays, 1.0, backward),
+                _UNBOUNDED * where(stays, 1.0, forward),
+            )
+        if plant.loops:
+            # with all that loops carry: as by forces on these joints, and only while near
+            M = mass_matrix(model, q_end)
+            factor = factorise(M)
+            loops = ConstraintMobility.of(plant.loops.rows(model, q_end), factor)
+            ahead = [-clip(x, -_MOST_RETURN, _MOST_RETURN) for x in back]
+            q1 = integrate(
+                model, q_end, solve_joint_impulses(M, factor, ahead, forces, loops).change
+            )
         # impulses: the torque of a stop during the step may be taken back, and no more than that
         bounds: dict[int, tuple[Scalar, Scalar]] = {}
-        for dof, (backward, forward) in self.joints_at_stops(model, q1).items():
+        for dof, at_end in self.joints_at_stops(model, q1).items():
+            # a joint that passed its stop has reached it, though its loops put it a little short
+            backward, forward = (largest(a, b) for a, b in zip(at_end, reached[dof], strict=True))
             held, (was_backward, was_forward) = plant.implicit[dof] * plant.dt, at_start[dof]
-            lower = -_MOST * backward - largest(held, 0.0) * was_forward
-            upper = _MOST * forward + largest(-held, 0.0) * was_backward
+            lower = -_UNBOUNDED * backward - largest(held, 0.0) * was_forward
+            upper = _UNBOUNDED * forward + largest(-held, 0.0) * was_backward
             bounds[dof] = lower, upper
         M = mass_matrix(model, q1)
         factor = factorise(M)
-        loops = ConstraintMobility.of(plant.loops.rows(model, q1), factor) if plant.loops else None
-        found = solve_joint_impulses(M, factor, v_end, bounds, loops)
+        closure = (
+            ConstraintMobility.of(plant.loops.rows(model, q1), factor) if plant.loops else None
+        )
+        found = solve_joint_impulses(M, factor, v_end, bounds, closure)
         v1 = [x + y for x, y in zip(v_end, found.change, strict=True)]
         # energy: the work of the other torques on the way back to the stop is not dissipated
         tau, _ = plant.loads(q_end, v_end, 1.0)
@@ -165,9 +182,9 @@ class RigidStops:
 def _stops(model: Model, q: Vector) -> Iterator[tuple[Body, float, Scalar]]:
     """Each stop: body, direction (±1) in which it pushes the velocity, distance beyond it."""
     for body in bodies_with_limits(model):
-        (x,), limits = body.joint.displacement(q[body.iq]), body.joint.limits
+        (x,), (lower, upper) = body.joint.displacement(q[body.iq]), body.joint.displacement_limits
         direction = math.copysign(1.0, body.joint.ratio)
-        if math.isfinite(limits.lower):
-            yield body, direction, limits.lower - x
-        if math.isfinite(limits.upper):
-            yield body, -direction, x - limits.upper
+        if math.isfinite(lower):
+            yield body, direction, lower - x
+        if math.isfinite(upper):
+            yield body, -direction, x - upper

@@ -146,7 +146,16 @@ def align(exact: Model, free: Model, other: Model) -> Alignment:
         found = b.bodies[there.parent].joint.name if there.parent != WORLD else None
         if found != expected:
             torn.append(body.joint.name)
-    draft = Alignment(a, b, pairing, only_a, only_b, {}, (), tuple(torn))
+    draft = Alignment(
+        a,
+        b,
+        pairing,
+        only_a=only_a,
+        only_b=only_b,
+        frames={},
+        reversed_joints=(),
+        torn=tuple(torn),
+    )
     frames, zeros = _align_frames(draft)
     # joints whose axis points the other way in B
     reversed_joints = [

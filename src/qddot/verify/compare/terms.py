@@ -17,9 +17,17 @@ from qddot.verify.compare.align import Alignment, robot_extent
 from qddot.verify.compare.result import ModelDifference, Stage, join_names
 from qddot.verify.invariants import RandomStates
 
-__all__ = ["Side", "acceleration_shares", "evaluate_terms", "pose_differences", "term_stages"]
+__all__ = [
+    "TERMS",
+    "Side",
+    "acceleration_shares",
+    "evaluate_terms",
+    "pose_differences",
+    "term_stages",
+]
 
-_TERMS = ("M", "g", "bias", "passive", "q̈")
+TERMS = ("M", "g", "bias", "passive", "q̈")
+"""Stages that compare terms of the equation."""
 _EPSILON = float(np.finfo(float).eps)
 
 
@@ -80,7 +88,7 @@ def term_stages(
         "q̈": lambda x: adapter.from_a(at.q, at.v, x),
     }
     theirs: dict[str, Any] = {}
-    for name in _TERMS:
+    for name in TERMS:
         value = values.get(name, "@B did not come that far")
         theirs[name] = value if isinstance(value, str) else convert[name](value)
     if adapter.layout.nv != adapter.robot.nv:
@@ -92,7 +100,7 @@ def term_stages(
     g = max(float(np.linalg.norm([float(c) for c in alignment.a.gravity])), 1.0)
     floors = {"M": 1e-6 * (mass * length**2), "q̈": 1e-6}
     differing: list[str] = []
-    for name in _TERMS:
+    for name in TERMS:
         rows = [x["q̈ without friction" if name == "q̈" and frictionless else name] for x in ours]
         bound = max(tolerance, 10.0 * _EPSILON * condition) if name == "q̈" else tolerance
         floor = floors.get(name, 1e-6 * (mass * length * g))

@@ -143,7 +143,7 @@ def test_a_random_start_of_a_robot_with_loops_is_within_limits(tmp_path, far):
 
 @pytest.mark.filterwarnings("ignore:constraints of")
 def test_a_start_in_place_of_a_random_one_is_said(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys.modules["qddot.cli.simulate"], "_ROUNDS", 0)
+    monkeypatch.setattr(sys.modules["qddot.cli.states"], "_ROUNDS", 0)
     file = tmp_path / "bars.xml"
     file.write_text(BARS)
     result = run(str(file), "--time", "0.002")

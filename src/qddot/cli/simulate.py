@@ -13,10 +13,9 @@ from rich.table import Table
 
 from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.recursion import joint_kinematics
-from qddot.analysis import constraints
 from qddot.cli.motions import count_finite, has_free_base, motion_table, plot_motion
 from qddot.cli.recording import RecordOption, open_recorder
-from qddot.cli.states import STATE_HELP, parse_configuration, write_motion_table
+from qddot.cli.states import STATE_HELP, start_configuration, write_motion_table
 from qddot.cli.terminal import (
     BaseOption,
     CouplingsChoice,
@@ -50,17 +49,14 @@ from qddot.simulate.file_physics import PASSIVE, PHYSICS, parse_without
 from qddot.simulate.integrators import INTEGRATORS
 from qddot.simulate.rollout import Rollout
 from qddot.simulate.simulator import rollout
-from qddot.simulate.status import LOOP_GAP, ROUNDED
+from qddot.simulate.status import LOOP_GAP
 from qddot.simulate.step import LOOPS
 from qddot.simulate.store import save_trajectory
-from qddot.simulate.trial import random_states
 
 __all__ = ["simulate"]
 
 _LEVELS = ("kinetic", "potential", "spring")
 _STEP, _GROUND_STEP = 1e-3, 2.5e-4
-_GUESSES, _ROUNDS = 32, 20
-"""Random configurations of a robot with loops, and how often they are closed within limits."""
 _SAMPLES = 20_000
 """Steps up to which all are kept: then the account of energy is that of the steps."""
 
@@ -159,7 +155,7 @@ def simulate(
         on_step("load", 0, 1)
         loaded = load_robot(robot, base, couplings, strict, trust)
         on_step("steps", 0, 1)
-        name, start = _start_configuration(loaded, request)
+        name, start = start_configuration(loaded, "--state", state, seed)
         request = dataclasses.replace(request, state=name)
         found = _run_motion(loaded, start, request, on_step)
         on_step("energy", 0, 1)
@@ -253,41 +249,6 @@ def _ground_contact(robot: Robot, source: str) -> PenaltyContact:
     weight = float(robot.model.mass) * float(np.linalg.norm([*robot.model.gravity]))
     times = max(1.0, weight / (soft.tolerance * soft.stiffness))
     return PenaltyContact(scene, times * soft.stiffness, np.sqrt(times) * soft.damping)
-
-
-def _start_configuration(robot: Robot, request: _Request) -> tuple[str, np.ndarray]:
-    """The configuration that a request starts from, its loops closed, and its name.
-
-    A random one of a robot with loops is within joint limits. Where none is found, one of the file
-    or the neutral one takes its place, and a message says so.
-    """
-    if not robot.model.loops or request.state != "random":
-        q = parse_configuration(robot, "--state", request.state, request.seed)
-        return request.state, constraints.assemble(robot, q) if robot.model.loops else q
-    lower, upper = robot.limits.lower, robot.limits.upper
-
-    def inside(q: np.ndarray) -> np.ndarray:
-        return ((lower - q <= ROUNDED) & (q - upper <= ROUNDED)).all(axis=-1)
-
-    # put within limits and closed, in turn, until one is both; joints with springs stay if they
-    # can, since closing would bend stiff springs of light joints far
-    sprung = tuple(b.joint.name for b in robot.model.independent if b.joint.drivetrain.stiffness)
-    for fixed in dict.fromkeys((sprung, ())):
-        q, _ = random_states(robot, np.random.default_rng(request.seed), _GUESSES)
-        for _ in range(_ROUNDS):
-            q = constraints.assemble(robot, q, fixed=fixed, strict=False)
-            q = q[np.isfinite(q).all(axis=-1)]
-            if inside(q).any():
-                return "random", np.array(q[inside(q).argmax()])
-            q = np.clip(q, lower, upper)
-    for name, guess in {**robot.configurations, "neutral": robot.neutral()}.items():
-        q = constraints.assemble(robot, guess, strict=False)
-        if inside(q):
-            words = f" no random one closes the loops within limits: state {name!r} takes its place"
-            err.print(style_text(("start:", "yellow"), words), soft_wrap=True)
-            return name, q
-    accepted = f"none of {_GUESSES} random configurations closes its loops within joint limits"
-    raise InvalidArgument("--state", "random", f"{accepted}: name a state, or try another --seed")
 
 
 def _joint_torques(robot: Robot, q: np.ndarray, text: str | None) -> np.ndarray | None:

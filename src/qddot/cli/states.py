@@ -8,13 +8,19 @@ from typing import Any
 
 import numpy as np
 
+from qddot.analysis import constraints
+from qddot.cli.terminal import err, style_text
 from qddot.errors import InvalidArgument, UnknownName, count_text
 from qddot.model.inputs import warn_of_degrees
 from qddot.robot.robot import Robot
+from qddot.simulate.status import ROUNDED
+from qddot.simulate.trial import random_states
 
-__all__ = ["STATE_HELP", "parse_configuration", "write_motion_table"]
+__all__ = ["STATE_HELP", "parse_configuration", "start_configuration", "write_motion_table"]
 
 STATE_HELP = "numbers (0,1,-1 …), joints (elbow=0.5,…), neutral, random, or a name of the file"
+_GUESSES, _ROUNDS = 32, 20
+"""Random configurations of a robot with loops, and how often they are closed within limits."""
 
 
 def parse_configuration(robot: Robot, option: str, text: str, seed: int = 0) -> np.ndarray:
@@ -57,6 +63,43 @@ def parse_configuration(robot: Robot, option: str, text: str, seed: int = 0) -> 
     for body in robot.model.independent:
         warn_of_degrees(body.joint, numbers[body.iq.start], stacklevel=2)
     return np.array(numbers)
+
+
+def start_configuration(
+    robot: Robot, option: str, text: str, seed: int = 0
+) -> tuple[str, np.ndarray]:
+    """The configuration of a text, its loops closed, and its name.
+
+    A random one of a robot with loops is within joint limits. Where none is found, one of the file
+    or the neutral one takes its place, and a message says so.
+    """
+    if not robot.model.loops or text != "random":
+        q = parse_configuration(robot, option, text, seed)
+        return text, constraints.assemble(robot, q) if robot.model.loops else q
+    lower, upper = robot.limits.lower, robot.limits.upper
+
+    def inside(q: np.ndarray) -> np.ndarray:
+        return ((lower - q <= ROUNDED) & (q - upper <= ROUNDED)).all(axis=-1)
+
+    # put within limits and closed, in turn, until one is both; joints with springs stay if they
+    # can, since closing would bend stiff springs of light joints far
+    sprung = tuple(b.joint.name for b in robot.model.independent if b.joint.drivetrain.stiffness)
+    for fixed in dict.fromkeys((sprung, ())):
+        q, _ = random_states(robot, np.random.default_rng(seed), _GUESSES)
+        for _ in range(_ROUNDS):
+            q = constraints.assemble(robot, q, fixed=fixed, strict=False)
+            q = q[np.isfinite(q).all(axis=-1)]
+            if inside(q).any():
+                return "random", np.array(q[inside(q).argmax()])
+            q = np.clip(q, lower, upper)
+    for name, guess in {**robot.configurations, "neutral": robot.neutral()}.items():
+        q = constraints.assemble(robot, guess, strict=False)
+        if inside(q):
+            words = f" no random one closes the loops within limits: state {name!r} takes its place"
+            err.print(style_text(("start:", "yellow"), words), soft_wrap=True)
+            return name, q
+    accepted = f"none of {_GUESSES} random configurations closes its loops within joint limits"
+    raise InvalidArgument(option, "random", f"{accepted}: name a state, or try another --seed")
 
 
 def write_motion_table(robot: Robot, file: Path, **columns: Any) -> None:

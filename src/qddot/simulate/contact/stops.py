@@ -118,7 +118,43 @@ class RigidStops:
     ) -> AfterImpulses:
         """The end, from joints at their stops at the start and the energy dissipated so far."""
         model = plant.model
-        # positions: a joint past its stop goes back to it, one held at its stop stays
+        q1 = self._return_to_stops(plant, q, at_start, q_end)
+        reached = self.joints_at_stops(model, q_end)
+        # impulses: the torque of a stop during the step may be taken back, and no more than that
+        bounds: dict[int, tuple[Scalar, Scalar]] = {}
+        for dof, at_end in self.joints_at_stops(model, q1).items():
+            # a joint that passed its stop has reached it, though its loops put it a little short
+            backward, forward = (largest(a, b) for a, b in zip(at_end, reached[dof], strict=True))
+            held, (was_backward, was_forward) = plant.implicit[dof] * plant.dt, at_start[dof]
+            lower = -_UNBOUNDED * backward - largest(held, 0.0) * was_forward
+            upper = _UNBOUNDED * forward + largest(-held, 0.0) * was_backward
+            bounds[dof] = lower, upper
+        M = mass_matrix(model, q1)
+        factor = factorise(M)
+        closure = (
+            ConstraintMobility.of(plant.loops.rows(model, q1), factor) if plant.loops else None
+        )
+        found = solve_joint_impulses(M, factor, v_end, bounds, closure)
+        v1 = [x + y for x, y in zip(v_end, found.change, strict=True)]
+        # energy: the work of the other torques on the way back to the stop is not dissipated
+        tau, _ = plant.loads(q_end, v_end, 1.0)
+        shift = zeros(model.nv)
+        for body in bodies_with_limits(model):
+            shift[body.iv.start] = q1[body.iq.start] - q_end[body.iq.start]
+        after = kinetic_energy(model, q1, v1) + potential_energy(model, q1)
+        before = kinetic_energy(model, q_end, v_end) + potential_energy(model, q_end)
+        dissipated = energy - (after - before - dot(tau, shift))
+        return AfterImpulses(q1, v1, [dissipated], found.residual)
+
+    def _return_to_stops(
+        self,
+        plant: RobotPlant,
+        q: Vector,
+        at_start: Mapping[int, tuple[Scalar, Scalar]],
+        q_end: Vector,
+    ) -> list[Scalar]:
+        """The end with joints past their stops back at them, and held ones where they were."""
+        model = plant.model
         overshoot = dict[tuple[int, int, float], Scalar]()
         for body, direction, beyond in _stops(model, q_end):
             place = (body.iq.start, body.iv.start, direction)
@@ -149,34 +185,9 @@ class RigidStops:
             factor = factorise(M)
             loops = ConstraintMobility.of(plant.loops.rows(model, q_end), factor)
             ahead = [-clip(x, -_MOST_RETURN, _MOST_RETURN) for x in back]
-            q1 = integrate(
-                model, q_end, solve_joint_impulses(M, factor, ahead, forces, loops).change
-            )
-        # impulses: the torque of a stop during the step may be taken back, and no more than that
-        bounds: dict[int, tuple[Scalar, Scalar]] = {}
-        for dof, at_end in self.joints_at_stops(model, q1).items():
-            # a joint that passed its stop has reached it, though its loops put it a little short
-            backward, forward = (largest(a, b) for a, b in zip(at_end, reached[dof], strict=True))
-            held, (was_backward, was_forward) = plant.implicit[dof] * plant.dt, at_start[dof]
-            lower = -_UNBOUNDED * backward - largest(held, 0.0) * was_forward
-            upper = _UNBOUNDED * forward + largest(-held, 0.0) * was_backward
-            bounds[dof] = lower, upper
-        M = mass_matrix(model, q1)
-        factor = factorise(M)
-        closure = (
-            ConstraintMobility.of(plant.loops.rows(model, q1), factor) if plant.loops else None
-        )
-        found = solve_joint_impulses(M, factor, v_end, bounds, closure)
-        v1 = [x + y for x, y in zip(v_end, found.change, strict=True)]
-        # energy: the work of the other torques on the way back to the stop is not dissipated
-        tau, _ = plant.loads(q_end, v_end, 1.0)
-        shift = zeros(model.nv)
-        for body in bodies_with_limits(model):
-            shift[body.iv.start] = q1[body.iq.start] - q_end[body.iq.start]
-        after = kinetic_energy(model, q1, v1) + potential_energy(model, q1)
-        before = kinetic_energy(model, q_end, v_end) + potential_energy(model, q_end)
-        dissipated = energy - (after - before - dot(tau, shift))
-        return AfterImpulses(q1, v1, [dissipated], found.residual)
+            motion = solve_joint_impulses(M, factor, ahead, forces, loops).change
+            return integrate(model, q_end, motion)
+        return q1
 
 
 def _stops(model: Model, q: Vector) -> Iterator[tuple[Body, float, Scalar]]:

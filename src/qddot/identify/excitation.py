@@ -40,23 +40,22 @@ _FIRST = ((0.12, 2.0, 300.0),)
 _STAGES = ((0.12, 2.0, 300.0), (0.04, 6.0, 3e3), (0.02, 12.0, 3e4), (0.0, 30.0, 1e5))
 
 
-def _coulomb_slope(v: np.ndarray, speed: float) -> np.ndarray:
-    return (1.0 - np.tanh(v / speed) ** 2) / speed
-
-
-def _stribeck_slope(v: np.ndarray, speed: float) -> np.ndarray:
-    x = v / speed
-    rise = 5.0 * (1.0 - np.tanh(5.0 * x) ** 2) / (1.0 + x**2)
-    return (rise - 2.0 * x * np.tanh(5.0 * x) / (1.0 + x**2) ** 2) / speed
-
-
 _SLOPES: dict[str, tuple[int, Callable[[np.ndarray, float], Any]]] = {
     "armature": (2, lambda v, s: 1.0),
     "viscous": (1, lambda v, s: 1.0),
-    "coulomb": (1, _coulomb_slope),
+    "coulomb": (1, lambda v, s: (1.0 - np.tanh(v / s) ** 2) / s),
     "offset": (1, lambda v, s: 0.0),
     "cubic": (1, lambda v, s: 3.0 * v**2),
-    "stribeck": (1, _stribeck_slope),
+    "stribeck": (
+        1,
+        lambda v, s: (
+            (
+                5.0 * (1.0 - np.tanh(5.0 * v / s) ** 2) / (1.0 + (v / s) ** 2)
+                - 2.0 * v / s * np.tanh(5.0 * v / s) / (1.0 + (v / s) ** 2) ** 2
+            )
+            / s
+        ),
+    ),
     "spring": (0, lambda v, s: 1.0),
 }
 """Signal (0 q, 1 q̇, 2 q̈) that a drive term depends on, and the derivative of its column by it."""

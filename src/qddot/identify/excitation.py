@@ -38,8 +38,9 @@ _FINE = 12
 _ACCELERATION = 10.0
 _FIRST = ((0.12, 2.0, 300.0),)
 _STAGES = ((0.12, 2.0, 300.0), (0.04, 6.0, 3e3), (0.02, 12.0, 3e4), (0.0, 30.0, 1e5))
-
-
+"""Least v₀ of Coulomb friction as a share of the velocity limits, power of the smooth condition
+number and weight of the penalty, one after the other: friction that turns sharply between two
+points of the grid makes an objective with a thousand dents, in which no descent gets far."""
 _SLOPES: dict[str, tuple[int, Callable[[np.ndarray, float], Any]]] = {
     "armature": (2, lambda v, s: 1.0),
     "viscous": (1, lambda v, s: 1.0),
@@ -59,9 +60,6 @@ _SLOPES: dict[str, tuple[int, Callable[[np.ndarray, float], Any]]] = {
     "spring": (0, lambda v, s: 1.0),
 }
 """Signal (0 q, 1 q̇, 2 q̈) that a drive term depends on, and the derivative of its column by it."""
-"""Least v₀ of Coulomb friction as a share of the velocity limits, power of the smooth condition
-number and weight of the penalty, one after the other: friction that turns sharply between two
-points of the grid makes an objective with a thousand dents, in which no descent gets far."""
 
 
 @dataclass(frozen=True, repr=False)

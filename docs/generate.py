@@ -177,7 +177,9 @@ def api_page() -> str:
     for name in MODULES:
         module = attrgetter(name)(qddot)
         about = (inspect.getdoc(module) or "").splitlines()[0]
-        lines += ["", f"## `qddot.{name}`", "", about, "", *TABLE]
+        # the heading is what `import` takes; after `import qddot` the attribute is there too
+        short = "" if module.__name__ == f"qddot.{name}" else f" As an attribute: `qddot.{name}`."
+        lines += ["", f"## `{module.__name__}`", "", about + short, "", *TABLE]
         members = {n: getattr(module, n) for n in module.__all__}
         # results are shown where they are described; laws, effects and shapes are made by users
         made = inspect.isclass if name in CLASSES else lambda x: False

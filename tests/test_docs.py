@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import subprocess
@@ -66,6 +67,14 @@ def test_api_page_is_current():
 
     for page, write in generate.PAGES.items():
         assert page.read_text("utf-8") == write(), "run python docs/generate.py"
+
+
+def test_modules_on_the_api_page_can_be_imported():
+    page = (ROOT / "docs" / "api.md").read_text("utf-8")
+    named = re.findall(r"^## `([\w.]+)`$", page, re.MULTILINE)
+    assert len(named) > 10
+    for name in named:
+        assert importlib.import_module(name).__name__ == name
 
 
 def test_settings_are_documented():

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from scipy import linalg
 
 import qddot
 from qddot import control
@@ -96,14 +97,27 @@ def test_the_integral_stops_where_torque_is_at_its_limit():
     assert free.command(ARM, at, ref, {"integral": np.zeros(6)})[1]["integral"][0] == 0.1
 
 
-def test_lqr_is_that_of_the_linear_model():
-    q, _ = SEVEN.random(1), None
-    law = control.LQR.about(SEVEN, q, Q=2.0)
-    model = qddot.linearise.linearise(SEVEN, q)
-    poles = np.linalg.eigvals(model.A - model.B @ law.K)
-    assert poles.real.max() < 0.0
-    tau, _ = law.command(SEVEN, State(q, np.zeros(7)), {}, {})
-    np.testing.assert_allclose(tau, SEVEN.gravity(q))
+@pytest.mark.parametrize("friction", [True, False])
+def test_lqr_solves_the_riccati_equation_of_its_plant(friction):
+    robot, h = Robot(qddot.load("planar_3r").model, native=False), 1e-5
+    q, n = robot.random(1), robot.nv
+    assert robot.friction(q, np.ones(n)).min() > 0.0
+
+    def rate(x, tau):
+        a = robot.forward_dynamics(x[:n], x[n:], tau, friction=friction)
+        return np.concatenate([x[n:], a])
+
+    # the linear model by central differences of the dynamics that plants have
+    start, hold = np.concatenate([q, np.zeros(n)]), robot.gravity(q)
+    A = [(rate(start + h * e, hold) - rate(start - h * e, hold)) / (2 * h) for e in np.eye(2 * n)]
+    B = [(rate(start, hold + h * e) - rate(start, hold - h * e)) / (2 * h) for e in np.eye(n)]
+    A, B = np.transpose(A), np.transpose(B)
+    P = linalg.solve_continuous_are(A, B, 2.0 * np.eye(2 * n), np.eye(n))
+    choices = {} if friction else {"friction": False}
+    law = control.LQR.about(robot, q, Q=2.0, **choices)
+    np.testing.assert_allclose(law.K, B.T @ P, atol=1e-5 * np.abs(law.K).max())
+    tau, _ = law.command(robot, State(q, np.zeros(n)), {}, {})
+    np.testing.assert_allclose(tau, hold)
 
 
 def test_operational_space_moves_the_frame_as_asked_and_posture_does_not_disturb_it():
@@ -299,7 +313,7 @@ def test_a_law_around_a_law_keeps_its_labels_and_its_memory_apart():
     assert set(outer.labels) == {"collision", "trip"}
     assert set(outer.memory(ARM)) > set(inner.memory(ARM))
     # two values of one name would overwrite each other
-    twice = "'last_command' is used twice, by MomentumObserver and by MomentumObserver inside it"
+    twice = "'last_commands' is used twice, by MomentumObserver and by MomentumObserver inside it"
     with pytest.raises(DuplicateMemory, match=twice):
         control.MomentumObserver(control.Saturation(inner, 10.0)).memory(ARM)
 

@@ -267,6 +267,78 @@ def test_the_observer_follows_an_external_torque():
     np.testing.assert_allclose(found, push.value, atol=0.1)
 
 
+@pytest.mark.parametrize("latency", [0.0, 0.0035, 0.01])
+@pytest.mark.parametrize("rate", [1000.0, 250.0])
+def test_late_measurements_raise_no_false_alarms(latency, rate):
+    # a perfect model in fast motion: what is left is the error of discrete time
+    q = np.array([0.0, -1.2, 1.6, -2.0, -1.5, 0.0])
+    gains = control.joint_gains(ARM, 15.0, inertia="unit")
+    observer = control.MomentumObserver(control.ComputedTorque(gains.kp, gains.kd), 100.0)
+    law = control.CollisionObserver(observer, uncertainty=0.0, floor=1.0)
+
+    def swing(t):
+        w = 2.0 * np.pi * 1.5
+        phase, wave = w * t, 0.25 * np.ones(6)
+        return {
+            "q_ref": q + wave * (1.0 - np.cos(phase)),
+            "v_ref": wave * w * np.sin(phase),
+            "a_ref": wave * w * w * np.cos(phase),
+        }
+
+    plant = control.RolloutPlant(ARM, dt=5e-4, without="friction")
+    plant.reset(q)
+    choices = {"sensing": control.Sensing(latency=latency), "rate": rate, "compiled": True}
+    trace = control.run(plant, law, swing, duration=0.6, **choices)
+    assert np.abs(trace.memory["residual"]).max() < 0.6
+    assert not trace.memory["collision"].any()
+    # which an observer that takes states for timely ones raises
+    plant.reset(q)
+    naive = replace(law, law=replace(observer, delay=0.0))
+    assert control.run(plant, naive, swing, duration=0.6, **choices).memory["collision"].any() == (
+        latency > 0.0
+    )
+    # a push is seen all the same, later by the latency
+    push = Wrench("tool0", "local_world_aligned", [0.0, 0.0, -40.0, 0.0, 0.0, 0.0])
+    plant.reset(q)
+    hit = lambda t: [push] if t >= 0.3 else []  # noqa: E731
+    trace = control.run(plant, law, swing, duration=0.6, pushes=hit, **choices)
+    alarm = trace.time[np.argmax(trace.memory["collision"] > 0.5)]
+    assert 0.3 + latency <= alarm < 0.33 + latency
+
+
+def test_delays_of_a_batch_are_those_of_its_members():
+    q = np.array([0.0, -1.2, 1.6, -2.0, -1.5, 0.0])
+    law = control.MomentumObserver(control.GravityCompensation(2.0), 100.0)
+    late = np.array([0.0, 0.004, 0.01])
+    plant = control.RolloutPlant(ARM)
+    plant.reset(np.broadcast_to(q, (3, 6)))
+    trace = control.run(plant, law, duration=0.05, sensing=control.Sensing(latency=late))
+    for k, latency in enumerate(late):
+        plant.reset(q)
+        sensing = control.Sensing(latency=latency)
+        one = control.run(plant, law, duration=0.05, sensing=sensing, compiled=True)
+        np.testing.assert_allclose(trace.memory["residual"][k], one.memory["residual"], atol=1e-9)
+
+
+def test_a_latency_above_the_age_that_a_shell_accepts_trips_nothing_while_the_line_fills():
+    gravity = control.GravityCompensation(0.1)
+    shell = control.SafetyShell(gravity, damping=1.0, stale=0.005)
+    for latency in (0.0, 0.02, 2.0):
+        sensing = control.Sensing(latency=latency)
+        trace = control.run(plant_at(), shell, duration=0.06, sensing=sensing)
+        assert trace.events == ()
+
+
+def test_a_batch_names_its_members_without_torques():
+    gains = np.array([[0.1, 0.1], [0.1, np.nan], [0.1, 0.1]])
+    plant = control.RolloutPlant(PENDULUM)
+    plant.reset(np.zeros((3, 2)))
+    trace = control.run(plant, control.GravityCompensation(gains), duration=0.01)
+    assert trace.events == (control.Event(0.0, "member 1: the torque is not a number"),)
+    with pytest.raises(InvalidArgument, match=r"effort\[2, 0\]"):
+        control.Saturation(control.GravityCompensation(), np.array([[1, 1], [2, 2], [-1, 2]]))
+
+
 SLIDER = """<robot name="slider"><link name="rail"/><link name="cart"><inertial><mass value="2.5"/>
   <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
   <joint name="slide" type="prismatic"><parent link="rail"/><child link="cart"/><axis xyz="1 0 0"/>

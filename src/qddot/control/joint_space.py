@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.analysis.linearise import linearise
+from qddot.analysis.linearise.system import Weights
 from qddot.control.law import Gain, Memory, Reference, State, gain
 from qddot.robot.robot import Robot
 
@@ -159,9 +160,22 @@ class LQR(_Motion):
     K: ArrayLike
 
     @staticmethod
-    def about(robot: Robot, q: ArrayLike, **weights: Any) -> LQR:
-        """The regulator of a robot about a pose; weights are those of `LinearModel.lqr`."""
-        model = linearise(robot, q)
+    def about(
+        robot: Robot,
+        q: ArrayLike,
+        *,
+        friction: bool = True,
+        stiffness: Weights = None,
+        damping: Weights = None,
+        **weights: Any,
+    ) -> LQR:
+        """The regulator of a robot about a pose; weights are those of `LinearModel.lqr`.
+
+        The gains are those of the plant that the law will drive. Plants have the damping and the
+        springs of their description; `friction=False` is for a plant `without="friction"`.
+        `stiffness` and `damping` add springs and dampers as in `linearise`.
+        """
+        model = linearise(robot, q, friction=friction, stiffness=stiffness, damping=damping)
         return LQR(model.q, model.tau, model.lqr(**weights).K)
 
     def references(self, robot: Robot) -> Shapes:

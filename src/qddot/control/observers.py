@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,6 +30,7 @@ __all__ = [
     "TareForce",
     "VelocityFromPositions",
     "estimate_payload",
+    "fill_delay",
     "torque_error_bound",
     "wrench_at_frame",
 ]
@@ -42,7 +43,9 @@ class MomentumObserver(Wrapper):
     r = K (p − ∫ (τ + Cᵀ v − g + r) dt), p = M v: it follows the external torque as a low-pass
     filter of bandwidth K (1/s), also where samples are rare: a step arrives to 1 − exp(−K t). It
     needs no acceleration, and is kept as "residual" (nv). `coulomb` and `viscous` are the friction
-    that is known, taken from the commanded torque.
+    that is known, taken from the commanded torque. `delay` is the age of a measured state in
+    samples (latency × rate, also between whole numbers): a state is paired with the torques that
+    moved it there. `control.run` fills it in from its `sensing` where it is not given.
     It goes around a `Saturation`, not inside one: it takes its own torque for the one that is sent.
     """
 
@@ -50,35 +53,50 @@ class MomentumObserver(Wrapper):
     bandwidth: Gain = gain("nv", default=100.0)
     coulomb: Gain = gain("nv", default=0.0)
     viscous: Gain = gain("nv", default=0.0)
+    delay: Gain = gain(default=None)
 
     prefix: ClassVar[str] = ""
     """Comes before the names in memory: other than that of a law inside which observes too."""
 
     def own_memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
-        """The residual, the predicted momentum, and the last command."""
+        """The residual, the predicted momentum, the last commands, and the number of samples."""
         zero = np.zeros(robot.nv)
-        own = {"residual": zero, "predicted_momentum": zero, "last_command": zero}
+        longest = 0.0 if self.delay is None else float(np.max(self.delay))
+        commands = np.zeros((1 + math.ceil(longest), robot.nv))
+        own = {"residual": zero, "predicted_momentum": zero, "last_commands": commands}
         names = {f"{self.prefix}{name}": x for name, x in own.items()}
-        return {**names, f"{self.prefix}momentum_initialised": 0.0}
+        return {**names, f"{self.prefix}samples": 0.0}
 
     def observe(self, robot: Robot, state: State, memory: Memory) -> dict[str, Any]:
         """Memory with the residual at a sample, from the torques commanded at the one before."""
         q, v, dt, prefix = state.q, state.v, state.dt, self.prefix
         p = robot.momentum(q, v)
         loss = self.coulomb * np.tanh(v / 0.01) + self.viscous * v
+        # the torques under which the state came about: between two samples of the commands
+        commands, delay = (
+            memory[f"{prefix}last_commands"],
+            0.0 if self.delay is None else self.delay,
+        )
+        shares = [np.maximum(0.0, 1.0 - np.abs(delay - k)) for k in range(len(commands))]
+        command = sum(share * commands[k] for k, share in enumerate(shares))
         # momentum that the model predicts from the sample before, and its miss
-        initialised = memory[f"{prefix}momentum_initialised"]
-        command = memory[f"{prefix}last_command"]
         flow = command - loss + robot.coriolis_transpose_product(q, v) - robot.gravity(q)
         ahead = memory[f"{prefix}predicted_momentum"] + (flow + memory[f"{prefix}residual"]) * dt
-        predicted = np.where(initialised > 0.5, ahead, p)
+        # measurements before the first command tell nothing of its effect
+        samples = memory[f"{prefix}samples"]
+        predicted = np.where(samples >= delay + 1.0, ahead, p)
         # in discrete time this gain gives the pole exp(−K Δt), as in continuous time, at any rate
         residual = (1.0 - np.exp(-self.bandwidth * dt)) / dt * (p - predicted)
         return {
             f"{prefix}residual": residual,
             f"{prefix}predicted_momentum": predicted,
-            f"{prefix}momentum_initialised": initialised * 0.0 + 1.0,
+            f"{prefix}samples": np.minimum(samples + 1.0, delay + 1.0),
         }
+
+    def record_command(self, tau: Any, memory: Memory) -> dict[str, Any]:
+        """Memory with the torques that are sent before those of earlier samples."""
+        name = f"{self.prefix}last_commands"
+        return {name: np.concatenate([np.reshape(tau, (1, -1)), memory[name][:-1]])}
 
     def command(
         self, robot: Robot, state: State, reference: Reference, memory: Memory
@@ -86,7 +104,7 @@ class MomentumObserver(Wrapper):
         """The torques of the inner law; the estimate is in memory."""
         tau, kept = self.command_inside(robot, state, reference, memory)
         found = self.observe(robot, state, memory)
-        return tau, {**kept, **found, f"{self.prefix}last_command": tau}
+        return tau, {**kept, **found, **self.record_command(tau, memory)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,8 +138,17 @@ class DisturbanceCompensation(MomentumObserver):
             rest = rest - J.T @ state.wrenches[frame]
         rest = np.clip(rest, -self.limit, self.limit)
         tau = tau - rest
-        last = {f"{self.prefix}last_command": tau}
-        return tau, {**kept, **found, **last, "disturbance": rest}
+        return tau, {**kept, **found, **self.record_command(tau, memory), "disturbance": rest}
+
+
+def fill_delay(law: Law, delay: ArrayLike) -> Law:
+    """The law, its observers with the `delay` of measurements in samples where none is given."""
+    if isinstance(law, Wrapper) and is_dataclass(law):
+        changed: dict[str, Any] = {"law": fill_delay(law.law, delay)}
+        if isinstance(law, MomentumObserver) and law.delay is None:
+            changed["delay"] = delay
+        return replace(law, **changed)
+    return law
 
 
 def torque_error_bound(robot: Robot, q: ArrayLike, v: ArrayLike, a: ArrayLike, share: Any) -> Any:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from qddot.control.compiled import CompiledLaw, compile_law
 from qddot.control.law import Law, State, evaluate_law, validate_law
+from qddot.control.observers import fill_delay
 from qddot.control.plants import Plant, require_same_joints
 from qddot.control.trace import Event, Trace
 from qddot.display.progress import OnStep
@@ -69,7 +70,7 @@ def run(
         raise InvalidArgument("duration", duration, f"it is a time in s, {plant.dt:g} or more")
     steps, batch = round(duration / plant.dt), plant.q.shape[:-1]
     follow = _reference_function(law, model, reference)
-    compute = _evaluator(model, law, batch, bool(batch) if compiled is None else compiled)
+    compiled = bool(batch) if compiled is None else compiled
     sensors = _Sensors(plant, law.senses(model), sensing or Sensing())
     # steps of the plant from sample to sample of the law
     periods = np.asarray(1)
@@ -82,6 +83,11 @@ def run(
             raise InvalidArgument("rate", rate, accepted)
         periods = np.round(exact).astype(int)
     dt: Any = periods * plant.dt if periods.ndim else float(periods * plant.dt)
+    # observers pair a late state with the torques of its time; text runs with one delay for all
+    delay = sensors.delays / periods
+    if delay.any() and (compiled or not delay.ndim):
+        law = fill_delay(law, delay)
+    compute = _evaluator(model, law, batch, compiled)
     memory = {
         name: np.broadcast_to(np.asarray(x, float), (*batch, *np.shape(x)))
         for name, x in law.memory(model).items()
@@ -91,10 +97,10 @@ def run(
     for k in range(steps):
         time = k * plant.dt
         push = pushes(time) if callable(pushes) else pushes
-        truth = sensors.measure(time, push)
+        truth = sensors.measure(push)
         sampled = k % periods == 0
         if np.any(sampled):
-            state = sensors.delayed_state(dt)
+            state = sensors.delayed_state(dt, time)
             command, new = compute(model, law, state, follow(time), memory)
             # a member of a batch may fail, not all of them
             if not np.isfinite(command).all(axis=-1).any():
@@ -123,9 +129,9 @@ class _Sensors:
         if (self.delays < 0).any():
             raise InvalidArgument("latency", sensing.latency, "it is a time in s, 0 or more")
         self.noise = np.random.default_rng(sensing.seed)
-        self.line: list[tuple[Any, Any, dict[str, Any], float]] = []
+        self.line: list[tuple[Any, Any, dict[str, Any]]] = []
 
-    def measure(self, time: float, pushes: Sequence[Wrench]) -> dict[str, np.ndarray]:
+    def measure(self, pushes: Sequence[Wrench]) -> dict[str, np.ndarray]:
         """Measure the plant, send that on its way, and give the true wrenches."""
         plant = self.plant
         truth = {}
@@ -139,7 +145,7 @@ class _Sensors:
             pushed = sum((np.asarray(x.value, float) for x in here), np.zeros(6))
             truth[frame] = plant.wrench(frame) + pushed
         measured = {f: self._disturb(x) for f, x in truth.items()}
-        self.line.append((plant.q, plant.v, measured, time))
+        self.line.append((plant.q, plant.v, measured))
         del self.line[: -1 - int(self.delays.max())]
         return truth
 
@@ -151,17 +157,21 @@ class _Sensors:
         force = wrench[..., :3] + self.bias[..., None] + self.spread[..., None] * noise
         return np.concatenate([force, wrench[..., 3:]], axis=-1)
 
-    def delayed_state(self, dt: Any) -> State:
-        """The measurement that reaches the law, by the delay of each state of a batch."""
-        line = self.line
+    def delayed_state(self, dt: Any, time: float) -> State:
+        """The measurement that reaches the law at a time, by the delay of each state of a batch.
+
+        The plant stood where it starts before that: until its first measurement arrives, the law
+        reads states of earlier times, at or before 0.
+        """
+        line, seen = self.line, time - self.delays * self.plant.dt
         if not self.delays.ndim:
-            q, v, wrenches, seen = line[max(0, len(line) - 1 - int(self.delays))]
-            return State(q, v, dt, seen, wrenches)
+            q, v, wrenches = line[max(0, len(line) - 1 - int(self.delays))]
+            return State(q, v, dt, float(seen), wrenches)
         place = np.maximum(0, len(line) - 1 - self.delays)
         pick = (place, *np.indices(place.shape))
         q, v = np.stack([x[0] for x in line])[pick], np.stack([x[1] for x in line])[pick]
         wrenches = {f: np.stack([x[2][f] for x in line])[pick] for f in self.frames}
-        return State(q, v, dt, np.array([x[3] for x in line])[place], wrenches)
+        return State(q, v, dt, seen, wrenches)
 
 
 class _Recorder:
@@ -190,8 +200,14 @@ class _Recorder:
         for (kind, name), rows in self.rows.items():
             parts[kind][name] = np.stack(rows, axis=axis)
         inner, times = law.law if isinstance(law, CompiledLaw) else law, np.array(self.times)
-        # changes of the numbers of memory that the law has labels for, from its start on
         events: list[Event] = []
+        # members of a batch without torques; a single run would have ended
+        lost = ~np.isfinite(parts["state"]["tau"]).all(axis=-1)
+        for member in map(tuple, np.argwhere(lost.any(axis=-1)) if axis else ()):
+            name = ", ".join(map(str, member))
+            first = float(times[np.argmax(lost[member])])
+            events.append(Event(first, f"member {name}: the torque is not a number"))
+        # changes of the numbers of memory that the law has labels for, from its start on
         for name, labels in ({} if axis else getattr(law, "labels", {})).items():
             if name in parts["memory"]:
                 codes = np.round([self.start[name], *parts["memory"][name]]).astype(int)

@@ -78,7 +78,7 @@ class SafetyShell(Wrapper):
 
     def own_memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
         """The trip, time and age of the last sample, and the last sound configuration."""
-        return {"trip": 0.0, "last_time": -1.0, "age": 0.0, "last_q": robot.neutral()}
+        return {"trip": 0.0, "last_time": -_HUGE, "age": 0.0, "last_q": robot.neutral()}
 
     def command(
         self, robot: Robot, state: State, reference: Reference, memory: Memory

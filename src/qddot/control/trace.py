@@ -31,7 +31,7 @@ class Trace(Readable):
 
     `tau` are the torques commanded there, `wrenches` the true wrenches at the sensed frames
     (contact in the step before, and pushes), `memory` the memory of the law after the sample.
-    `events` are of single runs.
+    `events` are of single runs; in batches they name the members whose law gave no torques.
     """
 
     time: np.ndarray

@@ -25,7 +25,10 @@ def require_not_negative(law: Law, *names: str) -> None:
         given = getattr(law, name)
         values = np.asanyarray(given)
         if values.dtype.kind in "iuf" and (values < 0).any():
-            raise InvalidArgument(f"{type(law).__name__}: {name}", given, "it is 0 or more")
+            label, place = f"{type(law).__name__}: {name}", tuple(np.argwhere(values < 0)[0])
+            if values.ndim:
+                label += f"[{', '.join(map(str, place))}]"
+            raise InvalidArgument(label, float(values[place]), "it is 0 or more")
 
 
 class Wrapper:

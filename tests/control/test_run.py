@@ -309,6 +309,7 @@ def test_late_measurements_raise_no_false_alarms(latency, rate):
 def test_delays_of_a_batch_are_those_of_its_members():
     q = np.array([0.0, -1.2, 1.6, -2.0, -1.5, 0.0])
     law = control.MomentumObserver(control.GravityCompensation(2.0), 100.0)
+    law = control.SafetyShell(control.CollisionObserver(law), damping=1.0)
     late = np.array([0.0, 0.004, 0.01])
     plant = control.RolloutPlant(ARM)
     plant.reset(np.broadcast_to(q, (3, 6)))

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from scipy import signal
 
 from qddot.control.law import Gain, Law, Memory, Reference, State, gain
-from qddot.control.wrappers import Wrapper
+from qddot.control.wrappers import Wrapper, require_not_negative
 from qddot.display.text import Readable
 from qddot.errors import InvalidArgument, ShapeMismatch
 from qddot.robot.robot import Robot
@@ -45,7 +45,8 @@ class MomentumObserver(Wrapper):
     needs no acceleration, and is kept as "residual" (nv). `coulomb` and `viscous` are the friction
     that is known, taken from the commanded torque. `delay` is the age of a measured state in
     samples (latency × rate, also between whole numbers): a state is paired with the torques that
-    moved it there. `control.run` fills it in from its `sensing` where it is not given.
+    moved it there. `control.run` fills it in from its `sensing` where it is not given;
+    `longest_delay` follows from it.
     It goes around a `Saturation`, not inside one: it takes its own torque for the one that is sent.
     """
 
@@ -54,15 +55,23 @@ class MomentumObserver(Wrapper):
     coulomb: Gain = gain("nv", default=0.0)
     viscous: Gain = gain("nv", default=0.0)
     delay: Gain = gain(default=None)
+    longest_delay: int = 0
 
     prefix: ClassVar[str] = ""
     """Comes before the names in memory: other than that of a law inside which observes too."""
 
+    def __post_init__(self) -> None:
+        require_not_negative(self, "delay")
+        delay = np.asanyarray(0.0 if self.delay is None else self.delay)
+        # while a law is recorded, a delay that is an input is a symbol: the length stays
+        if delay.dtype.kind in "iuf":
+            longest = math.ceil(np.max(delay, initial=0.0))
+            object.__setattr__(self, "longest_delay", longest)
+
     def own_memory(self, robot: Robot) -> Mapping[str, ArrayLike]:
         """The residual, the predicted momentum, the last commands, and the number of samples."""
         zero = np.zeros(robot.nv)
-        longest = 0.0 if self.delay is None else float(np.max(self.delay))
-        commands = np.zeros((1 + math.ceil(longest), robot.nv))
+        commands = np.zeros((1 + self.longest_delay, robot.nv))
         own = {"residual": zero, "predicted_momentum": zero, "last_commands": commands}
         names = {f"{self.prefix}{name}": x for name, x in own.items()}
         return {**names, f"{self.prefix}samples": 0.0}
@@ -73,10 +82,8 @@ class MomentumObserver(Wrapper):
         p = robot.momentum(q, v)
         loss = self.coulomb * np.tanh(v / 0.01) + self.viscous * v
         # the torques under which the state came about: between two samples of the commands
-        commands, delay = (
-            memory[f"{prefix}last_commands"],
-            0.0 if self.delay is None else self.delay,
-        )
+        delay = 0.0 if self.delay is None else self.delay
+        commands = memory[f"{prefix}last_commands"]
         shares = [np.maximum(0.0, 1.0 - np.abs(delay - k)) for k in range(len(commands))]
         command = sum(share * commands[k] for k, share in enumerate(shares))
         # momentum that the model predicts from the sample before, and its miss

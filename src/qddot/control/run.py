@@ -70,7 +70,6 @@ def run(
         raise InvalidArgument("duration", duration, f"it is a time in s, {plant.dt:g} or more")
     steps, batch = round(duration / plant.dt), plant.q.shape[:-1]
     follow = _reference_function(law, model, reference)
-    compiled = bool(batch) if compiled is None else compiled
     sensors = _Sensors(plant, law.senses(model), sensing or Sensing())
     # steps of the plant from sample to sample of the law
     periods = np.asarray(1)
@@ -83,11 +82,9 @@ def run(
             raise InvalidArgument("rate", rate, accepted)
         periods = np.round(exact).astype(int)
     dt: Any = periods * plant.dt if periods.ndim else float(periods * plant.dt)
-    # observers pair a late state with the torques of its time; text runs with one delay for all
-    delay = sensors.delays / periods
-    if delay.any() and (compiled or not delay.ndim):
-        law = fill_delay(law, delay)
-    compute = _evaluator(model, law, batch, compiled)
+    # observers pair a late state with the torques of its time
+    law = fill_delay(law, sensors.delays / periods) if sensors.delays.any() else law
+    compute = _evaluator(model, law, batch, bool(batch) if compiled is None else compiled)
     memory = {
         name: np.broadcast_to(np.asarray(x, float), (*batch, *np.shape(x)))
         for name, x in law.memory(model).items()

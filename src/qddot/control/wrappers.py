@@ -24,7 +24,7 @@ def require_not_negative(law: Law, *names: str) -> None:
     for name in names:
         given = getattr(law, name)
         values = np.asanyarray(given)
-        if values.dtype.kind in "iuf" and (values < 0).any():
+        if given is not None and values.dtype.kind in "iuf" and (values < 0).any():
             label, place = f"{type(law).__name__}: {name}", tuple(np.argwhere(values < 0)[0])
             if values.ndim:
                 label += f"[{', '.join(map(str, place))}]"

@@ -11,7 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from qddot.algorithms.inverse_kinematics import Task, inverse_kinematics_step, task_rows
+from qddot.algorithms.inverse_kinematics import (
+    Task,
+    body_pose_error,
+    inverse_kinematics_step,
+    task_rows,
+)
 from qddot.algorithms.linear import dot
 from qddot.compile.ir.scan import ScanShapes
 from qddot.compile.kernel import Kernel, KernelSource, compile_kernel
@@ -29,6 +34,9 @@ __all__ = ["InverseKinematics", "inverse_kinematics"]
 
 _ROUND = 8
 """Iterations between two looks at which problems are solved."""
+_MOST_STEPS = 200
+_STATIONARY = 1e-6
+"""Slope of half the squared error, per rad or m of a joint, of a nearest configuration."""
 _IDENTITY = np.eye(4)
 _TARGETS: dict[str, tuple[int, ...]] = {"pose": (4, 4), "position": (3,), "orientation": (3, 3)}
 
@@ -98,21 +106,28 @@ def inverse_kinematics(
     best, error, used = attempt(q, target)
     # what is not solved starts again where its joints are random, and keeps its best
     attempts = np.ones(count, dtype=int)
+    tried = [best.copy()]
     solved: np.ndarray = np.all(error <= tolerance, axis=1)
     generator = None if solved.all() else np.random.default_rng(rng)
     for _ in range(restarts):
         left = np.flatnonzero(~solved)
         if generator is None or not left.size:
             break
-        fresh = robot.random(generator, len(left))
-        for body in robot.model.independent:
-            if moving is not None and body.joint.name not in moving:
-                fresh[:, body.iq] = q[left, body.iq]
+        fresh = np.where(problem.moved(robot.nq, "iq"), robot.random(generator, len(left)), q[left])
         seen, miss, used[left] = attempt(fresh, target[left])
         attempts[left] += 1
+        tried.append(best.copy())
+        tried[-1][left] = seen
         better = (miss * miss).sum(axis=-1) < (error[left] * error[left]).sum(axis=-1)
         best[left[better]], error[left[better]] = seen[better], miss[better]
         solved[left] = (miss <= tolerance).all(axis=1)
+    # out of reach: the ends of all attempts go on to where the error is least
+    left = np.flatnonzero(~solved)
+    if left.size:
+        best[left], error[left] = _nearest(
+            robot, problem, bounds, np.stack([x[left] for x in tried]), target[left]
+        )
+        solved[left] = (error[left] <= tolerance).all(axis=1)
     return InverseKinematics(
         q=best.reshape(*batch, robot.nq),
         position_error=error[:, 0].reshape(batch),
@@ -121,6 +136,93 @@ def inverse_kinematics(
         iterations=used.reshape(batch),
         attempts=attempts.reshape(batch),
     )
+
+
+def _nearest(
+    robot: Robot,
+    problem: _Problem,
+    bounds: tuple[np.ndarray, np.ndarray],
+    starts: np.ndarray,
+    target: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Nearest configurations (n, nq) and their errors (n, 2) from starts (k, n, nq).
+
+    Levenberg–Marquardt with damping that follows the success of its steps (Nielsen 1999). The loop
+    of an attempt is damped by its error, which suits targets that are reached.
+    """
+    count, size = starts.shape[:2]
+    found = starts.reshape(count * size, robot.nq)
+    target = np.tile(target, (count, 1, 1))
+    fixed = ~problem.moved(robot.nv, "iv")
+    damping, growth = np.full(len(found), 1e-3), np.full(len(found), 2.0)
+    at, rows = np.arange(len(found)), task_rows(problem.task)
+    q, T = found.copy(), target
+    e = _task_errors(robot, problem, q, T)
+    for _ in range(_MOST_STEPS):
+        J = robot.frame_jacobian(q, problem.frame, "local")[..., rows, :]
+        push = np.einsum("nij,ni->nj", J, e * _chord_slopes(problem.task, e))
+        still = fixed | _held(robot, q, push, bounds)
+        push = np.where(still, 0.0, push)
+        # those at rest leave
+        more = np.abs(push).max(axis=-1) > _STATIONARY
+        if not more.any():
+            break
+        if not more.all():
+            found[at] = q
+            state = (at, q, T, e, J, push, still, damping, growth)
+            at, q, T, e, J, push, still, damping, growth = (x[more] for x in state)
+        J = np.where(still[:, None, :], 0.0, J)
+        A = np.swapaxes(J, -1, -2) @ J + damping[:, None, None] * np.eye(robot.nv)
+        step = np.linalg.solve(A, push[..., None])[..., 0]
+        moved = np.clip(robot.integrate(q, step), *bounds)
+        missed = _task_errors(robot, problem, moved, T)
+        # steps that lower the error are kept, and the damping falls; else it grows
+        drop = (e * e).sum(axis=-1) - (missed * missed).sum(axis=-1)
+        ratio = drop / (step * (damping[:, None] * step + push)).sum(axis=-1)
+        better = drop > 0.0
+        damping *= np.where(better, np.maximum(1.0 / 3.0, 1.0 - (2.0 * ratio - 1.0) ** 3), growth)
+        damping, growth = np.clip(damping, 1e-12, 1e12), np.where(better, 2.0, 2.0 * growth)
+        q, e = np.where(better[:, None], moved, q), np.where(better[:, None], missed, e)
+    found[at] = q
+    e = _task_errors(robot, problem, found, target)
+    place = np.argmin((e * e).sum(axis=-1).reshape(count, size), axis=0) * size + np.arange(size)
+    q, e, wanted = found[place], e[place], range(6)[rows]
+    away = np.linalg.norm(e[:, :3], axis=-1) if 0 in wanted else np.zeros(size)
+    turn = np.linalg.norm(e[:, -3:], axis=-1) if 5 in wanted else np.zeros(size)
+    return q, np.stack([away, turn], axis=-1)
+
+
+def _task_errors(robot: Robot, problem: _Problem, q: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Displacement and rotation chord to targets, of what the task asks for, in local axes."""
+    pose, goal = (
+        Transform(
+            Mat3(*(Vec3(*row) for row in T[:, :3, :3].transpose(1, 2, 0))), Vec3(*T[:, :3, 3].T)
+        )
+        for T in (robot.frame_pose(q, problem.frame), target)
+    )
+    return np.stack(body_pose_error(pose, goal)[task_rows(problem.task)], axis=-1)
+
+
+def _chord_slopes(task: Task, e: np.ndarray) -> np.ndarray:
+    """Slope of each error as its joint turns: of a chord the cosine of half its angle."""
+    slopes = np.ones_like(e)
+    if task != "position":
+        square = (e[:, -3:] ** 2).sum(axis=-1)
+        slopes[:, -3:] = np.sqrt(np.maximum(0.0, 1.0 - 0.25 * square))[:, None]
+    return slopes
+
+
+def _held(
+    robot: Robot, q: np.ndarray, push: np.ndarray, bounds: tuple[np.ndarray, np.ndarray]
+) -> np.ndarray:
+    """True at the velocities of joints at a limit that the error pushes against."""
+    held = np.zeros(push.shape, dtype=bool)
+    for body in robot.model.independent:
+        if body.joint.kind.quaternion is None and body.joint.kind.nv == 1:
+            i, k = body.iq.start, body.iv.start
+            below, above = q[..., i] <= bounds[0][i], q[..., i] >= bounds[1][i]
+            held[..., k] = (below & (push[..., k] < 0.0)) | (above & (push[..., k] > 0.0))
+    return held
 
 
 def _attempt(
@@ -226,6 +328,13 @@ class _Problem:
     task: Task
     joints: tuple[str, ...] | None
     model: Model = field(compare=False)
+
+    def moved(self, size: int, slices: str) -> np.ndarray:
+        """True at the coordinates ("iq") or velocities ("iv") of the joints that move."""
+        mask = np.zeros(size, dtype=bool)
+        for body in self.model.independent:
+            mask[getattr(body, slices)] = self.joints is None or body.joint.name in self.joints
+        return mask
 
     def step(
         self, q: Any, best: Any, miss: Any, _: Any, T: Any, lower: Any, upper: Any

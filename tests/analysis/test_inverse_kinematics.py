@@ -98,7 +98,7 @@ def test_nothing_is_nearer_to_a_pose_out_of_reach(panda, task):
         return np.concatenate([pose[:3, 3] - T[:3, 3], (pose - T)[:3, :3].ravel() / np.sqrt(2.0)])
 
     for k, T in enumerate(targets):
-        starts = [found.q[k], *rng.uniform(lower, upper, (12, 7))]
+        starts = [found.q[k], *rng.uniform(lower, upper, (3, 7))]
         tried = [
             optimize.least_squares(error, np.clip(x, lower + 1e-9, upper - 1e-9), args=(T,),
                                    bounds=(lower, upper), xtol=1e-14, ftol=1e-14, gtol=1e-12)

@@ -89,9 +89,8 @@ def inverse_kinematics(
     """
     start, target, batch = _validate(robot, frame, pose, q0, task)
     _check_choices(iterations, restarts, tolerance, rng)
-    bounds = (robot.limits.lower, robot.limits.upper)
-    if not limits:
-        bounds = (np.full(robot.nq, -np.inf), np.full(robot.nq, np.inf))
+    free = np.full(robot.nq, np.inf)
+    bounds = (robot.limits.lower, robot.limits.upper) if limits else (-free, free)
     moving = None if joints is None else tuple(joints)
     for name in moving or ():
         robot.model.body_of_joint(name)

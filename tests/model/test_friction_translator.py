@@ -33,14 +33,16 @@ from qddot.spatial.dual import Dual
 
 SPEEDS = np.array([-2.0, -0.3, -1e-3, 0.0, 1e-3, 0.3, 2.0])
 STRIBECK = stribeck(static=5.0, coulomb=3.0, speed=0.1, viscous=2.0)
+GAUSSIAN = stribeck(static=5.0, coulomb=3.0, speed=0.1, viscous=2.0, curve="gaussian")
 BOTH = asymmetric(STRIBECK, coulomb(2.5, 1.0))
 levels = st.floats(0.0, 10.0)
 
 
 def ways() -> st.SearchStrategy[OneWay]:
     return st.builds(
-        lambda c, b, more, v: OneWay(c, b, c + more, v) if more else OneWay(c, b),
+        lambda c, b, more, v, curve: OneWay(c, b, c + more, v, curve) if more else OneWay(c, b),
         levels, levels, st.one_of(st.just(0.0), levels), st.floats(0.01, 3.0),
+        st.sampled_from(["rational", "gaussian"]),
     )  # fmt: skip
 
 
@@ -54,12 +56,18 @@ def test_laws_by_hand():
     assert STRIBECK.torque(0.1) == pytest.approx(3.0 + 1.0 + 0.2)
     assert STRIBECK.torque(-0.1) == -STRIBECK.torque(0.1)
     assert STRIBECK.torque(1e6) - 2e6 == pytest.approx(3.0)
+    # of a Gaussian curve 1/e is left there, and half where exp(−u²) is a half
+    assert GAUSSIAN.torque(0.1) == pytest.approx(3.0 + 2.0 / math.e + 0.2)
+    half = 0.1 * math.sqrt(math.log(2.0))
+    assert GAUSSIAN.torque(half) == pytest.approx(4.0 + 2.0 * half)
+    with pytest.raises(UnknownName, match="gaussian"):
+        stribeck(5.0, 3.0, 0.1, curve="bell")
     assert BOTH.torque(2.0) == STRIBECK.torque(2.0)
     assert BOTH.torque(-2.0) == -4.5
     assert BOTH.torque(0.0) == 0.0
 
 
-@pytest.mark.parametrize("model", [viscous(2.0), coulomb(3.0, 2.0), STRIBECK, BOTH])
+@pytest.mark.parametrize("model", [viscous(2.0), coulomb(3.0, 2.0), STRIBECK, GAUSSIAN, BOTH])
 def test_one_text_on_every_scalar(model):
     expected = np.array([model.torque(float(s)) for s in SPEEDS])
     np.testing.assert_allclose(model.torque(SPEEDS), expected, rtol=1e-15)

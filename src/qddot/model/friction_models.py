@@ -1,14 +1,15 @@
 """Friction of a joint as a function of its speed, and what description files can say of it.
 
-In one direction, at speed s, friction is F(s) = Fc + (Fs − Fc) / (1 + (s/vs)²) + b s: a Coulomb
-level Fc, a viscous slope b, and a static level Fs from which it falls (Stribeck; the rational form
-of Hess and Soom, 1990). Units are those of the joint: N m and rad/s, or N and m/s.
+In one direction, at speed s, friction is F(s) = Fc + (Fs − Fc) c(s/vs) + b s: a Coulomb level Fc,
+a viscous slope b, and a static level Fs from which it falls along a Stribeck curve c, that of Hess
+and Soom (1990), 1 / (1 + u²), or the Gaussian exp(−u²) of Armstrong-Hélouvry (1991) that the LuGre
+model is published with. Units are those of the joint: N m and rad/s, or N and m/s.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,12 +17,15 @@ import numpy as np
 
 from qddot.errors import InvalidArgument, UnknownName
 from qddot.model.joints import Drivetrain
-from qddot.spatial.scalar import Scalar, less, where
+from qddot.spatial.scalar import Scalar, exp, less, where
 
 __all__ = [
+    "CURVES",
+    "Curve",
     "FrictionFormat",
     "FrictionModel",
     "OneWay",
+    "StribeckCurve",
     "Translation",
     "asymmetric",
     "coulomb",
@@ -34,23 +38,81 @@ __all__ = [
 ]
 
 FrictionFormat = Literal["urdf", "mjcf"]
+Curve = Literal["rational", "gaussian"]
 _ATTRIBUTES = {"urdf": ("damping", "friction"), "mjcf": ("damping", "frictionloss")}
+
+
+@dataclass(frozen=True)
+class StribeckCurve:
+    """How a static level fades: the share c(u) that is left, its integrals, and where it falls.
+
+    `left` is for any scalar. Integrals are from 0: `area` of c, `moment` of u c, `square` of c².
+    `steep` has the u above 0 where −dc/du is a number. `words` say what is left at u = 1.
+    """
+
+    left: Callable[[Scalar], Scalar]
+    area: Callable[[float], float]
+    moment: Callable[[float], float]
+    square: Callable[[float], float]
+    steep: Callable[[float], list[float]]
+    words: str
+
+
+def _steep_rational(slope: float) -> list[float]:
+    """The u with 2 u / (1 + u²)² = slope."""
+    u = np.roots([1.0, 0.0, 2.0, -2.0 / slope, 1.0])
+    return [float(x) for x in u[np.abs(u.imag) < 1e-9 * (1.0 + np.abs(u))].real if x > 0.0]
+
+
+def _steep_gaussian(slope: float) -> list[float]:
+    """The u with 2 u exp(−u²) = slope, by the branches of Lambert's function."""
+    # a robot is loaded without SciPy
+    from scipy import special
+
+    found = [special.lambertw(-0.5 * slope * slope, branch) for branch in (0, -1)]
+    real = [x.real for x in found if slope > 0.0 and abs(x.imag) < 1e-12 and x.real < 0.0]
+    return [math.sqrt(-0.5 * x) for x in real]
+
+
+CURVES = {
+    "rational": StribeckCurve(
+        left=lambda u: 1.0 / (u * u + 1.0),
+        area=math.atan,
+        moment=lambda u: 0.5 * math.log1p(u * u),
+        square=lambda u: 0.5 * (u / (1.0 + u * u) + math.atan(u)),
+        steep=_steep_rational,
+        words="half of that is gone",
+    ),
+    "gaussian": StribeckCurve(
+        left=lambda u: exp(-(u * u)),
+        area=lambda u: 0.5 * math.sqrt(math.pi) * math.erf(u),
+        moment=lambda u: -0.5 * math.expm1(-u * u),
+        square=lambda u: math.sqrt(math.pi / 8.0) * math.erf(math.sqrt(2.0) * u),
+        steep=_steep_gaussian,
+        words="63 % of that is gone",
+    ),
+}
+"""Stribeck curves by name."""
 
 
 @dataclass(frozen=True)
 class OneWay:
     """Friction in one direction of motion.
 
-    `static` is the level at the onset of motion, that of `coulomb` where it is None; it has fallen
-    half way to `coulomb` at the speed `stribeck_speed`.
+    `static` is the level at the onset of motion, that of `coulomb` where it is None; at the speed
+    `stribeck_speed` it has fallen towards `coulomb` by a half ("rational" `curve`) or to a share
+    of 1/e ("gaussian").
     """
 
     coulomb: Scalar = 0.0
     viscous: Scalar = 0.0
     static: Scalar | None = None
     stribeck_speed: Scalar = 0.0
+    curve: Curve = "rational"
 
     def __post_init__(self) -> None:
+        if not isinstance(self.curve, str) or self.curve not in CURVES:
+            raise UnknownName("Stribeck curve", self.curve, CURVES)
         for name in ("coulomb", "viscous", "static", "stribeck_speed"):
             x = getattr(self, name)
             if _is_symbol(x):
@@ -87,8 +149,8 @@ class OneWay:
         """Friction without its viscous part, at a speed that is not negative."""
         if self.static is None:
             return self.coulomb
-        u = speed / self.stribeck_speed
-        return self.coulomb + self.peak / (u * u + 1.0)
+        left = CURVES[self.curve].left(speed / self.stribeck_speed)
+        return self.coulomb + left * self.peak
 
 
 @dataclass(frozen=True)
@@ -155,10 +217,17 @@ def coulomb(friction: Scalar, damping: Scalar = 0.0) -> FrictionModel:
 
 
 def stribeck(
-    static: Scalar, coulomb: Scalar, speed: Scalar, viscous: Scalar = 0.0
+    static: Scalar,
+    coulomb: Scalar,
+    speed: Scalar,
+    viscous: Scalar = 0.0,
+    curve: Curve = "rational",
 ) -> FrictionModel:
-    """Coulomb and viscous friction below which a static level fades, half of it gone at `speed`."""
-    way = OneWay(coulomb, viscous, static, speed)
+    """Coulomb and viscous friction, and a static level that fades along a Stribeck curve.
+
+    At `speed` half of what it has above Coulomb friction is gone, or all but 1/e ("gaussian").
+    """
+    way = OneWay(coulomb, viscous, static, speed, curve)
     return FrictionModel(way, way)
 
 
@@ -238,7 +307,8 @@ def translate(
         low = high = math.nan
     if not 0.0 <= low < high < math.inf:
         raise InvalidArgument("speeds", speeds, "needs (low, high) with 0 ≤ low < high")
-    constants = [x for way in (model.forward, model.backward) for x in vars(way).values()]
+    ways = (model.forward, model.backward)
+    constants = [x for way in ways for name, x in vars(way).items() if name != "curve"]
     if any(_is_symbol(x) or np.ndim(x) for x in constants if x is not None):
         raise InvalidArgument("friction", str(model), "a file has one number for each constant")
     # exact where the model is no more than a level and a slope
@@ -258,16 +328,14 @@ def translate(
         level, slope = 0.0, b[1] / second
     level, slope = float(level), float(slope)
     # the largest error is at an end of the range, or where the error is stationary
-    ways = (model.forward, model.backward)
     errors: list[tuple[float, float]] = []
     for sign, way in zip((1.0, -1.0), ways, strict=True):
         trials = [low, high]
         k = (way.viscous - slope) * way.stribeck_speed
-        # the slope of F is that of the fit: (b − slope) vs (1 + u²)² = 2 (Fs − Fc) u
+        # the slope of F is that of the fit: (b − slope) vs = −(Fs − Fc) dc/du
         if abs(k) > 1e-12 * way.peak > 0:
-            u = np.roots([1.0, 0.0, 2.0, -2.0 * way.peak / k, 1.0])
-            real = u[np.abs(u.imag) < 1e-9 * (1.0 + np.abs(u))].real * way.stribeck_speed
-            trials += [float(s) for s in real if low < s < high]
+            steep = (u * way.stribeck_speed for u in CURVES[way.curve].steep(k / way.peak))
+            trials += [s for s in steep if low < s < high]
         errors += [(sign * s, way.at(s) - level - slope * s) for s in trials]
     speed, worst = max(errors, key=lambda e: abs(e[1]))
     # root of the mean square error over the speeds of both directions
@@ -283,8 +351,8 @@ def translate(
         if way.peak:
             lost.append(
                 f"{name} has no Stribeck effect: {label}, motion starts at {way.static:g}, "
-                f"{way.peak:g} above the Coulomb level {way.coulomb:g}, and half of that is gone "
-                f"at speed {way.stribeck_speed:g}"
+                f"{way.peak:g} above the Coulomb level {way.coulomb:g}, and "
+                f"{CURVES[way.curve].words} at speed {way.stribeck_speed:g}"
             )
         if model.symmetric:
             break
@@ -301,18 +369,18 @@ def _friction_moments(way: OneWay, low: float, high: float) -> np.ndarray:
     level = way.coulomb * (high - low) + way.viscous * (high**2 - low**2) / 2
     lever = way.coulomb * (high**2 - low**2) / 2 + way.viscous * (high**3 - low**3) / 3
     if way.peak:
-        v = way.stribeck_speed
-        level += way.peak * v * (math.atan(high / v) - math.atan(low / v))
-        lever += way.peak * v**2 / 2 * (math.log1p((high / v) ** 2) - math.log1p((low / v) ** 2))
+        v, curve = way.stribeck_speed, CURVES[way.curve]
+        level += way.peak * v * (curve.area(high / v) - curve.area(low / v))
+        lever += way.peak * v**2 * (curve.moment(high / v) - curve.moment(low / v))
     return np.array([level, lever])
 
 
 def _squared_error_integral(way: OneWay, level: float, slope: float, s: float) -> float:
-    """∫ (A + B s + P / (1 + (s/v)²))² ds from 0 to s, of the error A + B s + …."""
+    """∫ (A + B s + P c(s/v))² ds from 0 to s, of the error A + B s + …."""
     A, B, P, v = way.coulomb - level, way.viscous - slope, way.peak, way.stribeck_speed
     total = A * A * s + A * B * s**2 + B * B * s**3 / 3
     if P:
-        u, turn = s / v, math.atan(s / v)
-        total += 2 * A * P * v * turn + B * P * v**2 * math.log1p(u * u)
-        total += P * P * v * 0.5 * (u / (1 + u * u) + turn)
+        u, curve = s / v, CURVES[way.curve]
+        total += 2 * P * v * (A * curve.area(u) + B * v * curve.moment(u))
+        total += P * P * v * curve.square(u)
     return total

@@ -206,6 +206,25 @@ def test_bristles_at_steady_speed_have_the_friction_of_their_law(curve):
     np.testing.assert_allclose(friction, law.torque(found.v[:, -1, 0]), rtol=1e-5)
 
 
+def test_viscous_friction_keeps_the_order_of_the_integrator():
+    robot, law = qddot.load("double_pendulum"), asymmetric(viscous(0.3), viscous(0.3))
+    batch = viscous(np.array([0.1, 0.3]))
+    for friction in (Friction(law), Friction(batch)):
+        given = {"effects": [friction], "without": "damping", "integrator": "rk4"}
+        ends = [
+            robot.rollout([[1.0, 0.5]] * 2, [0.0, 0.0], dt=1.0 / n, steps=n, **given).q[:, -1]
+            for n in (100, 200, 3200)
+        ]
+        errors = [np.abs(x - ends[-1]).max() for x in ends[:2]]
+        assert errors[0] / errors[1] > 12.0
+        assert errors[1] < 1e-6
+    # too fast for the stages, it is taken at the end of the step, which is stable
+    stiff = robot.rollout(
+        [1.0, 0.5], [0.0, 0.0], dt=1e-3, steps=50, effects=[Friction(viscous(1e6))]
+    )
+    assert np.abs(stiff.v).max() < 1e-3
+
+
 @pytest.mark.parametrize("inertia", [1e-4, 0.5])
 def test_stiff_bristles_are_stable_and_bend_before_they_slip(inertia):
     stiffness, level = 1e5, 2.0

@@ -337,6 +337,28 @@ def test_teeth_without_damping_lose_energy_to_the_step_alone(damping):
         assert (ledger.drift().kind, ledger.drift().acceptable) == ("damped", False)
 
 
+@pytest.mark.parametrize("integrator", ["rk4", "semi_implicit"])
+def test_teeth_at_the_stages_keep_their_vibration(integrator):
+    name = PENDULUM.joint_names[0]
+    rigid = PENDULUM.without_joint(PENDULUM.joint_names[1]).with_gravity((0.0, 0.0, 0.0))
+    robot = rigid.with_flexible_joints({name: 1e4}, motor_inertia={name: 0.1})
+    ends = {}
+    for at_stages in (False, True):
+        found = robot.rollout(
+            robot.neutral(), [0.0, 1.0], dt=2e-4, steps=1500, integrator=integrator,
+            effects=[Backlash(1e-3, at_stages=at_stages)], without=("damping", "friction"),
+        )  # fmt: skip
+        total = energy_ledger(found).total
+        # motor and link together keep their momentum; the rest vibrates between the teeth
+        M, p = robot.mass_matrix(found.q[0]), robot.momentum(found.q[0], found.v[0])
+        vibration = total[0] - 0.5 * p[0] ** 2 / M[0, 0]
+        ends[at_stages] = (total[-1] - total[0]) / vibration
+        noted = any("teeth of a backlash" in note for note in found.status.notes)
+        assert noted is not at_stages
+    assert ends[False] < -0.5
+    assert abs(ends[True]) < 0.02
+
+
 @pytest.mark.parametrize("every", [1, 10])
 def test_friction_of_a_joint_is_not_that_of_contact(every):
     # a cart that dry friction and damping stop, beside a contact that is never made

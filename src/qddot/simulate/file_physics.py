@@ -7,7 +7,7 @@ of a description is in no rollout, such as tendons, is told in notes.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +19,8 @@ from qddot.model.model import Model, bodies_with_limits
 from qddot.robot.robot import Robot
 from qddot.simulate.contact.stops import RigidStops
 from qddot.simulate.drivetrain.backlash import Backlash
-from qddot.simulate.drivetrain.friction import ModelLosses
+from qddot.simulate.drivetrain.friction import Friction, ModelLosses
+from qddot.simulate.drivetrain.parameters import values_by_dof
 from qddot.simulate.integrators import find_integrator
 from qddot.simulate.layout import columns
 from qddot.simulate.plant import ContactLaw, ContactLoads, Effect
@@ -44,6 +45,8 @@ _MILD = 0.5
 """Rate of damping times Δt up to which it is stable at the stages of an integrator."""
 _MILD_SPRING = 1.0
 """Angular frequency of springs times Δt up to which they are stable at the stages."""
+_UNDAMPED_TEETH = 1.6e-3
+"""ω Δt of teeth up to which the end of the step takes at most 1 % of their energy a period."""
 _CONFIGURATIONS, _MARGIN = 8, 1.5
 """Configurations at which rates are computed, and the margin for all others."""
 _MOST_NOTES = 4
@@ -51,10 +54,10 @@ _MOST_NOTES = 4
 
 @dataclass(frozen=True)
 class FilePhysics:
-    """The physics of a description in a step: the model, its effects, and notes on the rest.
+    """The physics of a description in a step: the model, all effects, and notes on the rest.
 
-    The effects act after all others. `damped` says that the step takes the damping of the model's
-    joints at its end (`damped_step` of its integrator).
+    Its own effects act after those that were given. `damped` says that the step takes the damping
+    of the joints of the model at its end (`damped_step` of its integrator).
     """
 
     model: Model
@@ -126,9 +129,10 @@ def find_physics(
         friction="friction" in active,
         teeth=teeth,
     )
+    notes = _note_teeth(model, effects, dt)
     # physics of the description that no rollout has
     ignored = [f for f in model.health if f.kind == "ignored" and f.severity == "warning"]
-    notes = [f"{f.subject}: {f.message}" for f in ignored[:_MOST_NOTES]]
+    notes += [f"{f.subject}: {f.message}" for f in ignored[:_MOST_NOTES]]
     if len(ignored) > _MOST_NOTES:
         notes.append(f"{len(ignored) - _MOST_NOTES} more of its features are ignored: see health")
     if model.polynomial_couplings:
@@ -151,7 +155,9 @@ def find_physics(
         found.append(RigidStops())
     if without:
         notes.append(f"switched off: {', '.join(without)}")
-    return FilePhysics(model, tuple(found), damped, tuple(notes))
+    if contact is None and not set(parameters) & _DAMPING_PARAMETERS:
+        effects = _time_friction(model, effects, dt, integrator)
+    return FilePhysics(model, (*effects, *found), damped, tuple(notes))
 
 
 def switch_off(model: Model, without: Sequence[str], teeth: Sequence[str] = ()) -> Model:
@@ -204,12 +210,56 @@ def _time_losses(
     return replace(losses, at_stages=tuple(staged)), [note] if losses.springs else []
 
 
-def _fastest_rates(model: Model) -> tuple[float, float]:
+def _time_friction(
+    model: Model, effects: Sequence[Effect], dt: float, integrator: str
+) -> tuple[Effect, ...]:
+    """Effects whose viscous friction is slow enough for the stages, with it there."""
+    if find_integrator(integrator).forces_at_start:
+        return tuple(effects)
+    timed = []
+    for effect in effects:
+        if isinstance(effect, Friction) and not effect.at_stages:
+            laws = values_by_dof(model, effect.law)
+            slopes = {k: (law.forward.viscous, law.backward.viscous) for k, law in laws.items()}
+            numbers = [x for pair in slopes.values() for x in pair]
+            if all(isinstance(x, float | int | np.number | np.ndarray) for x in numbers):
+                more = {k: float(np.max([*map(np.max, pair)])) for k, pair in slopes.items()}
+                slow = any(more.values()) and _fastest_rates(model, more)[0] * dt <= _MILD
+                effect = replace(effect, at_stages=slow)
+        timed.append(effect)
+    return tuple(timed)
+
+
+def _note_teeth(model: Model, effects: Sequence[Effect], dt: float) -> list[str]:
+    """A note on teeth whose vibration the end of the step damps by more than a little."""
+    notes = []
+    for effect in effects:
+        if isinstance(effect, Backlash) and not effect.at_stages:
+            _, frequency = _fastest_rates(model, stiffness=effect.stiffness_by_dof(model))
+            if frequency * dt > _UNDAMPED_TEETH:
+                steps = min(dt, _MILD_SPRING / frequency)
+                notes.append(
+                    "teeth of a backlash are taken at the end of the step, which damps their "
+                    f"vibration: ω Δt = {frequency * dt:.2g}; with Backlash(…, at_stages=True) "
+                    f"steps of {steps:.2g} s do not"
+                )
+    return notes
+
+
+def _fastest_rates(
+    model: Model,
+    viscous: Mapping[int, float] | None = None,
+    stiffness: Mapping[int, float] | None = None,
+) -> tuple[float, float]:
     """Bounds on the rate (1/s) of damping alone, and on the frequency (rad/s) of springs alone.
 
-    Largest eigenvalues of M⁻¹ D and M⁻¹ K at random configurations, with a margin.
+    Largest eigenvalues of M⁻¹ D and M⁻¹ K at random configurations, with a margin. `viscous` and
+    `stiffness` are damping and springs beside those of the model, by velocity index.
     """
     D, K = np.zeros(model.nv), np.zeros(model.nv)
+    for total, more in ((D, viscous), (K, stiffness)):
+        for dof, x in (more or {}).items():
+            total[dof] += x
     for body in model.bodies:
         drive = body.joint.drivetrain
         for dof in body.dofs:
@@ -221,7 +271,7 @@ def _fastest_rates(model: Model) -> tuple[float, float]:
     rows = [[np.broadcast_to(x, (len(q),)) for x in row] for row in mass_matrix(model, columns(q))]
     inverse = np.linalg.inv(np.moveaxis(np.array(rows, float), -1, 0))
     largest = []
-    for x in (D, K):
-        root = np.sqrt(x)
+    for diagonal in (D, K):
+        root = np.sqrt(diagonal)
         largest.append(float(np.linalg.eigvalsh(root[:, None] * inverse * root).max()))
     return _MARGIN * largest[0], math.sqrt(_MARGIN * largest[1])

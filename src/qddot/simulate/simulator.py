@@ -289,7 +289,7 @@ def make_simulator(
     integrator = choose_integrator(integrator, effects, contact)
     _check_combination(robot, integrator, effects, contact)
     physics = _require_physics(robot, without, dt, integrator, effects, contact, names)
-    effects = (*effects, *physics.effects)
+    effects = physics.effects
     # the law is recorded; what it senses comes from contact, where there is any
     controller = None
     if feedback is not None:

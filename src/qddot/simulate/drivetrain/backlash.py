@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from qddot.algorithms.recursion import Vector, zeros
 from qddot.errors import InvalidArgument, UnknownName
 from qddot.model.flexible import spong_map
@@ -17,7 +19,7 @@ from qddot.simulate.drivetrain.parameters import (
 )
 from qddot.simulate.implicit_torques import ImplicitTorque, VelocityConstraint, largest
 from qddot.simulate.plant import StatelessEffect, StepContext
-from qddot.spatial.scalar import Scalar
+from qddot.spatial.scalar import Scalar, less, where
 
 __all__ = ["Backlash"]
 
@@ -30,12 +32,15 @@ class Backlash(StatelessEffect):
     ± gap / 2 motor and link move freely of each other, beyond it they push with
     stiffness · depth + damping · rate, never pull. `stiffness` is that of the flexible joint where
     it is None. Parameters are one for all flexible joints, or by joint (its name before it was made
-    flexible). Contact depends on the velocity at the end of a step: stable at any stiffness.
+    flexible). Contact depends on the velocity at the end of a step, which is stable at any
+    stiffness and damps the vibration of the teeth. With `at_stages` it acts at the stages of the
+    integrator; rollouts choose that for the implicit ones that keep energy.
     """
 
     gap: JointParameter
     stiffness: JointParameter | None = None
     damping: JointParameter = 0.0
+    at_stages: bool = False
 
     def __post_init__(self) -> None:
         check_positive("gap", self.gap)
@@ -43,10 +48,22 @@ class Backlash(StatelessEffect):
         if self.stiffness is not None:
             check_positive("stiffness", self.stiffness)
 
+    def act(self, context: StepContext, state: Vector) -> tuple[list[Scalar], None]:
+        """Torques plus those of the teeth that touch, at the stages; teeth never pull."""
+        tau = list(context.tau)
+        for name, body in self._springs(context.model).items() if self.at_stages else ():
+            dof, stiffness = body.iv.start, self._stiffness(name, body)
+            forward, backward = self._depths(name, context.q[body.iq.start])
+            drag = context.v[dof] * _of_joint(name, self.damping)
+            ahead = where(less(0.0, forward), largest(forward * stiffness + drag, 0.0), 0.0)
+            behind = where(less(0.0, backward), largest(backward * stiffness - drag, 0.0), 0.0)
+            tau[dof] = tau[dof] - ahead + behind
+        return tau, None
+
     def implicit_torques(self, context: StepContext, state: Vector) -> list[ImplicitTorque]:
         """A compliant stop at each end of the gap."""
         stops: list[ImplicitTorque] = []
-        for name, body in self._springs(context.model).items():
+        for name, body in () if self.at_stages else self._springs(context.model).items():
             gap, damping = _of_joint(name, self.gap), _of_joint(name, self.damping)
             stiffness = self._stiffness(name, body)
             twist, dof = context.q[body.iq.start], body.iv.start
@@ -55,6 +72,11 @@ class Backlash(StatelessEffect):
                 speed = (twist - end) * stiffness * compliance
                 stops.append(VelocityConstraint(dof, lower, upper, compliance, speed))
         return stops
+
+    def stiffness_by_dof(self, model: Model) -> dict[int, float]:
+        """The largest stiffness of the teeth of each joint, by velocity index."""
+        springs = self._springs(model).items()
+        return {b.iv.start: float(np.max(self._stiffness(name, b))) for name, b in springs}
 
     def joints(self, model: Model) -> list[str]:
         """Names of the joints whose springs have teeth in their place."""
@@ -71,15 +93,16 @@ class Backlash(StatelessEffect):
 
     @property
     def springs_at_end(self) -> bool:
-        """Teeth touch by the velocity at the end of the step."""
-        return True
+        """Whether teeth touch by the velocity at the end of the step."""
+        return not self.at_stages
 
     def spring_torques(self, context: StepContext) -> list[Scalar]:
-        """Torques of the teeth that touch at the end of a step with velocity v_end."""
+        """Torques of teeth that touch, at a stage or at the end of a step with velocity v_end."""
         torques = zeros(context.model.nv)
         for name, body in self._springs(context.model).items():
-            dof = body.iv.start
-            twist = context.q[body.iq.start] + context.v_end[dof] * context.dt
+            dof, twist = body.iv.start, context.q[body.iq.start]
+            if not self.at_stages:
+                twist = twist + context.v_end[dof] * context.dt
             forward, backward = self._depths(name, twist)
             torques[dof] = (backward - forward) * self._stiffness(name, body)
         return torques

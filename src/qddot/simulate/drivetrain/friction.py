@@ -36,16 +36,27 @@ class Friction(StatelessEffect):
 
     It is set-valued: a joint at rest is held, without creep, by any torque up to the static level.
     With `smoothing`, a speed, the law is F(|v|) v / √(v² + smoothing²) in place of F(|v|) sign v: a
-    joint under load never quite stops.
+    joint under load never quite stops. Rollouts take the viscous part at the stages of the
+    integrator (`at_stages`), which keeps its order, while that is stable for the step; else it is
+    taken by the velocity at the end of the step, which is stable at any size.
     """
 
     law: Laws
     smoothing: Scalar | None = None
+    at_stages: bool = False
 
     def __post_init__(self) -> None:
         _check_law(self.law)
         if self.smoothing is not None:
             check_positive("smoothing", self.smoothing)
+
+    def act(self, context: StepContext, state: Vector) -> tuple[list[Scalar], None]:
+        """Torques less those of viscous friction at the stages."""
+        tau = list(context.tau)
+        for dof, law in values_by_dof(context.model, self.law).items() if self.at_stages else ():
+            v = context.v[dof]
+            tau[dof] = tau[dof] - v * _by_direction(v, law.forward.viscous, law.backward.viscous)
+        return tau, None
 
     def implicit_torques(self, context: StepContext, state: Vector) -> list[ImplicitTorque]:
         """Viscous damping, and a constraint bounded by the law at the speed of the joint."""
@@ -54,13 +65,16 @@ class Friction(StatelessEffect):
             v = context.v[dof]
             speed = _magnitude(v)
             forward, backward = law.forward.level(speed), law.backward.level(speed)
-            slope = _by_direction(v, law.forward.viscous, law.backward.viscous)
+            viscous = _by_direction(v, law.forward.viscous, law.backward.viscous)
+            slope = 0.0 if self.at_stages else viscous
             if self.smoothing is None:
-                implicit.append(VelocityConstraint(dof, -forward, backward))
+                if may_be_nonzero(forward) or may_be_nonzero(backward):
+                    implicit.append(VelocityConstraint(dof, -forward, backward))
             else:
                 softened = sqrt(v * v + self.smoothing * self.smoothing)
                 slope = slope + _by_direction(v, forward, backward) / softened
-            implicit.append(DampingTorque(dof, 0.0, slope))
+            if may_be_nonzero(slope):
+                implicit.append(DampingTorque(dof, 0.0, slope))
         return implicit
 
 
@@ -266,7 +280,8 @@ def _magnitude(v: Scalar) -> Scalar:
 
 def _by_direction(v: Scalar, forward: Scalar, backward: Scalar) -> Scalar:
     """The value for the direction of a velocity."""
-    return forward if forward is backward else where(less(v, 0.0), backward, forward)
+    same = isinstance(forward, float) and isinstance(backward, float) and forward == backward
+    return forward if same or forward is backward else where(less(v, 0.0), backward, forward)
 
 
 def _check_law(laws: Any) -> list[tuple[str, FrictionModel]]:

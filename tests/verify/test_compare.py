@@ -55,6 +55,48 @@ ARM = """
 </mujoco>
 """
 
+FINGERS = """
+<mujoco model="hand"><option gravity="0 0 -9.81"/><compiler angle="radian"/>
+  <worldbody><body name="{palm}"><inertial mass="1" pos="0 0 0" diaginertia="1 1 1"/>{fingers}
+  </body>
+</worldbody></mujoco>
+"""
+FINGER = """
+<body name="{0}a" pos="{1} 0 0"><joint name="{0}1" axis="0 1 0"/>
+  <inertial mass="{2}" pos="0 0 0.1" diaginertia="0.01 0.01 0.002"/>
+  <body name="{0}b" pos="0 0 0.2"><joint name="{0}2" axis="0 1 0"/>
+    <inertial mass="0.1" pos="0 0 0.05" diaginertia="0.001 0.001 0.0002"/></body></body>"""
+
+
+def test_partners_that_names_and_places_do_not_tell_are_given(tmp_path):
+    # two fingers alike, as those of a hand, under other names and in another order
+    words = {"a.xml": ("palm", ("index", "thumb")), "b.xml": ("base", ("p", "q"))}
+    places = {"index": (0.1, 0.4), "thumb": (-0.1, 0.5), "q": (0.1, 0.4), "p": (-0.1, 0.5)}
+    for name, (palm, order) in words.items():
+        fingers = "".join(FINGER.format(x, *places[x]) for x in order)
+        (tmp_path / name).write_text(FINGERS.format(palm=palm, fingers=fingers))
+    a, b = str(tmp_path / "a.xml"), str(tmp_path / "b.xml")
+    pairs = {"index1": "q1", "index2": "q2", "thumb1": "p1", "thumb2": "p2"}
+    assert not compare(a, b, settings=FEW).agrees
+    found = compare(a, b, settings=dataclasses.replace(FEW, joints=pairs))
+    assert found.agrees
+    asked = [word for x, y in pairs.items() for word in ("--joint", f"{x}={y}")]
+    result = CliRunner().invoke(app, ["compare", a, b, "--states", "3", *asked])
+    assert result.exit_code == 0, result.output
+    assert "as given" in result.output
+    for given, words in (
+        ({"index1": "q9"}, "q9"),
+        ({"index": "q1"}, "index"),
+        ({"index1": "q1", "index2": "q1"}, "one partner"),
+    ):
+        with pytest.raises((UnknownName, InvalidArgument), match=words):
+            compare(a, b, settings=dataclasses.replace(FEW, joints=given))
+    with pytest.raises(InvalidArgument, match="second file"):
+        compare(a, engines=["mujoco"], settings=dataclasses.replace(FEW, joints=pairs))
+    result = CliRunner().invoke(app, ["compare", a, b, "--joint", "index1"])
+    assert result.exit_code == 2, result.output
+
+
 # what is changed in B, the stage that must be named, what it must be said of, words it must use
 CHANGES = {
     "mass": ('mass="4"', 'mass="4.5"', "total mass", "body 'upper'", "weighs 4 kg in A, 4.5 in B"),

@@ -27,8 +27,9 @@ from qddot.cli.terminal import (
     style_text,
     try_source,
 )
+from qddot.errors import InvalidArgument
 from qddot.evidence.results import record_comparison
-from qddot.verify.compare import ENGINES, ModelComparison, Settings, Stage, join_names
+from qddot.verify.compare import ENGINES, ModelComparison, Report, Settings, Stage, join_names
 from qddot.verify.compare import compare as run
 from qddot.verify.compare.terms import TERMS
 
@@ -45,6 +46,10 @@ _COLOURS = {
 }
 _ROUNDING = 1e-4
 _MOST_LISTED = 8
+JointOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="A=B", help="Joint of A and its partner in B; may be repeated."),
+]
 
 
 def compare(
@@ -62,6 +67,7 @@ def compare(
         float, typer.Option(min=0.0, help="Relative difference that is taken for rounding.")
     ] = 1e-9,
     timeout: Annotated[float, typer.Option(min=1.0, help="Seconds an engine may take.")] = 120.0,
+    joint: JointOption = None,
     trust: TrustOption = False,
     record: RecordOption = None,
     force: ForceOption = False,
@@ -75,11 +81,11 @@ def compare(
     chosen = [name.strip().lower() for name in engines.split(",") if name.strip()]
     if b is None and not chosen:
         chosen = [name for name, engine in ENGINES.items() if engine.is_installed]
-    settings = Settings(
-        base=base.value if base else None, couplings=couplings.value, states=states, seed=seed,
-        tolerance=tolerance, timeout=timeout, trust=trust,
-    )  # fmt: skip
     with errors_as_messages():
+        settings = Settings(
+            base=base.value if base else None, couplings=couplings.value, states=states, seed=seed,
+            tolerance=tolerance, timeout=timeout, trust=trust, joints=_parse_pairs(joint or []),
+        )  # fmt: skip
         check_outputs(force, record)
         for source in filter(None, (a, b)):
             try_source(source)
@@ -104,14 +110,30 @@ def compare(
             out.print()
             _print_comparison(c, report.settings["tolerance"])
         if len(report.comparisons) > 1:
-            out.print()
-            table = Table("comparison", "verdict", "first cause")
-            for c in report.comparisons:
-                cause = c.first_cause.name if c.first_cause and c.evaluated else ""
-                table.add_row(f"{c.a} — {c.b}", _colour_verdict(c.verdict), cause)
-            out.print(table)
+            _print_summary(report)
     print_written(as_json, record)
     raise typer.Exit(0 if report.agrees else 1)
+
+
+def _print_summary(report: Report) -> None:
+    """A row per comparison: its verdict and first cause."""
+    table = Table("comparison", "verdict", "first cause")
+    for c in report.comparisons:
+        cause = c.first_cause.name if c.first_cause and c.evaluated else ""
+        table.add_row(f"{c.a} — {c.b}", _colour_verdict(c.verdict), cause)
+    out.print()
+    out.print(table)
+
+
+def _parse_pairs(given: list[str]) -> dict[str, str]:
+    """Pairs of joints from words A=B."""
+    pairs: dict[str, str] = {}
+    for word in given:
+        a, separator, b = word.partition("=")
+        if not (a and separator and b) or a in pairs:
+            raise InvalidArgument("--joint", word, "it is A=B, each joint of A once")
+        pairs[a] = b
+    return pairs
 
 
 def _colour_verdict(verdict: str) -> Text:

@@ -126,9 +126,14 @@ class Alignment:
         )
 
 
-def align(exact: Model, free: Model, other: Model) -> Alignment:
-    """The alignment of A, as it is and with its couplings left free, with B (couplings free)."""
-    pairing = pair_joints(exact, other)
+def align(
+    exact: Model, free: Model, other: Model, joints: Mapping[str, str] | None = None
+) -> Alignment:
+    """The alignment of A, as it is and with its couplings left free, with B (couplings free).
+
+    `joints` are pairs that are known, {joint of A: joint of B}.
+    """
+    pairing = pair_joints(exact, other, joints)
     only_a = tuple(b.joint.name for b in exact.bodies if b.joint.name not in pairing.names)
     matched = set(pairing.names.values())
     only_b = tuple(b.joint.name for b in other.bodies if b.joint.name not in matched)

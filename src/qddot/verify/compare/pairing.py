@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from qddot.errors import InvalidArgument, UnknownName
 from qddot.model.model import WORLD, Body, Model
 
 __all__ = ["Pairing", "pair_joints"]
@@ -25,16 +26,16 @@ class Pairing:
     how: tuple[str, ...]
 
 
-def pair_joints(a: Model, b: Model) -> Pairing:
+def pair_joints(a: Model, b: Model, given: Mapping[str, str] | None = None) -> Pairing:
     """The joints that two models of one robot share, with coordinates of their own or without.
 
-    By equal names first; then by names without the prefix that all joints have, without
-    "joint", case and separators; then by the name of the body that a joint carries; a lone free
-    joint with a lone free joint; and the joints left between matched joints, or below them, by
-    their place in stretches that are alike.
+    Those that are `given`, {joint of A: joint of B}; then by equal names; then by names without
+    the prefix that all joints have, without "joint", case and separators; then by the name of the
+    body that a joint carries; a lone free joint with a lone free joint; and the joints left between
+    matched joints, or below them, by their place in stretches that are alike.
     """
-    names: dict[str, str] = {}
-    how: dict[str, str] = {}
+    names = _check_given(a, b, given or {})
+    how = dict.fromkeys(names, "as given")
     ways: tuple[tuple[str, Callable[[Model, Model, dict[str, str]], dict[str, str]]], ...] = (
         ("", _match_names),
         ("by bare name", _match_bare_names),
@@ -52,6 +53,23 @@ def pair_joints(a: Model, b: Model) -> Pairing:
     renamed = {x: y for x, y in names.items() if x != y}
     labels = dict.fromkeys(how[x] for x in renamed if how[x])
     return Pairing(names, renamed, tuple(labels))
+
+
+def _check_given(a: Model, b: Model, given: Mapping[str, str]) -> dict[str, str]:
+    """The given pairs, refused where a joint is unknown, used twice, or moves in another way."""
+    for model, side in ((a, list(given)), (b, list(given.values()))):
+        known = {body.joint.name: body for body in model.bodies}
+        for name in side:
+            if name not in known:
+                raise UnknownName("joint", name, known, model.name)
+            if side.count(name) > 1:
+                raise InvalidArgument("joints", name, "each joint has one partner")
+    for x, y in given.items():
+        motions = [_motion_of(m.body_of_joint(name)) for m, name in ((a, x), (b, y))]
+        if motions[0] != motions[1]:
+            accepted = f"{x!r} is {motions[0]} and {y!r} is {motions[1]}: they are no partners"
+            raise InvalidArgument("joints", f"{x}={y}", accepted)
+    return dict(given)
 
 
 def _unmatched_bodies(a: Model, b: Model, names: dict[str, str]) -> tuple[list[Body], list[Body]]:

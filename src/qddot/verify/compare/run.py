@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -32,7 +32,10 @@ __all__ = ["Settings", "compare"]
 
 @dataclass(frozen=True)
 class Settings:
-    """Options of loading, the number of random states, and the tolerance of a comparison."""
+    """Options of loading, the number of random states, and the tolerance of a comparison.
+
+    `joints` are partners that names do not tell, {joint of A: joint of B}, for two files.
+    """
 
     base: Base = None
     couplings: Couplings = "exact"
@@ -41,6 +44,7 @@ class Settings:
     tolerance: float = 1e-9
     timeout: float = 120.0
     trust: bool = False
+    joints: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,8 @@ def compare(
             raise UnknownName("engine", name, ENGINES)
     if b is None and not engines:
         raise InvalidArgument("engines", (), "needs engines or a second file to compare with")
+    if b is None and settings.joints:
+        raise InvalidArgument("joints", dict(settings.joints), "it needs a second file")
     if settings.states < 1:
         raise InvalidArgument("states", settings.states, "needs at least one")
     files = []
@@ -104,7 +110,7 @@ def compare(
 
 def _compare_files(a: _LoadedFile, b: _LoadedFile, settings: Settings) -> ModelComparison:
     """File A with file B, both in qddot."""
-    alignment = align(a.asked, a.free, b.free)
+    alignment = align(a.asked, a.free, b.free, settings.joints)
     at = random_states(Robot(alignment.a, native=False), settings.states, settings.seed)
     adapter = alignment.adapter()
     there = RandomStates(

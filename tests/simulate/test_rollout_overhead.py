@@ -27,9 +27,9 @@ def test_points_of_contact_are_found_once_for_all_rollouts(monkeypatch: pytest.M
     np.testing.assert_array_equal(again, first)
 
 
-def test_the_text_of_a_key_has_no_model_and_no_notes() -> None:
+def test_the_key_of_a_step_has_no_model_and_no_notes() -> None:
     """The model is there by its digest; its text is long, and notes change no kernel."""
     step = make_simulator(qddot.load("double_pendulum"), dt=1e-3, without="passive").step
-    assert {"model", "notes", "immutable"}.isdisjoint(step._fixed_texts)
-    assert "integrator" in step._fixed_texts
-    assert step._key() == f"{step.model.digest}; {'; '.join(step._fixed_texts.values())}"
+    assert {"model", "notes", "immutable"}.isdisjoint(step._fixed_contents)
+    assert "integrator" in step._fixed_contents
+    assert step._key() == f"{step.model.digest}; {'; '.join(step._fixed_contents.values())}"

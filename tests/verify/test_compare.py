@@ -84,13 +84,13 @@ def test_partners_that_names_and_places_do_not_tell_are_given(tmp_path):
     result = CliRunner().invoke(app, ["compare", a, b, "--states", "3", *asked])
     assert result.exit_code == 0, result.output
     assert "as given" in result.output
-    for given, words in (
+    for wrong, words in (
         ({"index1": "q9"}, "q9"),
         ({"index": "q1"}, "index"),
         ({"index1": "q1", "index2": "q1"}, "one partner"),
     ):
         with pytest.raises((UnknownName, InvalidArgument), match=words):
-            compare(a, b, settings=dataclasses.replace(FEW, joints=given))
+            compare(a, b, settings=dataclasses.replace(FEW, joints=wrong))
     with pytest.raises(InvalidArgument, match="second file"):
         compare(a, engines=["mujoco"], settings=dataclasses.replace(FEW, joints=pairs))
     result = CliRunner().invoke(app, ["compare", a, b, "--joint", "index1"])

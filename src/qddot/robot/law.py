@@ -7,12 +7,11 @@ as one kernel: it has no `if` on a value (`np.where` chooses) and writes into no
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -20,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from qddot.algorithms.catalogue import Argument
 from qddot.errors import InvalidArgument, JointsDiffer, ShapeMismatch, UnknownName, WrongType
+from qddot.robot.content import content_of
 from qddot.robot.functions import CompiledFunction, record_arguments
 from qddot.robot.robot import Robot
 
@@ -216,14 +216,7 @@ def record_law(robot: Robot, law: Law, gains: Sequence[str] | str | None = None)
     """
     validate_law(robot, law)
     named = gains if isinstance(gains, str) or gains is None else tuple(gains)
-    try:
-        return _record_once(_LawKey((id(robot), _content(law), named), robot, law))
-    except _Changeable:
-        return _record(robot, law, named)
-
-
-class _Changeable(Exception):
-    """A law with parts whose content cannot be told."""
+    return _record_once(_LawKey((id(robot), content_of(law), named), robot, law))
 
 
 @dataclass(frozen=True)
@@ -233,38 +226,6 @@ class _LawKey:
     content: tuple[Any, ...]
     robot: Robot = field(compare=False)
     law: Any = field(compare=False)
-
-
-def _content(part: Any) -> Any:
-    """All that a part of a law is made of, as something that can be compared."""
-    if part is None or isinstance(part, str | bool | int | float):
-        return (type(part).__name__, repr(part))
-    if isinstance(part, np.ndarray | np.generic):
-        array = np.asarray(part)
-        if array.dtype.kind == "O":
-            raise _Changeable
-        return (array.shape, array.dtype.str, array.tobytes())
-    if isinstance(part, list | tuple):
-        return tuple(map(_content, part))
-    if isinstance(part, Mapping):
-        return tuple((k, _content(x)) for k, x in part.items())
-    if dataclasses.is_dataclass(part) and not isinstance(part, type):
-        names = [f.name for f in dataclasses.fields(part)]
-        if _attribute_names(part) - set(names):
-            raise _Changeable
-        return (type(part), *(_content(getattr(part, name)) for name in names))
-    raise _Changeable
-
-
-def _attribute_names(part: Any) -> set[str]:
-    """Attributes that an object itself may have, without those that its class computes once.
-
-    A subclass that is no dataclass of its own has attributes which are no fields.
-    """
-    members = [item for kind in type(part).__mro__ for item in vars(kind).items()]
-    slots = {name for name, member in members if inspect.ismemberdescriptor(member)}
-    computed = {name for name, member in members if isinstance(member, cached_property)}
-    return {*getattr(part, "__dict__", ()), *slots} - computed
 
 
 @lru_cache(maxsize=32)

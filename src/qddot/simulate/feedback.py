@@ -70,11 +70,14 @@ class Controller:
         if not whole or self.period < 1:
             raise InvalidArgument("control_every", self.period, "it is a whole number from 1")
 
-    def __repr__(self) -> str:
-        # the code of a step depends on the operations of the law, whatever made them
+    @property
+    def content(self) -> tuple[Any, ...]:
+        """What the code of a step depends on: the operations of the law, whatever made them."""
         tape = self.recorded.function.source.record_tape()
-        choices = f"{int(self.period)}, {self.feels_contact!r}, {self.time!r}"
-        return f"Controller({tape.digest!r}, {choices})"
+        return (tape.digest, int(self.period), self.feels_contact, self.time)
+
+    def __repr__(self) -> str:
+        return f"Controller{self.content}"
 
     def references(self, model: Model) -> Shapes:
         """Names and shapes of the inputs with a row a sample: given wrenches, references."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any, Literal
 
@@ -17,6 +17,7 @@ from qddot.compile.ir.scan import ScanShapes
 from qddot.compile.kernel import Kernel, KernelSource, compile_kernel
 from qddot.model.model import Model
 from qddot.model.reframing import condense
+from qddot.robot.content import content_digest, content_of, is_portable
 from qddot.robot.native import PARAMETERS
 from qddot.simulate.batch_parameters import insert_inputs, is_immutable
 from qddot.simulate.feedback import Controller, LawInputs, Sensor, Shapes
@@ -361,45 +362,51 @@ class Step:
         key = self._fixed_key if self.immutable else self._key()
         return find_kernel(KeyedSource(key, self._source))
 
-    def _key(self) -> str:
-        """Text that determines the step: the digest of the model, and all other fields."""
-        fixed = self._fixed_texts
-        texts = (fixed.get(name) or repr(getattr(self, name)) for name in self._key_fields)
-        return "; ".join((self.model.digest, *texts))
+    def _key(self) -> Hashable:
+        """The content of the step: the digest of the model, and all other fields."""
+        fixed = self._fixed_contents
+        values = ((name, getattr(self, name)) for name in self._key_fields)
+        parts = (fixed[name] if name in fixed else content_of(x) for name, x in values)
+        return (self.model.digest, *parts)
 
     @cached_property
-    def _fixed_texts(self) -> dict[str, str]:
-        """Texts of the fields that cannot be changed, such as a scene of many shapes."""
+    def _fixed_contents(self) -> dict[str, Hashable]:
+        """Contents of the fields that cannot be changed, such as a scene of many shapes."""
         values = {name: getattr(self, name) for name in self._key_fields}
-        return {name: repr(x) for name, x in values.items() if is_immutable(x)}
+        return {name: content_of(x) for name, x in values.items() if is_immutable(x)}
 
     @property
     def _key_fields(self) -> list[str]:
-        """Names of the fields whose texts are in the key; the model is there by its digest."""
+        """Names of the fields that are in the key; the model is there by its digest."""
         return [f.name for f in fields(self) if f.compare and f.name != "model"]
 
     @cached_property
-    def _fixed_key(self) -> str:
+    def _fixed_key(self) -> Hashable:
         return self._key()
 
-    def _source(self, key: str) -> KernelSource:
-        return KernelSource(
+    def _source(self, key: Hashable) -> KernelSource:
+        source = KernelSource(
             name=f"rollout_{self.integrator}",
             doc="A robot stepped in time.",
             function=self.evaluate,
             inputs=self.shapes.inputs,
             outputs=self.shapes.carry,
-            key=key,
+            key=content_digest(key),
             scan=self.shapes,
         )
+        if is_portable(key):
+            return source
+        # parts of somebody else are known by what they record, which an edit changes
+        tape = source.record_tape()
+        return replace(source, key=tape.digest, tape=tape)
 
 
 @dataclass(frozen=True)
 class KeyedSource:
     """The source of a kernel, made from its key on demand; equal to another where the key is."""
 
-    key: str
-    make: Callable[[str], KernelSource] = field(compare=False)
+    key: Hashable
+    make: Callable[[Any], KernelSource] = field(compare=False)
 
 
 @lru_cache(maxsize=64)

@@ -32,4 +32,4 @@ def test_the_key_of_a_step_has_no_model_and_no_notes() -> None:
     step = make_simulator(qddot.load("double_pendulum"), dt=1e-3, without="passive").step
     assert {"model", "notes", "immutable"}.isdisjoint(step._fixed_contents)
     assert "integrator" in step._fixed_contents
-    assert step._key() == f"{step.model.digest}; {'; '.join(step._fixed_contents.values())}"
+    assert step._key() == (step.model.digest, *step._fixed_contents.values())

@@ -82,6 +82,7 @@ def put_together(profile: str, parts: list[Part]) -> bytes:
     writer.start(profile=profile, library="qddot")
     for p in parts:
         if p.place:
+            writer.flush()
             kind = "application/octet-stream"
             writer.add_attachment(0, p.stamp, p.place, kind, p.data)
             continue
@@ -224,8 +225,8 @@ def _part_changes(parts: list[Part]) -> Iterator[tuple[str, Change]]:
     for n, (k, name) in enumerate(_fields(parts)):
         topic = parts[k].topic
         # a few values a field, other ones at the next
-        for m in range(5):
-            value = VALUES[(5 * n + m) % len(VALUES)]
+        for m in range(3):
+            value = VALUES[(3 * n + m) % len(VALUES)]
             yield (
                 f"{topic} {name} = {value!r:.20}",
                 lambda p, k=k, x=name, v=value: _set_field(p, k, x, v),
@@ -256,19 +257,21 @@ def _part_changes(parts: list[Part]) -> Iterator[tuple[str, Change]]:
             )
     for topic in ("/x", "", "/trace/", "/trace/\x1b[31m", "/trace/" + "x" * 60_000, "/claim/x"):
         yield f"topic {topic[:12]!r}", lambda p, t=topic: _add_topic(p, t, b"{}")
-    yield "50 000 claims", lambda p: _number_names(p, "/claim", 50_000)
-    yield "50 000 metrics", lambda p: _number_names(p, "/metric", 50_000)
-    yield "50 000 steps", lambda p: _repeat(p, "/step", 50_000)
-    yield "300 000 lines of the log", lambda p: _repeat(p, "/log", 300_000)
-    yield "300 000 empty rows", lambda p: _fill_rows(p, b"{}", 300_000)
-    yield "300 000 rows", lambda p: _fill_rows(p, p[_messages(p, "/trace/")[0]].data, 300_000)
-    yield "nested lists", lambda p: _fill_rows(p, b'{"q":[' + b"[]," * 1_000_000 + b"[]]}", 20)
-    yield "wide rows", lambda p: _fill_rows(p, b'{"q":[' + b"0," * 1_000_000 + b"0]}", 60)
-    yield "a long number", lambda p: _fill_rows(p, b'{"q":' + b"1" * 2_000_000 + b".5}", 2)
+    yield "12 000 claims", lambda p: _number_names(p, "/claim", 12_000)
+    yield "12 000 metrics", lambda p: _number_names(p, "/metric", 12_000)
     yield (
-        "labels of wide letters",
-        lambda p: _fill_rows(p, '{"label":"\U0001f916%s"}'.encode() % (b"x" * 10**6), 50),
+        "9000 metrics and claims",
+        lambda p: (
+            _number_names(p, "/metric", 9000),
+            _number_names(p, "/claim", 9000),
+        ),
     )
+    yield "12 000 marks", lambda p: _repeat(p, "/step", 12_000)
+    yield "20 000 lines of the log", lambda p: _repeat(p, "/log", 20_000)
+    yield "20 000 empty rows", lambda p: _fill_rows(p, b"{}", 20_000)
+    yield "nested lists", lambda p: _fill_rows(p, b'{"q":[' + b"[]," * 300_000 + b"[]]}", 2)
+    yield "a long number", lambda p: _fill_rows(p, b'{"q":' + b"1" * 2_000_000 + b".5}", 2)
+    yield "a long label", lambda p: _fill_rows(p, '{"label":"\U0001f916'.encode() + b'x"}', 2)
     yield "crossed operands", _cross_operands
     yield "no attachment", lambda p: p.pop(0)
     yield "attachments in a circle", lambda p: p.append(p.pop(0))
@@ -279,6 +282,10 @@ def _part_changes(parts: list[Part]) -> Iterator[tuple[str, Change]]:
 def _record(opcode: int, content: bytes) -> bytes:
     """A part of a file of MCAP: opcode, length, content."""
     return struct.pack("<BQ", opcode, len(content)) + content
+
+
+def _sized(data: bytes) -> bytes:
+    return struct.pack("<I", len(data)) + data
 
 
 def _chunk(data: bytes, size: int | None = None, kind: bytes = b"zstd") -> bytes:
@@ -307,10 +314,22 @@ def _byte_changes(content: bytes) -> Iterator[tuple[str, bytes]]:
     head, tail = content[:at], content[at:]
     zeros = bytes(16 * 2**20)
     row = _record(5, struct.pack("<HIQQ", 1, 0, 0, 0) + b"{}")
+    # rows of a trace of their own: as many, or as wide, as are taken
+    names = [b"/trace/bomb", b"json", b"units", b"{}", b"shapes", b'{"a":[1000000]}', b"frame", b""]
+    texts = [struct.pack("<I", len(x)) + x for x in (*names, b"step", b"")]
+    facts = b"".join(texts[2:])
+    schema = _record(3, struct.pack("<H", 60_000) + bytes(12))
+    of = _record(4, b"".join((struct.pack("<HH", 60_000, 60_000), *texts[:2], _sized(facts))))
+    wide = _record(5, struct.pack("<HIQQ", 60_000, 0, 0, 0) + b'{"a":[' + b"0," * 999_999 + b"0]}")
+    short = _record(5, struct.pack("<HIQQ", 60_000, 0, 0, 0) + b'{"a":0}')
+    narrow = of.replace(b"[1000000]", b"[]     ")
     for name, between in (
         ("a bomb of zeros", _chunk(zeros)),
         ("64 bombs of zeros", 64 * _chunk(zeros)),
         ("a bomb of messages", _chunk(row * 400_000)),
+        ("wide rows", _chunk(schema + of + wide * 5) + 2 * _chunk(wide * 5)),
+        ("too many wide rows", _chunk(schema + of + wide * 5) + 40 * _chunk(wide * 5)),
+        ("many rows", _chunk(schema + narrow + short * 350_000) + _chunk(short * 350_000)),
         ("40 bombs of messages", 40 * _chunk(row * 400_000)),
         ("a bomb of blanks", _chunk(_record(5, bytes(22) + b" " * (15 * 2**20))) * 30),
         ("a chunk that lies", _chunk(zeros, 10)),
@@ -320,8 +339,8 @@ def _byte_changes(content: bytes) -> Iterator[tuple[str, bytes]]:
         ("a part of all memory", struct.pack("<BQ", 6, 2**63)),
         ("an attachment of all memory", struct.pack("<BQ", 9, 2**40)),
         ("an attachment that lies", _record(9, bytes(16) + struct.pack("<IIQ", 0, 0, 2**62))),
-        ("a long index", _record(7, struct.pack("<HI", 1, 2**24) + bytes(2**24))),
-        ("long metadata", _record(12, struct.pack("<II", 0, 2**24) + bytes(2**24))),
+        ("a long index", _record(7, struct.pack("<HI", 1, 2**20) + bytes(2**20))),
+        ("long metadata", _record(12, struct.pack("<II", 0, 2**20) + bytes(2**20))),
         ("a channel without text", _chunk(_record(4, b"\1\0\1\0\xff\xff\xff\xff"))),
         ("a channel of bad letters", _chunk(_record(4, b"\1\0\1\0\1\0\0\0\xff" + bytes(8)))),
         ("70 000 channels", _chunk(_record(4, b"\1\0\1\0\1\0\0\0x" + bytes(8)) * 70_000)),
@@ -334,7 +353,8 @@ def _byte_changes(content: bytes) -> Iterator[tuple[str, bytes]]:
         ("an opcode of zero", _record(0, b"")),
     ):
         yield name, head + between + tail
-        yield f"{name} at the end", content[:-37] + between + content[-37:]
+        if len(between) < 10_000:
+            yield f"{name} at the end", content[:-37] + between + content[-37:]
 
 
 def hostile_records(content: bytes) -> Iterator[tuple[str, bytes]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import hashlib
 
 import numpy as np
@@ -11,8 +12,15 @@ from typer.testing import CliRunner
 
 from fuzz.records import put_together, take_apart
 from qddot.cli import app
-from qddot.errors import RecordError
-from qddot.evidence import Recorder, Run, Verdict, read_record, verify_record
+from qddot.errors import InvalidArgument, RecordError
+from qddot.evidence import (
+    Recorder,
+    Run,
+    Verdict,
+    read_record,
+    review_claims,
+    verify_record,
+)
 from qddot.evidence.record import Input
 
 
@@ -236,3 +244,101 @@ def test_forgeries_with_digests_computed_again_are_seen(genuine, name, tmp_path)
         return
     assert problems
     assert any("chain" in p.message or CUT in p.message for p in problems), problems
+
+
+def test_claims_are_sorted_by_what_they_rest_on(genuine, tmp_path):
+    file = tmp_path / "run.mcap"
+    file.write_bytes(put_together(*genuine))
+    found = {x.claim.name: (x.status, x.reason) for x in review_claims(read_record(file))}
+    assert found == {
+        "reach": ("recomputed", ""),
+        "rms": ("recomputed", ""),
+        "share": ("recomputed", ""),
+        "given": ("only stated", "no metric: its value follows from no trace"),
+        "read": ("only stated", "judged in words"),
+        "other": ("not evaluated", "no data"),
+        "wrong": ("only stated", "judged in words"),
+    }
+    done = CliRunner().invoke(app, ["evidence", "verify", str(file)])
+    assert done.exit_code == 0
+    assert "nothing is wrong: 2 traces, 3 metrics, 7 claims" in done.output
+    assert "(3 recomputed, 3 only stated, 1 not evaluated)" in done.output
+    assert "only stated 2 read: PASS (judged in words)" in done.output
+    assert "verified" not in done.output
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"verdict": Verdict.NOT_EVALUATED}, "NOT EVALUATED is written, though"),
+        ({"value": None, "verdict": Verdict.PASS}, "its value is not that of metric"),
+        ({"value": np.nan, "verdict": Verdict.PASS}, "its value is not that of metric"),
+        ({"relation": "", "bound": None, "verdict": Verdict.PASS}, "no relation and bound"),
+        ({"relation": ""}, "a bound without a relation"),
+        ({"bound": None}, "a relation without a bound"),
+        ({"verdict": Verdict.PASS}, "by value and bound it is FAIL"),
+        ({"metric": "nothing"}, "its value is not that of metric 'nothing'"),
+        ({"metric": "", "value": None, "verdict": Verdict.PASS}, "by value and bound it is"),
+    ],
+)
+def test_a_claim_is_judged_without_the_chain(genuine, tmp_path, changes, words):
+    file = tmp_path / "run.mcap"
+    file.write_bytes(put_together(*genuine))
+    claim = dataclasses.replace(read_record(file).claims[1], **changes)
+    found = dataclasses.replace(read_record(file), claims=(claim,))
+    (x,) = review_claims(found)
+    assert x.status == "does not hold"
+    assert words in x.reason
+
+
+@pytest.mark.parametrize(
+    ("definition", "relation", "bound", "words"),
+    [
+        ("largest_magnitude", "<", 1e-9, ""),
+        ("largest_magnitude", "<", 1e-3, "< 0.001 is written, this version asks for < 1e-09"),
+        ("largest_magnitude", ">", 1e-9, "> 1e-09 is written, this version asks for < 1e-09"),
+        ("smallest", "<", 1e-9, "not measured as this version measures it"),
+    ],
+)
+def test_bounds_that_the_library_knows_are_not_relaxed(definition, relation, bound, words):
+    with Recorder(None, Run("check")) as r:
+        r.trace("check/symmetric", {"residual": [1e-12, 2e-12]})
+        r.metric("check/symmetric", definition, "check/symmetric.residual")
+        r.claim("symmetric", "M", metric="check/symmetric", relation=relation, bound=bound)
+    found = [p.message for p in verify_record(r.record)]
+    assert bool(found) == bool(words)
+    assert words in " ".join(found)
+    # records of another version may have other bounds
+    run = dataclasses.replace(r.record.run, versions={"qddot": "0.0.1"})
+    assert verify_record(dataclasses.replace(r.record, run=run)) == []
+
+
+def test_a_claim_that_is_not_evaluated_is_no_way_to_pass(tmp_path):
+    verdicts = {}
+    for name, given in {
+        "pass": [Verdict.PASS],
+        "gap": [Verdict.PASS, Verdict.NOT_EVALUATED],
+        "fail": [Verdict.PASS, Verdict.NOT_EVALUATED, Verdict.FAIL],
+        "none": [],
+    }.items():
+        with Recorder(None, Run("test")) as r:
+            for verdict in given:
+                r.claim("c", "x", verdict=verdict)
+        verdicts[name] = r.record.verdict.value
+    none = "NOT EVALUATED"
+    assert verdicts == {"pass": "PASS", "gap": none, "fail": "FAIL", "none": none}
+
+
+def test_metrics_of_strangers_are_evaluated_within_bounds():
+    trace = {"a": np.zeros((3, 1)), "b": np.zeros((3, 2)), "m": np.zeros((3, 2, 4))}
+    r = Recorder(None, Run("test"))
+    r.trace("x", trace)
+    for words in (
+        ("largest_difference", "x.a", "x.b"),
+        ("largest_condition", "x.m"),
+        ("late_rms", "x.a"),
+    ):
+        with pytest.raises(InvalidArgument, match=r"one shape|cannot be evaluated"):
+            r.metric("m", *words)
+    with pytest.raises(InvalidArgument, match="cannot be evaluated"):
+        r.metric("m", "rms", "x.a", share=1.0)

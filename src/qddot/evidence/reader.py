@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import Counter
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -147,7 +148,7 @@ class _Reading:
         self.log: list[str] = []
         self.begun, self.open = set[str](), set[str]()
         self.end: dict[str, Any] = {}
-        self.sums = dict.fromkeys(("inputs", "messages", "bytes", "words", "numbers"), 0)
+        self.sums = Counter[str]()
 
     def note_damage(self, words: str) -> None:
         """Keep the reason why something could not be read; only the first ones."""
@@ -183,6 +184,7 @@ class _Reading:
             try:
                 self.take_message(channel, part)
             except ValueError as error:
+                self.count("damaged messages", 1, MOST_OF_A_KIND)
                 self.note_damage(f"a message on {channel.topic[:60]!r}: {error}")
             # the end states the head before it
             if channel.topic != "/end":
@@ -248,7 +250,7 @@ class _Reading:
     def take_row(self, channel: ChannelSeen, data: bytes) -> None:
         """Keep a row of the trace that is open."""
         name = channel.topic.removeprefix("/trace/")
-        if name != self.current:
+        if not name or name != self.current:
             raise ValueError("a row that is not with the others of its trace")
         rows = self.rows[name]
         self.count("numbers", rows.width, MOST_NUMBERS)

@@ -65,7 +65,6 @@ class RecordFile:
         self.origin, self.chain = time.time_ns(), Chain(PROFILE)
         self._channels: dict[str, int] = {}
         self._sums = dict.fromkeys(_LIMITS, 0)
-        self._closing = contextlib.ExitStack()
         with self._naming_the_file(), contextlib.ExitStack() as opened:
             special = self.target.exists() and not self.target.is_file()
             if not special:
@@ -74,11 +73,13 @@ class RecordFile:
             # another process may have written it before the lock was free
             kept = check_target(file, force).is_file()
             self.path = part_beside(self.target) if kept else self.target
-            self._stream = open(self.path, "wb")  # noqa: SIM115
-            self._closing = opened.pop_all()
-        with self._naming_the_file():
+            if kept:
+                self.path.unlink(missing_ok=True)
+            # what appears meanwhile, a link too, is not written into
+            self._stream = opened.enter_context(open(self.path, "wb" if special else "xb"))
             self._writer = Writer(self._stream, chunk_size=_CHUNK, enable_data_crcs=True)
             self._writer.start(profile=PROFILE, library="qddot")
+            self._closing = opened.pop_all()
 
     @contextmanager
     def _naming_the_file(self) -> Iterator[None]:
@@ -92,6 +93,7 @@ class RecordFile:
         """Refuse what no reader would take."""
         self._sums[name] += more
         if self._sums[name] > _LIMITS[name]:
+            self._sums[name] -= more
             accepted = f"a record has room for {_LIMITS[name]} {name}; keep fewer rows or inputs"
             raise InvalidArgument("record", str(self.file), accepted)
 
@@ -122,9 +124,14 @@ class RecordFile:
             with self._naming_the_file():
                 self._writer.flush()
 
-    def send_row(self, channel: int, row: Mapping[str, Any], stamp: int, numbers: int) -> None:
-        """Write a row of a trace."""
+    def reserve(self, rows: int, numbers: int) -> None:
+        """Refuse a trace for which there is no room, before anything of it is written."""
         self._count("numbers", numbers)
+        self._count("messages", rows)
+        self._sums["messages"] -= rows
+
+    def send_row(self, channel: int, row: Mapping[str, Any], stamp: int) -> None:
+        """Write a row of a trace."""
         if isinstance(label := row.get("label"), str):
             self._count("words", len(label))
         text = json.dumps(row, separators=(",", ":"), ensure_ascii=False)
@@ -173,8 +180,7 @@ class RecordFile:
         """Let go of the file as it is."""
         # a stream that cannot be written fails to close, too
         with contextlib.suppress(OSError):
-            self._stream.close()
-        self._closing.close()
+            self._closing.close()
 
 
 @contextmanager
@@ -182,7 +188,9 @@ def _hold_lock(target: Path, named: Path) -> Iterator[None]:
     """Hold the lock of a record, a hidden file beside it that the system frees with its process."""
     path = target.with_name(f".{target.name}.lock")
     while True:
-        stream = open(path, "a+b")  # noqa: SIM115
+        # a link would lead to a file that is no lock
+        flags = sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_BINARY"))
+        stream = open(os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o666), "r+b")
         if not _try_lock(stream):
             with stream:
                 stream.seek(0)

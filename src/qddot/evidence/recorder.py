@@ -145,6 +145,8 @@ class Recorder:
         if name in self.traces:
             raise InvalidArgument("trace", name, "a record has it already; take another name")
         kept = RecordTrace(name, columns, units or {}, tuple(labels), frame, self.step)
+        if self._file is not None:
+            self._file.reserve(len(kept), sum(x.size for x in kept.columns.values()))
         self.traces[name] = kept
         if self._file is not None:
             self._write_trace(self._file, kept)
@@ -168,7 +170,6 @@ class Recorder:
         schema = {"type": "object", "title": f"qddot.trace.{kept.name}", "properties": properties}
         channel = file.channel(f"/trace/{kept.name}", schema, facts)
         clock = kept.columns.get("time")
-        numbers = sum(x[0].size for x in kept.columns.values()) if len(kept) else 0
         for k in range(len(kept)):
             row: dict[str, Any] = {c: _plain(x[k].tolist()) for c, x in kept.columns.items()}
             if kept.labels:
@@ -176,7 +177,7 @@ class Recorder:
             at = float(clock[k]) if clock is not None and np.isfinite(clock[k]).all() else 1e-3 * k
             # times of a log, which begin anywhere, are kept within the integers of the format
             stamp = file.origin + round(min(max(0.0, at), _LONGEST_TIME) * 1e9)
-            file.send_row(channel, row, stamp, numbers)
+            file.send_row(channel, row, stamp)
         done = {"trace": kept.name, "rows": len(kept), "digest": kept.digest, "step": kept.step}
         self._send("/traces", done)
 

@@ -322,13 +322,19 @@ def _byte_changes(content: bytes) -> Iterator[tuple[str, bytes]]:
     of = _record(4, b"".join((struct.pack("<HH", 60_000, 60_000), *texts[:2], _sized(facts))))
     wide = _record(5, struct.pack("<HIQQ", 60_000, 0, 0, 0) + b'{"a":[' + b"0," * 999_999 + b"0]}")
     short = _record(5, struct.pack("<HIQQ", 60_000, 0, 0, 0) + b'{"a":0}')
+    thousand = ",".join(f'"c{i}":[]' for i in range(1000)).encode()
+    many = [
+        _record(4, b"".join((struct.pack("<HH", n, 60_000), _sized(b"/trace/%d" % n), *rest)))
+        for n in range(300)
+        for rest in [(texts[1], _sized(facts.replace(texts[5], _sized(b"{%s}" % thousand))))]
+    ]
     narrow = of.replace(b"[1000000]", b"[]     ")
-    for name, between in (
+    parts: tuple[tuple[str, bytes], ...] = (
         ("a bomb of zeros", _chunk(zeros)),
         ("64 bombs of zeros", 64 * _chunk(zeros)),
         ("a bomb of messages", _chunk(row * 400_000)),
         ("wide rows", _chunk(schema + of + wide * 5) + 2 * _chunk(wide * 5)),
-        ("too many wide rows", _chunk(schema + of + wide * 5) + 40 * _chunk(wide * 5)),
+        ("too many wide rows", _chunk(schema + of.replace(b"1000000", b"4000000") + short * 9)),
         ("many rows", _chunk(schema + narrow + short * 350_000) + _chunk(short * 350_000)),
         ("40 bombs of messages", 40 * _chunk(row * 400_000)),
         ("a bomb of blanks", _chunk(_record(5, bytes(22) + b" " * (15 * 2**20))) * 30),
@@ -350,8 +356,12 @@ def _byte_changes(content: bytes) -> Iterator[tuple[str, bytes]]:
         ("a footer", _record(2, bytes(20))),
         ("a second header", _record(1, bytes(8))),
         ("an end of data", _record(15, bytes(4))),
+        ("a million parts", _record(0, b"") * 1_000_100),
+        ("bombs of all memory", 5000 * _chunk(zeros)),
+        ("columns without end", _chunk(schema + b"".join(many))),
         ("an opcode of zero", _record(0, b"")),
-    ):
+    )
+    for name, between in parts:
         yield name, head + between + tail
         if len(between) < 10_000:
             yield f"{name} at the end", content[:-37] + between + content[-37:]

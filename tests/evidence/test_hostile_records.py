@@ -39,7 +39,7 @@ try:
 except (ImportError, OSError):
     limit = None
 failed, slowest, outcomes = [], (0.0, ""), {"read": 0, "refused": 0}
-for name, data in hostile_records(content):
+for number, (name, data) in enumerate(hostile_records(content)):
     file.write_bytes(data)
     begun = time.process_time()
     try:
@@ -49,7 +49,8 @@ for name, data in hostile_records(content):
         compare_records(found, genuine), compare_records(genuine, found)
         # the commands read the file again, which takes as long
         evidence.read_record = lambda file: found
-        for command in ("show", "verify"):
+        shown = number % 3 == 0 or len(found.claims) > 1000
+        for command in ("show", "verify") if shown else ():
             done = run(app, ["evidence", command, str(file)])
             if done.exception is not None and not isinstance(done.exception, SystemExit):
                 raise done.exception

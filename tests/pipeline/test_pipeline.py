@@ -17,6 +17,7 @@ from qddot import identify
 from qddot.cli import app
 from qddot.errors import InvalidArgument
 from qddot.evidence import Recorder, Run, Verdict, read_record, verify_record
+from qddot.evidence.record_file import take_over_part
 from qddot.pipeline import STEPS, Context, PipelineSettings, run_pipeline, select_steps
 from qddot.pipeline.context import parse_expectations
 from qddot.pipeline.model_steps import equivalent_box, static_torques
@@ -195,6 +196,29 @@ def test_a_record_with_changed_claims_is_not_gone_on_with(failed, tmp_path, monk
     result = run(*words, "--record", str(file), "--resume")
     assert result.exit_code == 2
     assert "not that whose digest was written" in result.stderr
+
+
+def test_a_run_goes_on_where_the_last_of_killed_runs_ended(failed, tmp_path):
+    words, data = failed
+    file, part = tmp_path / "run.mcap", tmp_path / "run.mcap.part"
+    # the first run was killed in its first step, the one that went on with it before its end
+    bounds = chunks(data)
+    file.write_bytes(data[: bounds[2][1]])
+    part.write_bytes(data[: bounds[-1][0] - 9])
+    assert read_record(file).whole_steps == ()
+    assert read_record(part).whole_steps == ("03", "04")
+    result = run(*words, "--record", str(file), "--resume")
+    assert result.exit_code == 1
+    file.with_name("whole.mcap").write_bytes(data)
+    assert read_record(file).digest == read_record(file.with_name("whole.mcap")).digest
+    assert not part.exists()
+    # of another run, it is none of this one
+    file.write_bytes(data[: bounds[2][1]])
+    other = run("planar_2r", *words[1:], "--record", str(tmp_path / "other.mcap"))
+    assert other.exit_code == 1
+    part.write_bytes((tmp_path / "other.mcap").read_bytes())
+    take_over_part(file)
+    assert read_record(file).whole_steps == ()
 
 
 def test_steps_behind_a_break_of_the_chain_are_run_again(failed, tmp_path):

@@ -51,7 +51,7 @@ _MOST_ROWS, _MOST_LETTERS = 300, 2000
 """Rows of a table, and letters of a cell, that a terminal shows."""
 
 evidence = typer.Typer(
-    help="Records of runs (MCAP): show, verify, diff, replay.",
+    help="Records of runs (MCAP): show, verify, sign, diff, replay.",
     no_args_is_help=True,
     add_completion=False,
 )

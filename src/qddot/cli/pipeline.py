@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import os
-import secrets
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,6 +28,7 @@ from qddot.cli.terminal import (
 from qddot.errors import InvalidArgument, RecordError, count_text
 from qddot.evidence.reader import CUT_SHORT, read_record
 from qddot.evidence.record import Record, Verdict
+from qddot.evidence.record_file import take_over_part
 from qddot.evidence.recorder import Recorder
 from qddot.pipeline import (
     STEPS,
@@ -128,9 +125,8 @@ def pipeline(
             require_plotly()
         sources, latency = [robot, *([str(log)] if log else [])], latency_budget()
         with (
-            _record_target(record, before) as target,
             progress_bar() as on_step,
-            open_recorder(context, target, sources, True, seed, latency=latency) as recorder,
+            open_recorder(context, record, sources, True, seed, latency=latency) as recorder,
         ):
             _require_same_run(record, before, recorder.run)
             work = Context(robot, settings, recorder, on_step)
@@ -157,6 +153,8 @@ def _earlier_record(record: Path | None, resume: bool) -> Record | None:
         )
     if not record.is_file():
         return None
+    # a run that went on with it may have been killed, too
+    take_over_part(record)
     try:
         found = read_record(record)
     except RecordError as error:
@@ -194,26 +192,6 @@ def _print_losses(record: Path, before: Record) -> None:
         again = ", ".join(lost) if lost else "those that are not finished"
         words = f" {record}: {reasons}; steps that are run again: {again}"
         err.print(style_text(("warning", "yellow"), words), soft_wrap=True)
-
-
-@contextlib.contextmanager
-def _record_target(record: Path | None, before: Record | None) -> Iterator[Path | None]:
-    """The file to write: beside the record that is gone on with, which it then replaces."""
-    if record is None or before is None:
-        yield record
-        return
-    draft = record.with_name(f".{record.stem}-{secrets.token_hex(4)}{record.suffix}")
-    try:
-        yield draft
-        os.replace(draft, record)
-    except BaseException:
-        # what is in the draft is more than the record has, unless nothing was copied yet
-        if draft.is_file() and draft.stat().st_size > record.stat().st_size:
-            os.replace(draft, record)
-        raise
-    finally:
-        with contextlib.suppress(OSError):
-            draft.unlink()
 
 
 def _print_step(recorder: Recorder, step: PipelineStep, verdict: Verdict) -> None:

@@ -25,12 +25,12 @@ from qddot.evidence.scan import (
 )
 from qddot.evidence.schema import (
     MOST_BYTES,
+    MOST_COLUMNS,
     MOST_KEPT,
     MOST_MESSAGE,
     MOST_MESSAGES,
     MOST_NUMBERS,
     MOST_OF_A_KIND,
-    MOST_UNFOLDED,
     MOST_WORDS,
     PROFILE,
     SCHEMAS,
@@ -152,6 +152,7 @@ class _Reading:
 
     def note_damage(self, words: str) -> None:
         """Keep the reason why something could not be read; only the first ones."""
+        self.count("damaged parts", 1, MOST_OF_A_KIND)
         if len(self.damage) < _MOST_DAMAGE:
             self.damage.setdefault(words[:200])
         elif len(self.damage) == _MOST_DAMAGE:
@@ -173,18 +174,16 @@ class _Reading:
             self.contents.setdefault(part.name, part.data)
         elif isinstance(part, ChannelSeen):
             self.chain.add_channel(part.number, part.topic, part.facts, part.schema)
-            self.count("words", len(part.schema[1]), MOST_WORDS)
+            self.count("words", len(part.schema[1]) + len(str(part.facts)), MOST_WORDS)
             self.channels[part.number] = part
             if part.topic.startswith("/trace/"):
                 self.begin_trace(part)
         else:
             channel = self.channels[part.channel]
             self.count("messages", 1, MOST_MESSAGES)
-            self.count("bytes", len(part.data), MOST_UNFOLDED)
             try:
                 self.take_message(channel, part)
             except ValueError as error:
-                self.count("damaged messages", 1, MOST_OF_A_KIND)
                 self.note_damage(f"a message on {channel.topic[:60]!r}: {error}")
             # the end states the head before it
             if channel.topic != "/end":
@@ -240,6 +239,7 @@ class _Reading:
             if name in self.rows:
                 raise ValueError("it is there twice")
             self.rows[name] = rows = _TraceRows(channel.facts)
+            self.count("columns", len(rows.shapes), MOST_COLUMNS)
         except (ValueError, KeyError) as error:
             self.note_damage(f"trace {name[:60]!r} cannot be read ({error})")
             return

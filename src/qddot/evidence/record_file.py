@@ -16,8 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from qddot.errors import CannotWrite, InvalidArgument, MissingPackage
+from qddot.errors import CannotWrite, InvalidArgument, MissingPackage, RecordError
 from qddot.evidence.chain import Chain
+from qddot.evidence.reader import read_record
+from qddot.evidence.record import canonical_json
 from qddot.evidence.schema import (
     MOST_KEPT,
     MOST_MESSAGE,
@@ -33,7 +35,7 @@ from qddot.evidence.schema import (
 )
 from qddot.files import check_target
 
-__all__ = ["RecordFile", "part_beside"]
+__all__ = ["RecordFile", "part_beside", "take_over_part"]
 
 _CHUNK = 16 * 1024
 _LIMITS = {
@@ -183,6 +185,25 @@ class RecordFile:
             self._closing.close()
 
 
+def take_over_part(file: Path) -> None:
+    """Give NAME.part its name where it goes further than the record, which is not complete either.
+
+    It is left where it is of another run. CannotWrite where a process is writing it.
+    """
+    part = part_beside(file)
+    if not part.is_file():
+        return
+    with _hold_lock(file.resolve(), file):
+        try:
+            here, there = read_record(file), read_record(part)
+        except RecordError:
+            return
+        facts = ((r.inputs, r.seed, canonical_json(r.configuration)) for r in (here.run, there.run))
+        further = len(there.whole_steps) > len(here.whole_steps)
+        if further and not here.complete and next(facts) == next(facts):
+            os.replace(part, file)
+
+
 @contextmanager
 def _hold_lock(target: Path, named: Path) -> Iterator[None]:
     """Hold the lock of a record, a hidden file beside it that the system frees with its process."""
@@ -190,7 +211,8 @@ def _hold_lock(target: Path, named: Path) -> Iterator[None]:
     while True:
         # a link would lead to a file that is no lock
         flags = sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_BINARY"))
-        stream = open(os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o666), "r+b")
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o666)
+        stream = open(descriptor, "r+b")  # noqa: SIM115
         if not _try_lock(stream):
             with stream:
                 stream.seek(0)

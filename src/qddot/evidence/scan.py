@@ -7,6 +7,7 @@ that a record has, and passes over the others in bounded memory.
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
 import struct
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from qddot.errors import MissingPackage, RecordError, format_bytes
-from qddot.evidence.schema import MOST_BYTES, MOST_CHUNK, MOST_KEPT, MOST_OF_A_KIND
+from qddot.evidence.schema import MOST_BYTES, MOST_CHUNK, MOST_KEPT, MOST_OF_A_KIND, MOST_UNFOLDED
 
 __all__ = [
     "CUT_SHORT",
@@ -43,6 +44,9 @@ _MOST_PART = {
     _ATTACHMENT: MOST_KEPT + 10_000,
 }
 """The parts of a file that are taken, with the most bytes that each may have."""
+_MOST_PARTS = 1_000_000
+_MOST_UNFOLDED = MOST_UNFOLDED + 2**26
+"""Bytes that all chunks unfold to, with what stands around the messages."""
 _SOURCE = "the check sum of {} is not that of its bytes"
 
 
@@ -136,7 +140,7 @@ def scan_parts(
         kept = f"it has {format_bytes(size)}; records up to {format_bytes(MOST_BYTES)}"
         raise RecordError(file, f"{kept} are read")
     channels, schemas = dict[int, ChannelSeen](), dict[int, tuple[str, bytes]]()
-    first, over = True, False
+    first, over, unfolded = True, False, 0
     for opcode, content in _file_parts(file, stream, damage):
         try:
             if first:
@@ -149,7 +153,12 @@ def scan_parts(
             elif opcode == _ATTACHMENT:
                 yield _read_attachment(content)
             elif opcode == _CHUNK:
-                yield from _read_chunk(_unfold(content), channels, schemas, damage)
+                data = _unfold(content)
+                unfolded += len(data)
+                if unfolded > _MOST_UNFOLDED:
+                    reason = f"it unfolds to more than {format_bytes(_MOST_UNFOLDED)}"
+                    raise RecordError(file, reason)
+                yield from _read_chunk(data, channels, schemas, damage)
         except (ValueError, struct.error) as error:
             damage(f"a part of the file is damaged ({error})")
     if first:
@@ -163,7 +172,11 @@ def _file_parts(
     if stream.read(8) != MAGIC:
         raise RecordError(file, "not a record (no MCAP file)")
     total = zlib.crc32(MAGIC)
-    while len(head := stream.read(9)) == 9:
+    for count in itertools.count():
+        if len(head := stream.read(9)) < 9:
+            break
+        if count > _MOST_PARTS:
+            raise RecordError(file, f"it has more than {_MOST_PARTS} parts, which is the limit")
         opcode, length = struct.unpack("<BQ", head)
         if length > _MOST_PART.get(opcode, MOST_BYTES):
             return damage(f"a part of the file claims {format_bytes(length)}")

@@ -13,6 +13,7 @@ from qddot.errors import control_character
 __all__ = [
     "MOST_BYTES",
     "MOST_CHUNK",
+    "MOST_COLUMNS",
     "MOST_KEPT",
     "MOST_MESSAGE",
     "MOST_MESSAGES",
@@ -43,6 +44,8 @@ MOST_MESSAGE = 4 * 2**20
 MOST_CHUNK = 16 * 2**20
 """Bytes of the messages of a chunk."""
 MOST_MESSAGES = 750_000
+MOST_COLUMNS = 100_000
+"""Columns of all traces."""
 MOST_NUMBERS = 16_000_000
 """Numbers of all traces."""
 MOST_OF_A_KIND = 10_000

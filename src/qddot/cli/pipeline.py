@@ -211,9 +211,9 @@ def _print_summary(found: Record, chosen: list[PipelineStep]) -> None:
     out.print(claim_table(found.claims))
     counts = {v: sum(c.verdict is v for c in found.claims) for v in Verdict}
     listed = ", ".join(f"{n} {v.value}" for v, n in counts.items() if n)
-    worst = next((v for v in (Verdict.FAIL, Verdict.PASS) if counts[v]), Verdict.NOT_EVALUATED)
+    judged = found.verdict
     text = f" {count_text(len(chosen), 'step')}, {listed}; digest {found.digest[:16]}…"
-    out.print(style_text((worst.value, f"bold {VERDICT_COLOURS[worst]}"), text))
+    out.print(style_text((judged.value, f"bold {VERDICT_COLOURS[judged]}"), text))
     first = next((c for c in found.claims if c.verdict is Verdict.FAIL), None)
     if first is not None:
         words = f" step {first.step} {first.name}: {first.detail or first.compared}; {first.fix}"

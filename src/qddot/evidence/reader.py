@@ -26,7 +26,7 @@ from qddot.evidence.scan import (
 from qddot.evidence.schema import (
     MOST_BYTES,
     MOST_COLUMNS,
-    MOST_KEPT,
+    MOST_INPUT_BYTES,
     MOST_MESSAGE,
     MOST_MESSAGES,
     MOST_NUMBERS,
@@ -167,7 +167,7 @@ class _Reading:
     def take(self, part: Attached | ChannelSeen | MessageSeen) -> None:
         """Sort a part in; a message that is not as it should be is damage."""
         if isinstance(part, Attached):
-            self.count("inputs", len(part.data), MOST_KEPT)
+            self.count("inputs", len(part.data), MOST_INPUT_BYTES)
             self.chain.add_input(part.name, part.data)
             if self.run is not None or part.name in self.contents:
                 self.note_damage(f"input {part.name[:60]!r} is where none may be")

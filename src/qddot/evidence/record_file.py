@@ -21,7 +21,7 @@ from qddot.evidence.chain import Chain
 from qddot.evidence.reader import read_record
 from qddot.evidence.record import canonical_json
 from qddot.evidence.schema import (
-    MOST_KEPT,
+    MOST_INPUT_BYTES,
     MOST_MESSAGE,
     MOST_MESSAGES,
     MOST_NUMBERS,
@@ -39,7 +39,7 @@ __all__ = ["RecordFile", "part_beside", "take_over_part"]
 
 _CHUNK = 16 * 1024
 _LIMITS = {
-    "inputs": MOST_KEPT,
+    "inputs": MOST_INPUT_BYTES,
     "messages": MOST_MESSAGES,
     "bytes": MOST_UNFOLDED,
     "words": MOST_WORDS,
@@ -96,7 +96,9 @@ class RecordFile:
         self._sums[name] += more
         if self._sums[name] > _LIMITS[name]:
             self._sums[name] -= more
-            accepted = f"a record has room for {_LIMITS[name]} {name}; keep fewer rows or inputs"
+            accepted = (
+                f"a record has room for {_LIMITS[name]} {name}; keep fewer rows (--every) or inputs"
+            )
             raise InvalidArgument("record", str(self.file), accepted)
 
     def head_before(self, topic: str) -> str:
@@ -229,8 +231,8 @@ def _hold_lock(target: Path, named: Path) -> Iterator[None]:
             pass
         stream.close()
     with stream:
-        stream.truncate(0)
-        stream.write(f"{os.getpid()}\n".encode())
+        stream.seek(0)
+        stream.write(f"{os.getpid():<19}\n".encode())
         stream.flush()
         try:
             yield

@@ -19,7 +19,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 from qddot.errors import MissingPackage, RecordError, format_bytes
-from qddot.evidence.schema import MOST_BYTES, MOST_CHUNK, MOST_KEPT, MOST_OF_A_KIND, MOST_UNFOLDED
+from qddot.evidence.schema import (
+    MOST_BYTES,
+    MOST_CHUNK,
+    MOST_INPUT_BYTES,
+    MOST_OF_A_KIND,
+    MOST_UNFOLDED,
+)
 
 __all__ = [
     "CUT_SHORT",
@@ -41,7 +47,7 @@ _MOST_PART = {
     _FOOTER: 1000,
     _DATA_END: 1000,
     _CHUNK: MOST_CHUNK + 1000,
-    _ATTACHMENT: MOST_KEPT + 10_000,
+    _ATTACHMENT: MOST_INPUT_BYTES + 10_000,
 }
 """The parts of a file that are taken, with the most bytes that each may have."""
 _MOST_PARTS = 1_000_000

@@ -14,7 +14,7 @@ __all__ = [
     "MOST_BYTES",
     "MOST_CHUNK",
     "MOST_COLUMNS",
-    "MOST_KEPT",
+    "MOST_INPUT_BYTES",
     "MOST_MESSAGE",
     "MOST_MESSAGES",
     "MOST_NUMBERS",
@@ -33,7 +33,7 @@ PROFILE = "qddot-evidence-2"
 """The MCAP profile of records: layout 2."""
 MOST_BYTES = 2**30
 """Largest file that is read."""
-MOST_KEPT = 64 * 2**20
+MOST_INPUT_BYTES = 64 * 2**20
 """Bytes of all inputs that a record keeps."""
 MOST_UNFOLDED = 2**28
 """Bytes of all messages."""

@@ -132,6 +132,12 @@ def cut_end(parts):
     del parts[of(parts, "/end")[0] :]
 
 
+def redefine_consistently(parts):
+    changes = {"definition": "smallest", "operands": ["motion.time"], "value": 0.0}
+    edit("/metric", changes, name="rms")(parts)
+    edit("/claim", {"value": 0.0, "verdict": "PASS"}, name="rms")(parts)
+
+
 def drop_failing(parts):
     for name in ("rms", "wrong"):
         drop("/claim", name=name)(parts)
@@ -165,6 +171,7 @@ FORGERIES = {
     "inputs swapped": swap_inputs,
     "input and its digest": change_input_and_digest,
     "input dropped": lambda parts: parts.pop(1),
+    "definition, with value and verdict": redefine_consistently,
     "definition": edit("/metric", {"definition": "smallest"}, name="rms"),
     "operands": edit("/metric", {"operands": ["motion.q"]}, name="rms"),
     "parameters": edit("/metric", {"parameters": {"bound": 0.9}}, name="share"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 import subprocess
 import sys
 from itertools import islice
@@ -14,7 +15,7 @@ import pytest
 
 from fuzz.records import hostile_records, put_together, take_apart
 from qddot.errors import RecordError
-from qddot.evidence import Recorder, Run, read_record
+from qddot.evidence import Recorder, Run, Verdict, read_record
 from qddot.evidence.inputs import gather_inputs
 from qddot.evidence.reader import is_record
 
@@ -126,6 +127,26 @@ def test_damage_says_which_field_is_wrong(file, tmp_path, topic, change, words):
             read_record(bad)
     else:
         assert any(words in x for x in read_record(bad).damage), read_record(bad).damage
+
+
+def test_a_trace_that_lost_its_begin_takes_nothing_else_with_it(tmp_path):
+    file = tmp_path / "run.mcap"
+    with Recorder(file, Run("test")) as r:
+        r.claim("before", "x", verdict=Verdict.PASS)
+        r.trace("long", {"x": np.arange(30_000.0)})
+        r.claim("after", "x", verdict=Verdict.FAIL)
+    data = bytearray(file.read_bytes())
+    # the third chunk has the topic of the trace and its first rows
+    place, left = 8, 3
+    while left:
+        opcode, length = struct.unpack_from("<BQ", data, place)
+        place, left = place + 9 + length, left - (opcode == 6)
+    data[place - 3] ^= 0x55
+    file.write_bytes(data)
+    found = read_record(file)
+    assert "a message has no channel" in found.damage
+    assert [c.name for c in found.claims] == ["before", "after"]
+    assert found.verdict is Verdict.FAIL
 
 
 @pytest.mark.parametrize("topic", ["/run", "/metric", "/end", "/traces"])

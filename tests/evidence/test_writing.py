@@ -131,9 +131,7 @@ def test_what_no_reader_would_take_is_not_written(tmp_path, monkeypatch):
     file = tmp_path / "run.mcap"
     with Recorder(file, Run("test")) as r:
         r.trace("x", {"a": np.zeros(900)})
-        with pytest.raises(
-            InvalidArgument, match="room for 1000 numbers; keep fewer rows .--every"
-        ):
+        with pytest.raises(InvalidArgument, match="room for 1000 numbers; keep fewer rows"):
             r.trace("y", {"a": np.zeros((2, 300))})
     with pytest.raises(InvalidArgument, match="name has 2000 letters"):
         write_claim(tmp_path / "long.mcap", "x" * 2000)

@@ -42,6 +42,9 @@ from qddot.evidence.schema import (
 __all__ = ["CUT_SHORT", "MOST_BYTES", "is_record", "read_record"]
 
 _MOST_DAMAGE = 50
+"""Reasons that are told."""
+_MOST_DAMAGED = 200_000
+"""Parts that may be damaged; a lost chunk may leave all rows of a trace without their channel."""
 _BLOCK_ROWS, _BLOCK_BYTES = 1024, 2**20
 
 
@@ -152,7 +155,7 @@ class _Reading:
 
     def note_damage(self, words: str) -> None:
         """Keep the reason why something could not be read; only the first ones."""
-        self.count("damaged parts", 1, MOST_OF_A_KIND)
+        self.count("damaged parts", 1, _MOST_DAMAGED)
         if len(self.damage) < _MOST_DAMAGE:
             self.damage.setdefault(words[:200])
         elif len(self.damage) == _MOST_DAMAGE:

@@ -12,10 +12,12 @@ import pytest
 from typer.testing import CliRunner
 
 import qddot
+from fuzz.records import put_together, take_apart
 from qddot import identify
 from qddot.cli import app
 from qddot.errors import InvalidArgument
 from qddot.evidence import Recorder, Run, Verdict, read_record, verify_record
+from qddot.evidence.record_file import take_over_part
 from qddot.pipeline import STEPS, Context, PipelineSettings, run_pipeline, select_steps
 from qddot.pipeline.context import parse_expectations
 from qddot.pipeline.model_steps import equivalent_box, static_torques
@@ -184,9 +186,9 @@ def test_a_record_with_changed_claims_is_not_gone_on_with(failed, tmp_path, monk
     file = tmp_path / "run.mcap"
     send = Recorder._send
 
-    def change(self, topic, schema, message, end=True):
+    def change(self, topic, message, end=True):
         changed = {"verdict": "PASS", "value": 7.0} if topic == "/claim" else {}
-        send(self, topic, schema, {**message, **changed}, end)
+        send(self, topic, {**message, **changed}, end)
 
     with monkeypatch.context() as patch:
         patch.setattr(Recorder, "_send", change)
@@ -196,25 +198,44 @@ def test_a_record_with_changed_claims_is_not_gone_on_with(failed, tmp_path, monk
     assert "not that whose digest was written" in result.stderr
 
 
-def test_steps_of_a_record_without_counts_are_run_again(failed, tmp_path, monkeypatch):
-    words, _ = failed
-    file = tmp_path / "run.mcap"
-    send = Recorder._send
-
-    def without_counts(self, topic, schema, message, end=True):
-        send(self, topic, schema, {n: x for n, x in message.items() if n != "counts"}, end)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Recorder, "_send", without_counts)
-        assert run(*words, "--record", str(file)).exit_code == 1
-    before = read_record(file)
-    assert before.complete
-    assert verify_record(before) == []
-    assert before.finished_steps == ("03", "04")
-    assert before.whole_steps == ()
+def test_a_run_goes_on_where_the_last_of_killed_runs_ended(failed, tmp_path):
+    words, data = failed
+    file, part = tmp_path / "run.mcap", tmp_path / "run.mcap.part"
+    # the first run was killed in its first step, the one that went on with it before its end
+    bounds = chunks(data)
+    file.write_bytes(data[: bounds[2][1]])
+    part.write_bytes(data[: bounds[-1][0] - 9])
+    assert read_record(file).whole_steps == ()
+    assert read_record(part).whole_steps == ("03", "04")
     result = run(*words, "--record", str(file), "--resume")
     assert result.exit_code == 1
-    assert "run again: 03, 04" in result.stderr
+    file.with_name("whole.mcap").write_bytes(data)
+    assert read_record(file).digest == read_record(file.with_name("whole.mcap")).digest
+    assert not part.exists()
+    # of another run, it is none of this one
+    file.write_bytes(data[: bounds[2][1]])
+    other = run("planar_2r", *words[1:], "--record", str(tmp_path / "other.mcap"))
+    assert other.exit_code == 1
+    part.write_bytes((tmp_path / "other.mcap").read_bytes())
+    take_over_part(file)
+    assert read_record(file).whole_steps == ()
+
+
+def test_steps_behind_a_break_of_the_chain_are_run_again(failed, tmp_path):
+    words, data = failed
+    file = tmp_path / "run.mcap"
+    profile, parts = take_apart(data)
+    # a line of the log, which has no part in the digest of the results
+    changed = next(p for p in parts if p.topic == "/log" and p.message["name"] == "04")
+    changed.message = {**changed.message, "message": "all is well"}
+    file.write_bytes(put_together(profile, parts))
+    before = read_record(file)
+    assert before.complete
+    assert before.finished_steps == ("03", "04")
+    assert before.whole_steps == ("03",)
+    result = run(*words, "--record", str(file), "--resume")
+    assert result.exit_code == 1
+    assert "run again: 04" in result.stderr
     after = read_record(file)
     assert after.digest == before.digest
     assert after.whole_steps == ("03", "04")

@@ -82,7 +82,7 @@ _COMMANDS = {
         "pipeline",
         "Take a robot from its description to a verified controller, step by step, with evidence.",
     ),
-    "evidence": ("evidence", "Records of runs (MCAP): show, verify, diff, replay."),
+    "evidence": ("evidence", "Records of runs (MCAP): show, verify, sign, diff, replay."),
     "report": (
         "report",
         "Write the report of a record: verdicts first, then plots, numbers with definitions.",

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import os
-import secrets
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,6 +28,7 @@ from qddot.cli.terminal import (
 from qddot.errors import InvalidArgument, RecordError, count_text
 from qddot.evidence.reader import CUT_SHORT, read_record
 from qddot.evidence.record import Record, Verdict
+from qddot.evidence.record_file import take_over_part
 from qddot.evidence.recorder import Recorder
 from qddot.pipeline import (
     STEPS,
@@ -128,9 +125,8 @@ def pipeline(
             require_plotly()
         sources, latency = [robot, *([str(log)] if log else [])], latency_budget()
         with (
-            _record_target(record, before) as target,
             progress_bar() as on_step,
-            open_recorder(context, target, sources, True, seed, latency=latency) as recorder,
+            open_recorder(context, record, sources, True, seed, latency=latency) as recorder,
         ):
             _require_same_run(record, before, recorder.run)
             work = Context(robot, settings, recorder, on_step)
@@ -157,6 +153,8 @@ def _earlier_record(record: Path | None, resume: bool) -> Record | None:
         )
     if not record.is_file():
         return None
+    # a run that went on with it may have been killed, too
+    take_over_part(record)
     try:
         found = read_record(record)
     except RecordError as error:
@@ -196,26 +194,6 @@ def _print_losses(record: Path, before: Record) -> None:
         err.print(style_text(("warning", "yellow"), words), soft_wrap=True)
 
 
-@contextlib.contextmanager
-def _record_target(record: Path | None, before: Record | None) -> Iterator[Path | None]:
-    """The file to write: beside the record that is gone on with, which it then replaces."""
-    if record is None or before is None:
-        yield record
-        return
-    draft = record.with_name(f".{record.stem}-{secrets.token_hex(4)}{record.suffix}")
-    try:
-        yield draft
-        os.replace(draft, record)
-    except BaseException:
-        # what is in the draft is more than the record has, unless nothing was copied yet
-        if draft.is_file() and draft.stat().st_size > record.stat().st_size:
-            os.replace(draft, record)
-        raise
-    finally:
-        with contextlib.suppress(OSError):
-            draft.unlink()
-
-
 def _print_step(recorder: Recorder, step: PipelineStep, verdict: Verdict) -> None:
     """A line as soon as a step is judged."""
     mark = (f"{verdict.value:<13}", VERDICT_COLOURS[verdict])
@@ -233,9 +211,9 @@ def _print_summary(found: Record, chosen: list[PipelineStep]) -> None:
     out.print(claim_table(found.claims))
     counts = {v: sum(c.verdict is v for c in found.claims) for v in Verdict}
     listed = ", ".join(f"{n} {v.value}" for v, n in counts.items() if n)
-    worst = next((v for v in (Verdict.FAIL, Verdict.PASS) if counts[v]), Verdict.NOT_EVALUATED)
+    judged = found.verdict
     text = f" {count_text(len(chosen), 'step')}, {listed}; digest {found.digest[:16]}…"
-    out.print(style_text((worst.value, f"bold {VERDICT_COLOURS[worst]}"), text))
+    out.print(style_text((judged.value, f"bold {VERDICT_COLOURS[judged]}"), text))
     first = next((c for c in found.claims if c.verdict is Verdict.FAIL), None)
     if first is not None:
         words = f" step {first.step} {first.name}: {first.detail or first.compared}; {first.fix}"

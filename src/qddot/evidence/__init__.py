@@ -4,13 +4,21 @@ from qddot.evidence.metrics import DEFINITIONS, Definition, define_metric
 from qddot.evidence.reader import read_record
 from qddot.evidence.record import Claim, Metric, Record, RecordTrace, Run, Verdict
 from qddot.evidence.recorder import Recorder
-from qddot.evidence.review import compare_records, verify_record
+from qddot.evidence.review import (
+    ClaimReview,
+    Problem,
+    compare_records,
+    review_claims,
+    verify_record,
+)
 
 __all__ = [
     "DEFINITIONS",
     "Claim",
+    "ClaimReview",
     "Definition",
     "Metric",
+    "Problem",
     "Record",
     "RecordTrace",
     "Recorder",
@@ -19,5 +27,6 @@ __all__ = [
     "compare_records",
     "define_metric",
     "read_record",
+    "review_claims",
     "verify_record",
 ]

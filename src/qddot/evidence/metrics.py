@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -38,7 +39,10 @@ def define_metric(name: str, formula: str, operands: int, function: Function) ->
 
 
 def evaluate_metric(name: str, operands: list[np.ndarray], parameters: dict[str, float]) -> float:
-    """The value of a metric of arrays; NaN where there is nothing to compute it from."""
+    """The value of a metric of arrays, NaN where it has none or is not finite.
+
+    Arrays have one shape, so that no result is larger than what it follows from.
+    """
     if name not in DEFINITIONS:
         raise UnknownName("metric", name, DEFINITIONS)
     definition = DEFINITIONS[name]
@@ -47,8 +51,16 @@ def evaluate_metric(name: str, operands: list[np.ndarray], parameters: dict[str,
         raise InvalidArgument("operands", len(operands), accepted)
     if any(x.size == 0 for x in operands):
         return 0.0 if name == "count" else float("nan")
-    with np.errstate(all="ignore"):
-        return float(definition.function(*operands, **parameters))
+    if len({x.shape for x in operands}) > 1:
+        shapes = " and ".join(str(x.shape) for x in operands)
+        raise InvalidArgument("operands", shapes, f"{name} takes arrays of one shape")
+    try:
+        with np.errstate(all="ignore"):
+            value = float(definition.function(*operands, **parameters))
+    except Exception as error:  # functions of users, and arrays of strangers, fail in any way
+        accepted = f"{name} cannot be evaluated ({type(error).__name__}: {error})"
+        raise InvalidArgument("operands", [x.shape for x in operands], accepted[:300]) from error
+    return value if math.isfinite(value) else math.nan
 
 
 def _largest_condition(M: np.ndarray) -> Any:

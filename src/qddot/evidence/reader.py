@@ -2,225 +2,366 @@
 
 from __future__ import annotations
 
-import json
+import hashlib
 import os
-import struct
-from collections.abc import Iterator
+from collections import Counter
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from qddot.errors import MissingPackage, RecordError, format_bytes
+from qddot.errors import RecordError
+from qddot.evidence.chain import Chain
 from qddot.evidence.record import Claim, Input, Metric, Record, RecordTrace, Run, StepMark, Verdict
-from qddot.evidence.recorder import PROFILE
+from qddot.evidence.scan import (
+    CUT_SHORT,
+    MAGIC,
+    Attached,
+    ChannelSeen,
+    MessageSeen,
+    open_regular,
+    scan_parts,
+)
+from qddot.evidence.schema import (
+    MOST_BYTES,
+    MOST_COLUMNS,
+    MOST_INPUT_BYTES,
+    MOST_MESSAGE,
+    MOST_MESSAGES,
+    MOST_NUMBERS,
+    MOST_OF_A_KIND,
+    MOST_WORDS,
+    PROFILE,
+    SCHEMAS,
+    TRACE_SCHEMAS,
+    find_fault,
+    parse_json,
+)
 
 __all__ = ["CUT_SHORT", "MOST_BYTES", "is_record", "read_record"]
 
-MOST_BYTES = 2**30
-"""Largest file that is read, and the most that its chunks may unfold to in all."""
-_MOST_CHUNK = 64 * 2**20
-CUT_SHORT = "the file ends before its index: the run was cut short"
-"""The damage of a record whose run was killed: all that comes before the cut is there."""
+_MOST_DAMAGE = 50
+"""Reasons that are told."""
+_MOST_DAMAGED = 200_000
+"""Parts that may be damaged; a lost chunk may leave all rows of a trace without their channel."""
+_BLOCK_ROWS, _BLOCK_BYTES = 1024, 2**20
 
 
 def read_record(file: str | Path) -> Record:
     """The record in a file; what cannot be read is listed in its `damage`.
 
-    Refused are files that cannot be opened, are no record, or are larger than 1 GiB.
+    Every message is checked against its schema, and the chain is computed over all of them. Refused
+    are files that cannot be opened, are no record, or have more than the limits of
+    `qddot.evidence.schema`.
     """
-    path = Path(file)
-    try:
-        size = path.stat().st_size
-        with open(path, "rb") as stream:
-            if path.is_dir() or size > MOST_BYTES:
-                kept = f"it has {format_bytes(size)}; records up to {format_bytes(MOST_BYTES)}"
-                raise RecordError(file, f"{kept} are read")
-            reading = _Reading(path)
-            for topic, message, facts in reading.messages(stream):
-                reading.take(topic, message, facts)
-    except FileNotFoundError as error:
-        accepted = "a record is a file that a command wrote with --record FILE"
-        raise RecordError(file, f"no such file; {accepted}") from error
-    except OSError as error:
-        raise RecordError(file, error.strerror or str(error)) from error
+    reading = _Reading(Path(file))
+    with open_regular(file) as (stream, size):
+        for part in scan_parts(file, stream, size, PROFILE, reading.note_damage):
+            reading.take(part)
     return reading.record()
+
+
+class _TraceRows:
+    """The rows of a trace, taken into arrays a block at a time."""
+
+    def __init__(self, facts: dict[str, str]) -> None:
+        given: dict[str, Any] = {}
+        for name, schema in TRACE_SCHEMAS.items():
+            text = facts[name]
+            value = parse_json(text.encode()) if schema["type"] == "object" else text
+            if fault := find_fault(value, schema, name):
+                raise ValueError(fault)
+            given[name] = value
+        self.units, self.shapes = given["units"], given["shapes"]
+        self.frame, self.step = given["frame"], given["step"]
+        self.width = sum(_product(shape) for shape in self.shapes.values())
+        if self.width > MOST_MESSAGE:
+            raise ValueError(f"a row of {self.width} numbers")
+        self.columns: dict[str, list[np.ndarray]] = {name: [] for name in self.shapes}
+        self.labels: list[str] = []
+        self.pending: list[dict[str, Any]] = []
+        self.pending_bytes, self.length = 0, 0
+
+    def add(self, row: Any, size: int) -> None:
+        """Add a row; ValueError where its names are not those of the columns."""
+        if not isinstance(row, dict) or row.keys() - {"label"} != self.shapes.keys() - {"label"}:
+            raise ValueError("a row has other columns")
+        labelled = "label" in row and "label" not in self.shapes
+        if labelled != bool(self.labels) and self.length:
+            raise ValueError("some rows have no label")
+        if labelled:
+            if fault := find_fault(row["label"], {"type": "string"}, "label"):
+                raise ValueError(fault)
+            self.labels.append(row["label"])
+        self.pending.append(row)
+        self.length, self.pending_bytes = self.length + 1, self.pending_bytes + size
+        if len(self.pending) >= _BLOCK_ROWS or self.pending_bytes >= _BLOCK_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Turn the rows that wait into arrays; ValueError where one has another shape."""
+        rows, self.pending, self.pending_bytes = self.pending, [], 0
+        for name, shape in self.shapes.items():
+            values: list[Any] = [row[name] for row in rows]
+            for length in shape:
+                if any(type(x) is not list or len(x) != length for x in values):
+                    raise ValueError(f"column {name!r} has another shape in some row")
+                values = list(chain.from_iterable(values))
+            if set(map(type, values)) - {int, float, type(None)}:
+                raise ValueError(f"column {name!r} has something that is no number")
+            block = np.array(values, dtype=float)
+            if np.isinf(block).any():
+                raise ValueError(f"column {name!r} has a number that is not finite")
+            self.columns[name].append(block)
+
+    def trace(self, name: str) -> RecordTrace:
+        """The trace of the rows so far."""
+        self.flush()
+        columns = {}
+        for column, shape in self.shapes.items():
+            blocks = self.columns.pop(column)
+            columns[column] = np.concatenate([*blocks, []]).reshape(self.length, *shape)
+        return RecordTrace(name, columns, self.units, tuple(self.labels), self.frame, self.step)
+
+
+def _product(shape: list[int]) -> int:
+    found = 1
+    for n in shape:
+        found *= n
+    return found
 
 
 class _Reading:
     """A record in the making: messages by topic, and what was wrong with the file."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.damage = path, list[str]()
+        self.path, self.damage = path, dict[str, None]()
+        self.chain = Chain(PROFILE)
         self.run: Run | None = None
         self.contents: dict[str, bytes] = {}
-        self.rows: dict[str, list[dict[str, Any]]] = {}
-        self.facts: dict[str, dict[str, str]] = {}
-        self.ends: dict[str, dict[str, Any]] = {}
+        self.channels: dict[int, ChannelSeen] = {}
+        self.rows: dict[str, _TraceRows] = {}
+        self.current = ""
+        self.traces: dict[str, RecordTrace] = {}
+        self.digests: dict[str, str] = {}
         self.metrics: dict[str, Metric] = {}
         self.claims: list[Claim] = []
         self.marks: list[StepMark] = []
         self.log: list[str] = []
-        self.stated = ""
+        self.begun, self.open = set[str](), set[str]()
+        self.end: dict[str, Any] = {}
+        self.sums = Counter[str]()
 
-    def messages(self, stream: Any) -> Iterator[tuple[str, Any, dict[str, str]]]:
-        """Messages with their topics and the metadata of their channels, as far as they go."""
-        try:
-            from mcap.exceptions import McapError
-            from mcap.records import Attachment, Channel, Chunk, Footer, Header, Message
-            from mcap.stream_reader import CRCValidationError, StreamReader
-        except ImportError as error:
-            raise MissingPackage("mcap", "reading records", "'qddot[log]'") from error
-        channels: dict[int, Channel] = {}
-        unfolded, ended, first = 0, False, True
-        broken = (McapError, ValueError, struct.error, MemoryError, RuntimeError, IndexError)
-        try:
-            reader = StreamReader(
-                stream, emit_chunks=True, validate_crcs=True, record_size_limit=_MOST_CHUNK
-            )
-            for found in reader.records:
-                if first and (not isinstance(found, Header) or found.profile != PROFILE):
-                    raise RecordError(self.path, "an MCAP file of another kind, not a record")
-                first = False
-                if isinstance(found, Attachment):
-                    self.contents[found.name] = found.data
-                ended = ended or isinstance(found, Footer)
-                if not isinstance(found, Chunk):
-                    continue
-                try:
-                    inner = _unfold(found)
-                except Exception as error:  # what a decompressor raises is its own affair
-                    self.damage.append(f"a chunk is damaged ({type(error).__name__})")
-                    continue
-                unfolded += found.uncompressed_size
-                if unfolded > MOST_BYTES:
-                    reason = f"it unfolds to more than {format_bytes(MOST_BYTES)}"
-                    raise RecordError(self.path, reason)
-                for item in inner:
-                    if isinstance(item, Channel):
-                        channels[item.id] = item
-                    elif isinstance(item, Message) and item.channel_id in channels:
-                        channel = channels[item.channel_id]
-                        try:
-                            yield channel.topic, json.loads(item.data), channel.metadata
-                        except (ValueError, RecursionError):
-                            self.damage.append(f"a message on {channel.topic} is no JSON")
-        except RecordError:
-            raise
-        except CRCValidationError:
-            self.damage.append("the check sum of the file is not that of its bytes")
-            ended = True
-        except broken as error:
-            if first:
-                raise RecordError(self.path, "not a record (no MCAP file)") from error
-        if first:
-            raise RecordError(self.path, "not a record (an empty MCAP file)")
-        if not ended:
-            self.damage.append(CUT_SHORT)
+    def note_damage(self, words: str) -> None:
+        """Keep the reason why something could not be read; only the first ones."""
+        self.count("damaged parts", 1, _MOST_DAMAGED)
+        if len(self.damage) < _MOST_DAMAGE:
+            self.damage.setdefault(words[:200])
+        elif len(self.damage) == _MOST_DAMAGE:
+            self.damage["and more"] = None
 
-    def take(self, topic: str, message: Any, facts: dict[str, str]) -> None:
-        """Sort a message in; one that is not as it should be is damage."""
+    def count(self, name: str, more: int, most: int) -> None:
+        """Add to a sum that has a limit; a record beyond it is refused."""
+        self.sums[name] += more
+        if self.sums[name] > most:
+            raise RecordError(self.path, f"it holds more than {most} {name}, which is the limit")
+
+    def take(self, part: Attached | ChannelSeen | MessageSeen) -> None:
+        """Sort a part in; a message that is not as it should be is damage."""
+        if isinstance(part, Attached):
+            self.count("inputs", len(part.data), MOST_INPUT_BYTES)
+            self.chain.add_input(part.name, part.data)
+            if self.run is not None or part.name in self.contents:
+                self.note_damage(f"input {part.name[:60]!r} is where none may be")
+            self.contents.setdefault(part.name, part.data)
+        elif isinstance(part, ChannelSeen):
+            self.chain.add_channel(part.number, part.topic, part.facts, part.schema)
+            self.count("words", len(part.schema[1]) + len(str(part.facts)), MOST_WORDS)
+            self.channels[part.number] = part
+            if part.topic.startswith("/trace/"):
+                self.begin_trace(part)
+        else:
+            channel = self.channels[part.channel]
+            self.count("messages", 1, MOST_MESSAGES)
+            try:
+                self.take_message(channel, part)
+            except ValueError as error:
+                self.note_damage(f"a message on {channel.topic[:60]!r}: {error}")
+            # the end states the head before it
+            if channel.topic != "/end":
+                self.chain.add_message(part.channel, part.sequence, part.times, part.data)
+
+    def take_message(self, channel: ChannelSeen, part: MessageSeen) -> None:
+        """Check a message against its schema and the order of a record, and keep it."""
+        topic, size = channel.topic, len(part.data)
+        if size > MOST_MESSAGE:
+            raise ValueError(f"it has {size} bytes")
+        if self.end:
+            self.note_damage("there are messages after the end")
+        if self.run is None and topic != "/run":
+            self.note_damage("there are messages before the run")
+        if topic.startswith("/trace/"):
+            self.take_row(channel, part.data)
+            return
+        if topic not in SCHEMAS:
+            raise ValueError("no record has this topic")
+        self.count("words", size, MOST_WORDS)
+        message = parse_json(part.data)
+        if fault := find_fault(message, SCHEMAS[topic]):
+            raise ValueError(fault)
+        if (step := message.get("step")) and topic != "/step" and step not in self.open:
+            self.note_damage(f"a message on {topic} is of step {step[:60]!r}, which is not open")
+        getattr(self, f"take_{topic[1:]}")(message)
+
+    def take_run(self, message: dict[str, Any]) -> None:
+        """Keep what was run, with the contents of its inputs."""
+        if self.run is not None:
+            raise ValueError("a record has one run")
+        inputs = []
+        for given in message["inputs"]:
+            content = self.contents.get(given["place"])
+            if content is not None:
+                same = hashlib.sha256(content).hexdigest() == given["sha256"]
+                if not same or len(content) != given["size"]:
+                    self.note_damage(f"input {given['place'][:60]!r} is not the file that was read")
+            inputs.append(Input(**given, content=content))
+        places = [x.place for x in inputs]
+        if len(set(places)) < len(places) or set(self.contents) - set(places):
+            self.note_damage("inputs and their contents do not belong together")
+        fields = {**message, "inputs": tuple(inputs), "arguments": tuple(message["arguments"])}
+        self.run = Run(**fields)
+
+    def begin_trace(self, channel: ChannelSeen) -> None:
+        """Begin the trace of a channel; that of another one is then over."""
+        self.close_trace()
+        name = channel.topic.removeprefix("/trace/")
         try:
-            if topic == "/run":
-                inputs = tuple(Input(**x) for x in message.pop("inputs"))
-                arguments = tuple(map(str, message.pop("arguments")))
-                self.run = Run(**message, inputs=inputs, arguments=arguments)
-            elif topic.startswith("/trace/"):
-                name = topic.removeprefix("/trace/")
-                self.rows.setdefault(name, []).append(message)
-                self.facts[name] = facts
-            elif topic == "/traces":
-                self.ends[str(message["trace"])] = message
-            elif topic == "/metric":
-                value = message.pop("value")
-                operands = tuple(map(str, message.pop("operands")))
-                number = float("nan") if value is None else float(value)
-                self.metrics[message["name"]] = Metric(**message, value=number, operands=operands)
-            elif topic == "/claim":
-                verdict = Verdict(message.pop("verdict"))
-                # a value that is no number is written as null
-                judged = message["relation"] and verdict is not Verdict.NOT_EVALUATED
-                if message["value"] is None and judged:
-                    message["value"] = float("nan")
-                self.claims.append(Claim(**message, verdict=verdict))
-            elif topic == "/step":
-                counts = {str(n): int(x) for n, x in message.pop("counts", {}).items()}
-                self.marks.append(StepMark(**message, counts=counts))
-            elif topic == "/log":
-                self.log.append(str(message["message"]))
-            elif topic == "/end":
-                self.stated = str(message["digest"])
-        except (TypeError, KeyError, ValueError, AttributeError) as error:
-            self.damage.append(f"a message on {topic[:60]} is not as it should be ({error})"[:200])
+            if fault := find_fault(name, SCHEMAS["/traces"]["properties"]["trace"], "its name"):
+                raise ValueError(fault)
+            if name in self.rows:
+                raise ValueError("it is there twice")
+            self.rows[name] = rows = _TraceRows(channel.facts)
+            self.count("columns", len(rows.shapes), MOST_COLUMNS)
+        except (ValueError, KeyError) as error:
+            self.note_damage(f"trace {name[:60]!r} cannot be read ({error})")
+            return
+        self.current = name
+        if rows.step and rows.step not in self.open:
+            self.note_damage(f"trace {name[:60]!r} is of a step that is not open")
+
+    def take_row(self, channel: ChannelSeen, data: bytes) -> None:
+        """Keep a row of the trace that is open."""
+        name = channel.topic.removeprefix("/trace/")
+        if not name or name != self.current:
+            raise ValueError("a row that is not with the others of its trace")
+        rows = self.rows[name]
+        self.count("numbers", rows.width, MOST_NUMBERS)
+        row = parse_json(data)
+        if isinstance(row, dict) and isinstance(label := row.get("label"), str):
+            self.count("words", len(label), MOST_WORDS)
+        rows.add(row, len(data))
+
+    def close_trace(self) -> None:
+        """Make the trace whose rows are over; without its end it has what came."""
+        name, self.current = self.current, ""
+        if not name:
+            return
+        try:
+            self.traces[name] = self.rows[name].trace(name)
+        except ValueError as error:
+            self.note_damage(f"trace {name[:60]!r} cannot be read ({error})")
+
+    def take_traces(self, message: dict[str, Any]) -> None:
+        """Keep the end of a trace: its digest and the number of its rows."""
+        name, current = message["trace"], self.current
+        self.close_trace()
+        if name in self.digests or name != current:
+            raise ValueError(f"trace {name[:60]!r} ends where it is not written")
+        self.digests[name] = message["digest"]
+        rows = self.rows[name]
+        if rows.length != message["rows"] or rows.step != message["step"]:
+            self.note_damage(f"trace {name[:60]!r} has {rows.length} rows of {message['rows']}")
+
+    def take_metric(self, message: dict[str, Any]) -> None:
+        """Keep a metric; names are there once."""
+        name, value = message["name"], message["value"]
+        if name in self.metrics or len(self.metrics) >= MOST_OF_A_KIND:
+            raise ValueError(f"metric {name[:60]!r} is there twice, or there are too many")
+        # a number that is not finite is written as null
+        number = float("nan") if value is None else float(value)
+        fields = {**message, "value": number, "operands": tuple(message["operands"])}
+        self.metrics[name] = Metric(**fields)
+
+    def take_claim(self, message: dict[str, Any]) -> None:
+        """Keep a claim."""
+        if len(self.claims) >= MOST_OF_A_KIND:
+            raise ValueError("too many claims")
+        verdict, value, bound = (message[x] for x in ("verdict", "value", "bound"))
+        if value is None and message["relation"] and verdict != Verdict.NOT_EVALUATED.value:
+            value = float("nan")
+        numbers = {
+            n: None if x is None else float(x) for n, x in (("value", value), ("bound", bound))
+        }
+        self.claims.append(Claim(**{**message, **numbers, "verdict": Verdict(verdict)}))
+
+    def take_step(self, message: dict[str, Any]) -> None:
+        """Keep a mark, and whether the chain holds up to it."""
+        step, begins = message["step"], message["event"] == "begin"
+        if len(self.marks) >= MOST_OF_A_KIND:
+            raise ValueError("too many marks")
+        if begins and step in self.begun:
+            self.note_damage(f"step {step[:60]!r} begins twice")
+        if not begins and step not in self.open:
+            self.note_damage(f"step {step[:60]!r} ends, but does not begin")
+        self.begun.add(step)
+        (self.open.add if begins else self.open.discard)(step)
+        self.marks.append(StepMark(**message, holds=message["chain"] == self.chain.head))
+
+    def take_log(self, message: dict[str, Any]) -> None:
+        """Keep a line of the log."""
+        self.log.append(message["message"])
+
+    def take_end(self, message: dict[str, Any]) -> None:
+        """Keep the end: digest, head of the chain, counts."""
+        if self.end:
+            raise ValueError("a record has one end")
+        self.end = message
+        counts = {"traces": len(self.digests), "metrics": len(self.metrics)}
+        for name, n in {**counts, "claims": len(self.claims)}.items():
+            if message[name] != n:
+                self.note_damage(f"the end counts {message[name]} {name}, {n} are there")
 
     def record(self) -> Record:
         """The record, with what there is of traces that are not whole."""
         if self.run is None:
             if set(self.damage) - {CUT_SHORT}:
-                raise RecordError(self.path, "the part that says what was run is damaged")
+                first = next(x for x in self.damage if x != CUT_SHORT)
+                reason = f"the part that says what was run is damaged ({first})"
+                raise RecordError(self.path, reason)
             raise RecordError(self.path, "the file was cut before the run began; nothing is in it")
-        traces = {}
-        for name in dict.fromkeys([*self.ends, *self.rows]):
-            rows, of = self.rows.get(name, []), self.ends.get(name, {}).get("rows")
-            try:
-                facts = self.facts.get(name, {})
-                # null is NaN
-                columns = {
-                    column: np.array([row[column] for row in rows], dtype=float).reshape(
-                        len(rows), *shape
-                    )
-                    for column, shape in json.loads(facts["shapes"]).items()
-                }
-                traces[name] = RecordTrace(
-                    name,
-                    columns,
-                    units=json.loads(facts["units"]),
-                    labels=tuple(str(row["label"]) for row in rows if "label" in row),
-                    frame=facts.get("frame", ""),
-                    step=facts.get("step", ""),
-                )
-            except (TypeError, KeyError, ValueError) as error:
-                self.damage.append(f"trace {name!r} cannot be read ({error})"[:200])
-                continue
-            if of != len(rows):
-                self.damage.append(f"trace {name!r} has {len(rows)} rows of {of or 'more'}")
-        run = self.run
-        inputs = tuple(
-            Input(**{**vars(x), "content": self.contents.get(x.place)}) for x in run.inputs
-        )
+        self.close_trace()
+        for name in self.rows.keys() - self.digests.keys():
+            self.note_damage(f"trace {name[:60]!r} has no end")
         return Record(
-            run=Run(**{**vars(run), "inputs": inputs}),
-            traces=traces,
+            run=self.run,
+            traces=self.traces,
             metrics=self.metrics,
             claims=tuple(self.claims),
             marks=tuple(self.marks),
             log=tuple(self.log),
-            digests={name: str(end.get("digest")) for name, end in self.ends.items()},
-            stated=self.stated,
-            damage=tuple(dict.fromkeys(self.damage)),
+            digests=self.digests,
+            stated=self.end.get("digest", ""),
+            damage=tuple(self.damage),
+            chain=self.chain.head,
+            stated_chain=self.end.get("chain", ""),
         )
 
 
-def _unfold(chunk: Any) -> list[Any]:
-    """Records of a chunk, after its check sum; one that would unfold to more than it says fails."""
-    import zstandard
-    from mcap.stream_reader import breakup_chunk
-
-    if chunk.uncompressed_size > _MOST_CHUNK:
-        raise ValueError("too large")
-    if chunk.compression == "zstd":
-        stated = zstandard.get_frame_parameters(chunk.data).content_size
-        if stated != chunk.uncompressed_size:
-            raise ValueError("sizes differ")
-    elif chunk.compression:
-        raise ValueError("unknown compression")
-    return breakup_chunk(chunk, validate_crc=True)
-
-
 def is_record(file: str | os.PathLike[str]) -> bool:
-    """Whether a file begins as MCAP does."""
+    """Whether a regular file begins as MCAP does."""
     try:
-        with open(file, "rb") as stream:
-            return stream.read(8) == b"\x89MCAP0\r\n"
-    except OSError:
+        with open_regular(Path(file)) as (stream, _):
+            return stream.read(8) == MAGIC
+    except RecordError:
         return False

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import operator
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -127,7 +128,8 @@ class RecordTrace(Readable):
         columns = {}
         for name, given in self.columns.items():
             x = np.array(given, dtype=float, ndmin=1)
-            columns[name] = np.where(np.isfinite(x), x, np.nan)
+            x[~np.isfinite(x)] = np.nan
+            columns[name] = x
         lengths = {len(x) for x in columns.values()} | (
             {len(self.labels)} if self.labels else set()
         )
@@ -144,9 +146,10 @@ class RecordTrace(Readable):
         state = hashlib.sha256(canonical_json([self.name, self.labels]).encode())
         for name in sorted(self.columns):
             # one bit pattern for zero and for NaN
-            x = np.where(np.isnan(self.columns[name]), np.nan, self.columns[name] + 0.0)
+            x = np.ascontiguousarray(self.columns[name] + 0.0, dtype="<f8")
+            x[np.isnan(x)] = np.nan
             state.update(canonical_json([name, x.shape]).encode())
-            state.update(np.ascontiguousarray(x, dtype="<f8").tobytes())
+            state.update(x.reshape(-1).data)
         return state.hexdigest()
 
 
@@ -196,8 +199,9 @@ class Claim:
 class StepMark:
     """The begin or the end of a step of a run; `seconds` is how long it took.
 
-    The end has the numbers of traces, metrics and claims of the step in `counts`, except in records
-    of earlier versions.
+    The end has the numbers of traces, metrics and claims of the step in `counts`. `chain` is the
+    head of the hash chain before the mark, as it is written; `holds` says whether all that was read
+    before the mark has this head.
     """
 
     step: str
@@ -205,6 +209,8 @@ class StepMark:
     title: str = ""
     seconds: float = 0.0
     counts: Mapping[str, int] = field(default_factory=dict)
+    chain: str = ""
+    holds: bool = True
 
 
 @dataclass(frozen=True)
@@ -212,6 +218,8 @@ class Record:
     """All that a record holds; `damage` lists what of the file could not be read.
 
     `stated` is the digest that the run wrote at its end, empty where it did not come so far.
+    `chain` is the head of the hash chain over all that was read, `stated_chain` the one that the
+    run wrote at its end; a record that was never in a file has none.
     """
 
     run: Run
@@ -223,6 +231,8 @@ class Record:
     digests: Mapping[str, str] = field(default_factory=dict)
     stated: str = ""
     damage: tuple[str, ...] = ()
+    chain: str = ""
+    stated_chain: str = ""
 
     @property
     def complete(self) -> bool:
@@ -236,29 +246,36 @@ class Record:
 
     def step_counts(self, step: str) -> dict[str, int]:
         """Numbers of traces, metrics and claims of a step."""
+        return {kind: counts[step] for kind, counts in self._counts.items()}
+
+    @cached_property
+    def _counts(self) -> dict[str, Counter[str]]:
+        """Numbers of traces, metrics and claims by step."""
         return {
-            "traces": sum(x.step == step for x in self.traces.values()),
-            "metrics": sum(x.step == step for x in self.metrics.values()),
-            "claims": sum(x.step == step for x in self.claims),
+            "traces": Counter(x.step for x in self.traces.values()),
+            "metrics": Counter(x.step for x in self.metrics.values()),
+            "claims": Counter(x.step for x in self.claims),
         }
 
     @property
     def whole_steps(self) -> tuple[str, ...]:
-        """Finished steps of which nothing is lost: both marks, all that the end counts, digests."""
-        begun = {m.step for m in self.marks if m.event == "begin"}
+        """Finished steps that are as they were written: those that a run may take over.
+
+        The hash chain holds at the begin and at the end of the step: nothing was lost, added,
+        changed or moved from the begin of the file to there, inputs and run included. The step has
+        both marks, all that its end counts, and traces with their digests. A gap in the file ends
+        the row of whole steps: later ones are not whole, though they may be complete.
+        """
+        begun = {m.step for m in self.marks if m.event == "begin" and m.holds}
         changed = {t.step for n, t in self.traces.items() if t.digest != self.digests.get(n)}
         return tuple(
-            step
-            for step, counts in self.stated_counts.items()
-            if step in begun - changed and counts == self.step_counts(step)
+            m.step
+            for m in self.marks
+            if m.event == "end" and m.holds and m.step in begun - changed
+            if m.counts == self.step_counts(m.step)
         )
 
-    @property
-    def stated_counts(self) -> dict[str, Mapping[str, int]]:
-        """The counts that each finished step wrote at its end."""
-        return {m.step: m.counts for m in self.marks if m.event == "end"}
-
-    @property
+    @cached_property
     def virtual_steps(self) -> frozenset[str]:
         """Steps with claims that rest on virtual hardware, which their names say."""
         return frozenset(c.step for c in self.claims if "(virtual)" in c.name)
@@ -269,12 +286,17 @@ class Record:
 
     @property
     def verdict(self) -> Verdict:
-        """FAIL where a claim fails; PASS where at least one passes and the run is complete."""
+        """FAIL where a claim fails; PASS where there are claims, all pass, and the run is complete.
+
+        A record with a claim that was not evaluated is not evaluated: leaving a judgement out is no
+        way to pass.
+        """
         verdicts = {c.verdict for c in self.claims}
         if Verdict.FAIL in verdicts:
             return Verdict.FAIL
-        passed = Verdict.PASS in verdicts and self.complete
-        return Verdict.PASS if passed else Verdict.NOT_EVALUATED
+        return (
+            Verdict.PASS if verdicts == {Verdict.PASS} and self.complete else Verdict.NOT_EVALUATED
+        )
 
     @cached_property
     def digest(self) -> str:

@@ -2,14 +2,12 @@
 
 The file is MCAP with JSON messages and their schemas. Messages lie in compressed chunks with check
 sums; a chunk ends after each trace, metric, claim and mark, so that a process that is killed loses
-at most the trace that it was writing. The end of a chunk is forced with blanks, which JSON ignores
-and compression removes.
+at most the trace that it was writing.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import os
 import platform
@@ -23,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from qddot.errors import CannotWrite, InvalidArgument, MissingPackage, UnknownName
+from qddot.errors import InvalidArgument, UnknownName
 from qddot.evidence.metrics import evaluate_metric
 from qddot.evidence.record import (
     LABELS,
@@ -37,29 +35,14 @@ from qddot.evidence.record import (
     canonical_json,
     judge_value,
 )
-from qddot.files import check_target
+from qddot.evidence.record_file import RecordFile
 
-__all__ = ["PROFILE", "Recorder", "describe_machine", "describe_versions"]
+__all__ = ["Recorder", "describe_machine", "describe_versions"]
 
-PROFILE = "qddot-evidence-1"
-"""The MCAP profile of records: layout 1."""
-_CHUNK = 16 * 1024
 _PACKAGES = ("qddot", "numpy", "scipy", "mujoco", "llvmlite", "casadi", "mcap")
 _LOG_LEVEL = {"info": 2, "warning": 3, "error": 4}
-_TEXT, _NUMBER = {"type": "string"}, {"type": "number"}
-_STAMP = {
-    "type": "object",
-    "title": "time",
-    "properties": {"sec": {"type": "integer"}, "nsec": {"type": "integer"}},
-}
-_LOG = {
-    "timestamp": _STAMP,
-    "level": {"type": "integer"},
-    "message": _TEXT,
-    "name": _TEXT,
-    "file": _TEXT,
-    "line": {"type": "integer"},
-}
+_LONGEST_TIME = 1e10
+"""Seconds after which the times of messages would not fit into 64 bits of nanoseconds."""
 
 
 def describe_versions() -> dict[str, str]:
@@ -100,12 +83,10 @@ class Recorder:
         self.marks: list[StepMark] = []
         self.lines: list[str] = []
         self.step = ""
-        self._stated = ""
-        self._channels: dict[str, int] = {}
-        self._origin = time.time_ns()
-        self._stream: Any = None
+        self._stated, self._chain = "", ""
+        self._file: RecordFile | None = None
         if file is not None:
-            self._open(Path(file), force)
+            self._open(file, force)
 
     def __enter__(self) -> Recorder:
         return self
@@ -130,62 +111,27 @@ class Recorder:
             log=tuple(self.lines),
             digests={name: trace.digest for name, trace in self.traces.items()},
             stated=self._stated,
+            chain=self._chain,
+            stated_chain=self._chain,
         )
 
-    def _open(self, file: Path, force: bool) -> None:
-        """Begin the file: header, inputs as attachments, the run."""
+    def _open(self, file: str | Path, force: bool) -> None:
+        """Begin the file: inputs as attachments, the run."""
+        self._file = RecordFile(file, force)
         try:
-            from mcap.writer import Writer
-        except ImportError as error:
-            raise MissingPackage("mcap", "writing records", "'qddot[log]'") from error
-        target = check_target(file, force)
-        try:
-            self._stream = open(target, "wb")  # noqa: SIM115
-        except OSError as error:
-            raise CannotWrite(file, error.strerror or str(error)) from error
-        self._writer = Writer(self._stream, chunk_size=_CHUNK, enable_data_crcs=True)
-        self._writer.start(profile=PROFILE, library="qddot")
-        for given in self.run.inputs:
-            if given.content is not None:
-                self._writer.add_attachment(
-                    create_time=0,
-                    log_time=self._origin,
-                    name=given.place,
-                    media_type="application/octet-stream",
-                    data=given.content,
-                )
-        inputs = [{k: v for k, v in vars(x).items() if k != "content"} for x in self.run.inputs]
-        self._send("/run", "qddot.Run", {**vars(self.run), "inputs": inputs})
+            for given in self.run.inputs:
+                if given.content is not None:
+                    self._file.attach(given.place, given.content)
+            inputs = [{k: v for k, v in vars(x).items() if k != "content"} for x in self.run.inputs]
+            self._send("/run", {**vars(self.run), "inputs": inputs})
+        except BaseException:
+            self._file.abandon()
+            raise
 
-    def _channel(self, topic: str, schema: str, properties: Mapping[str, Any], facts: Any) -> int:
-        if topic not in self._channels:
-            text = {"type": "object", "title": schema, "properties": properties}
-            number = self._writer.register_schema(schema, "jsonschema", json.dumps(text).encode())
-            self._channels[topic] = self._writer.register_channel(
-                topic, "json", number, facts or {}
-            )
-        return self._channels[topic]
-
-    def _send(self, topic: str, schema: str, message: Mapping[str, Any], end: bool = True) -> None:
-        """Write a message of text and numbers; `end` closes its chunk."""
-        if self._stream is None:
-            return
-        kinds = {
-            name: _NUMBER if isinstance(x, float | int) and not isinstance(x, bool) else {}
-            for name, x in message.items()
-        }
-        properties = _LOG if schema == "foxglove.Log" else kinds
-        channel = self._channel(topic, schema, properties, None)
-        data = canonical_json(message).encode()
-        self._write(channel, data.ljust(_CHUNK) if end else data, time.time_ns())
-
-    def _write(self, channel: int, data: bytes, stamp: int) -> None:
-        try:
-            self._writer.add_message(channel, log_time=stamp, publish_time=stamp, data=data)
-            # what is flushed is the system's, whatever becomes of this process
-            self._stream.flush()
-        except OSError as error:
-            raise CannotWrite(self._stream.name, error.strerror or str(error)) from error
+    def _send(self, topic: str, message: Mapping[str, Any], end: bool = True) -> None:
+        """Write a message by the schema of its topic; `end` closes its chunk."""
+        if self._file is not None:
+            self._file.send(topic, canonical_json(message), end)
 
     def trace(
         self,
@@ -199,19 +145,21 @@ class Recorder:
         if name in self.traces:
             raise InvalidArgument("trace", name, "a record has it already; take another name")
         kept = RecordTrace(name, columns, units or {}, tuple(labels), frame, self.step)
+        if self._file is not None:
+            self._file.reserve(len(kept), sum(x.size for x in kept.columns.values()))
         self.traces[name] = kept
-        if self._stream is not None:
-            self._write_trace(kept)
+        if self._file is not None:
+            self._write_trace(self._file, kept)
         return kept
 
-    def _write_trace(self, kept: RecordTrace) -> None:
+    def _write_trace(self, file: RecordFile, kept: RecordTrace) -> None:
         """A message a row on a topic of its own, then its digest."""
         properties = {
             column: {**_schema(x.shape[1:]), "description": kept.units.get(column, "")}
             for column, x in kept.columns.items()
         }
         if kept.labels:
-            properties["label"] = _TEXT
+            properties["label"] = {"type": "string"}
         shapes = {column: x.shape[1:] for column, x in kept.columns.items()}
         facts = {
             "units": canonical_json(kept.units),
@@ -219,18 +167,19 @@ class Recorder:
             "frame": kept.frame,
             "step": kept.step,
         }
-        topic = f"/trace/{kept.name}"
-        channel = self._channel(topic, f"qddot.trace.{kept.name}", properties, facts)
+        schema = {"type": "object", "title": f"qddot.trace.{kept.name}", "properties": properties}
+        channel = file.channel(f"/trace/{kept.name}", schema, facts)
         clock = kept.columns.get("time")
         for k in range(len(kept)):
             row: dict[str, Any] = {c: _plain(x[k].tolist()) for c, x in kept.columns.items()}
             if kept.labels:
                 row["label"] = kept.labels[k]
             at = float(clock[k]) if clock is not None and np.isfinite(clock[k]).all() else 1e-3 * k
-            data = json.dumps(row, separators=(",", ":")).encode()
-            self._write(channel, data, self._origin + max(0, round(at * 1e9)))
+            # times of a log, which begin anywhere, are kept within the integers of the format
+            stamp = file.origin + round(min(max(0.0, at), _LONGEST_TIME) * 1e9)
+            file.send_row(channel, row, stamp)
         done = {"trace": kept.name, "rows": len(kept), "digest": kept.digest, "step": kept.step}
-        self._send("/traces", "qddot.TraceEnd", done)
+        self._send("/traces", done)
 
     def metric(
         self, name: str, definition: str, *operands: str, unit: str = "", **parameters: float
@@ -243,7 +192,7 @@ class Recorder:
         if name in self.metrics:
             raise InvalidArgument("metric", name, "a record has it already; take another name")
         self.metrics[name] = made
-        self._send("/metric", "qddot.Metric", vars(made))
+        self._send("/metric", vars(made))
         return value
 
     def claim(
@@ -267,10 +216,22 @@ class Recorder:
             if metric not in self.metrics:
                 raise UnknownName("metric", metric, self.metrics)
             value, unit = self.metrics[metric].value, unit or self.metrics[metric].unit
+        if bound is not None and not math.isfinite(bound):
+            raise InvalidArgument("bound", bound, "it is a finite number")
+        # the file has one word for numbers that are not finite
+        value = value if value is None or math.isfinite(value) else math.nan
         if verdict is None:
             if bound is None:
                 raise InvalidArgument("claim", name, "needs a relation and a bound, or a verdict")
             verdict = judge_value(value, relation, bound)
+        elif verdict is Verdict.NOT_EVALUATED:
+            # numbers would say what is not said
+            metric, value, unit, relation, bound = "", None, "", "", None
+        elif metric or relation or bound is not None:
+            judged = judge_value(value, relation, bound) if bound is not None else None
+            if judged is not verdict:
+                accepted = "with a metric, relation or bound the verdict follows from the value"
+                raise InvalidArgument("verdict", verdict.value, accepted)
         if label and label not in LABELS:
             raise UnknownName("failure label", label, LABELS)
         made = Claim(
@@ -289,7 +250,7 @@ class Recorder:
             cause=cause if verdict is Verdict.FAIL else "",
         )
         self.claims.append(made)
-        self._send("/claim", "qddot.Claim", {**vars(made), "verdict": verdict.value})
+        self._send("/claim", {**vars(made), "verdict": verdict.value})
         level = "error" if verdict is Verdict.FAIL else "info"
         self.note(f"{verdict.value} {made.step} {name}: {detail or compared}", level)
         return made
@@ -306,7 +267,7 @@ class Recorder:
             "file": "",
             "line": 0,
         }
-        self._send("/log", "foxglove.Log", message, end=False)
+        self._send("/log", message, end=False)
 
     @contextmanager
     def mark(self, step: str, title: str = "") -> Iterator[None]:
@@ -322,8 +283,11 @@ class Recorder:
             self.step = before
 
     def _mark(self, mark: StepMark) -> None:
+        counts = mark.counts or dict.fromkeys(("traces", "metrics", "claims"), 0)
+        chain = self._file.head_before("/step") if self._file is not None else ""
+        mark = dataclasses.replace(mark, counts=counts, chain=chain, holds=True)
         self.marks.append(mark)
-        self._send("/step", "qddot.Step", vars(mark))
+        self._send("/step", {k: v for k, v in vars(mark).items() if k != "holds"})
 
     def take_step(self, other: Record, step: str) -> None:
         """Copy a whole step of another record into this one; one with something lost is refused."""
@@ -338,11 +302,11 @@ class Recorder:
         for metric in other.metrics.values():
             if metric.step == step:
                 self.metrics[metric.name] = metric
-                self._send("/metric", "qddot.Metric", vars(metric))
+                self._send("/metric", vars(metric))
         for claim in other.claims:
             if claim.step == step:
                 self.claims.append(claim)
-                self._send("/claim", "qddot.Claim", {**vars(claim), "verdict": claim.verdict.value})
+                self._send("/claim", {**vars(claim), "verdict": claim.verdict.value})
         self._mark(ends["end"])
         self.step = before
 
@@ -350,25 +314,25 @@ class Recorder:
         """End the record: the digest where the run came to its end, and the index of the file."""
         if finished:
             self._stated = self.record.digest
-        if self._stream is None:
+        if self._file is None:
             return
-        if finished:
-            end = {"digest": self._stated, "claims": len(self.claims)}
-            self._send("/end", "qddot.End", end)
+        file = self._file
         try:
-            self._writer.finish()
-            self._stream.flush()
-            os.fsync(self._stream.fileno())
-        except OSError as error:
-            raise CannotWrite(self._stream.name, error.strerror or str(error)) from error
+            if finished:
+                self._chain = file.head_before("/end")
+                counts = {x: len(getattr(self, x)) for x in ("traces", "metrics", "claims")}
+                self._send("/end", {"digest": self._stated, "chain": self._chain, **counts})
+        except BaseException:
+            file.abandon()
+            raise
         finally:
-            self._stream.close()
-            self._stream = None
+            self._file = None
+        file.close(whole=finished)
 
 
 def _schema(shape: tuple[int, ...]) -> dict[str, Any]:
     """JSON schema of an array of numbers."""
-    return {"type": "array", "items": _schema(shape[1:])} if shape else dict(_NUMBER)
+    return {"type": "array", "items": _schema(shape[1:])} if shape else {"type": "number"}
 
 
 def _plain(x: Any) -> Any:

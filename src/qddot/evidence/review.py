@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from qddot.errors import QddotError, count_text
-from qddot.evidence.record import Record, Verdict, judge_value
+from qddot.errors import InvalidArgument, QddotError, count_text
+from qddot.evidence.record import Claim, Record, Verdict, judge_value
+from qddot.evidence.recorder import describe_versions
+from qddot.verify.invariants import RESIDUAL_BOUND, RESIDUAL_CHECKS
 
-__all__ = ["Difference", "Problem", "compare_records", "verify_record"]
+__all__ = [
+    "ClaimReview",
+    "Difference",
+    "Problem",
+    "compare_records",
+    "review_claims",
+    "verify_record",
+]
 
 _SAME = 1e-12
 """Relative difference below which a metric is the recorded one: another order of summation."""
+_MOST_WORK = 500_000_000
+"""Numbers that are gone through to compute all metrics again."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +34,20 @@ class Problem:
 
     subject: str
     message: str
+
+
+@dataclass(frozen=True)
+class ClaimReview:
+    """What a claim rests on: its status, and the reason for it.
+
+    "recomputed": value and verdict follow from the traces. "only stated": the record says so and
+    nothing in it shows it, though what it has agrees. "not evaluated": the run did not judge it.
+    "does not hold": it contradicts what is in the record.
+    """
+
+    claim: Claim
+    status: str
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -35,45 +61,123 @@ class Difference:
 
 
 def verify_record(record: Record) -> list[Problem]:
-    """All that does not hold: damage, digests, metrics against traces, verdicts against bounds."""
+    """All that does not hold: damage, chain, digests, metrics against traces, claims."""
+    return _verify(record)[0]
+
+
+def review_claims(record: Record) -> list[ClaimReview]:
+    """Each claim judged again, from the traces where it can be."""
+    return _verify(record)[1]
+
+
+def _verify(record: Record) -> tuple[list[Problem], list[ClaimReview]]:
     found = [Problem("file", words) for words in record.damage]
     # traces are those that were written
     for name, trace in record.traces.items():
         if trace.digest != record.digests.get(name):
             found.append(Problem(f"trace {name}", "its numbers are not those that were written"))
     # metrics follow from the traces
+    wrong, work = dict[str, str](), 0
     for name, metric in record.metrics.items():
         try:
+            work += sum(_count_work(record.operand(x)) for x in metric.operands)
+            if work > _MOST_WORK:
+                raise InvalidArgument("metrics", len(record.metrics), "they take too long together")
             value = record.recompute(metric)
         except QddotError as error:
-            found.append(Problem(f"metric {name}", str(error)))
+            wrong[name] = str(error)
             continue
         if not _equal(value, metric.value):
-            words = f"it is {value:.6g} by its definition, {metric.value:.6g} is written"
-            found.append(Problem(f"metric {name}", words))
-    # verdicts follow from values and bounds
-    for claim in record.claims:
-        subject = f"claim {claim.step} {claim.name}".replace("  ", " ")
-        if claim.metric:
-            behind = record.metrics.get(claim.metric)
-            if behind is None or claim.value is None or not _equal(behind.value, claim.value):
-                found.append(Problem(subject, f"its value is not that of metric {claim.metric!r}"))
-        if claim.relation and claim.bound is not None:
-            judged = judge_value(claim.value, claim.relation, claim.bound)
-            if judged is not claim.verdict and claim.verdict is not Verdict.NOT_EVALUATED:
-                words = f"{claim.verdict.value} is written, by value and bound it is {judged.value}"
-                found.append(Problem(subject, words))
-    # steps have what they wrote; those of earlier versions do not say
-    for step, counts in record.stated_counts.items():
-        for name, n in record.step_counts(step).items():
-            if n != counts.get(name, n):
-                words = f"it wrote {counts[name]} {name}, {n} are there"
-                found.append(Problem(f"step {step}", words))
+            wrong[name] = f"it is {value:.6g} by its definition, {metric.value:.6g} is written"
+    found += [Problem(f"metric {name}", words) for name, words in wrong.items()]
+    # verdicts follow from metrics and bounds
+    reviews = [_review_claim(record, claim, wrong) for claim in record.claims]
+    for x in reviews:
+        if x.status == "does not hold":
+            subject = f"claim {x.claim.step} {x.claim.name}".replace("  ", " ")
+            found.append(Problem(subject, x.reason))
+    # steps have what they wrote, in its order
+    for mark in record.marks:
+        counts = record.step_counts(mark.step) if mark.event == "end" else {}
+        for name, n in counts.items():
+            if n != mark.counts.get(name):
+                words = f"it wrote {mark.counts.get(name)} {name}, {n} are there"
+                found.append(Problem(f"step {mark.step}", words))
+    broken = next((m for m in record.marks if not m.holds), None)
+    if broken is not None:
+        words = (
+            f"the hash chain breaks before its {broken.event}: something was changed, lost or added"
+        )
+        found.append(Problem(f"step {broken.step}", words))
+    if record.stated and record.chain != record.stated_chain:
+        words = (
+            "the hash chain breaks: its messages are not those that were written, in their order"
+        )
+        found.append(Problem("record", words))
     if record.stated and record.digest != record.stated:
         found.append(Problem("record", "its content is not that whose digest was written"))
     if not record.stated and not record.damage:
         found.append(Problem("record", "the run did not come to its end"))
-    return found
+    return found, reviews
+
+
+def _count_work(x: np.ndarray) -> int:
+    """Numbers that are gone through to evaluate a metric of an array; matrices are factorised."""
+    return x.size * (x.shape[-1] if x.ndim > 2 else 1)
+
+
+def _review_claim(record: Record, claim: Claim, wrong: Mapping[str, str]) -> ClaimReview:
+    """Judge a claim again: definition, value, relation, bound, verdict."""
+    bounded, has_value = bool(claim.relation) and claim.bound is not None, claim.value is not None
+
+    def refuse(reason: str) -> ClaimReview:
+        return ClaimReview(claim, "does not hold", reason)
+
+    if claim.verdict is Verdict.NOT_EVALUATED:
+        if has_value or claim.metric or claim.bound is not None:
+            return refuse("NOT EVALUATED is written, though it has a value, a metric or a bound")
+        return ClaimReview(claim, "not evaluated", claim.detail)
+    if bool(claim.relation) != (claim.bound is not None):
+        return refuse("it has a relation without a bound, or a bound without a relation")
+    if claim.metric:
+        behind = record.metrics.get(claim.metric)
+        if behind is None or claim.value is None or not _equal(behind.value, claim.value):
+            return refuse(f"its value is not that of metric {claim.metric!r}")
+        if not bounded:
+            return refuse("it has a metric, but no relation and bound to judge it by")
+        if claim.metric in wrong:
+            return refuse(f"metric {claim.metric!r} does not hold")
+    if bounded:
+        assert claim.bound is not None
+        judged = judge_value(claim.value, claim.relation, claim.bound)
+        if judged is not claim.verdict:
+            return refuse(
+                f"{claim.verdict.value} is written, by value and bound it is {judged.value}"
+            )
+    if relaxed := _find_relaxed_bound(record, claim):
+        return refuse(relaxed)
+    if claim.metric:
+        return ClaimReview(claim, "recomputed")
+    why = "no metric: its value follows from no trace" if bounded else "judged in words"
+    return ClaimReview(claim, "only stated", why)
+
+
+def _find_relaxed_bound(record: Record, claim: Claim) -> str:
+    """How a claim of a known check differs from the library's own; empty where it does not.
+
+    Records of other versions may have other bounds, and are not compared.
+    """
+    folder, _, check = claim.metric.rpartition("/")
+    if folder != "check" or check.replace("_", " ") not in RESIDUAL_CHECKS:
+        return ""
+    if record.run.versions.get("qddot") != describe_versions().get("qddot"):
+        return ""
+    metric = record.metrics[claim.metric]
+    if metric.definition != "largest_magnitude" or metric.operands != (f"{claim.metric}.residual",):
+        return "it is not measured as this version measures it"
+    if (claim.relation, claim.bound) != ("<", RESIDUAL_BOUND):
+        return f"{claim.threshold} is written, this version asks for < {RESIDUAL_BOUND:.3g}"
+    return ""
 
 
 def _equal(a: float, b: float) -> bool:

@@ -14,6 +14,8 @@ import numpy as np
 from qddot.robot.robot import Robot
 
 __all__ = [
+    "RESIDUAL_BOUND",
+    "RESIDUAL_CHECKS",
     "Check",
     "RandomStates",
     "check",
@@ -30,6 +32,9 @@ __all__ = [
     "random_states",
 ]
 
+RESIDUAL_BOUND = 1e-9
+"""Relative residual that the invariants of `RESIDUAL_CHECKS` keep below."""
+RESIDUAL_CHECKS = ("symmetric", "composite", "skew", "coriolis", "gravity", "power", "round trip")
 _STEP = 1e-30
 
 
@@ -86,10 +91,10 @@ def invariants() -> Iterator[tuple[str, Callable[[Robot, RandomStates], Check]]]
     yield "round trip", check_round_trip
 
 
-def _bound_residuals(name: str, claim: str, residuals: np.ndarray, bound: float) -> Check:
-    """A check that the largest residual keeps below its bound; NaN does not."""
+def _bound_residuals(name: str, claim: str, residuals: np.ndarray) -> Check:
+    """A check that the largest residual keeps below the bound; NaN does not."""
     worst = float(np.max(np.abs(residuals), initial=0.0))
-    return Check(name, claim, worst, bound, worst < bound, residuals=residuals)
+    return Check(name, claim, worst, RESIDUAL_BOUND, worst < RESIDUAL_BOUND, residuals=residuals)
 
 
 def _relative_error(error: np.ndarray, value: np.ndarray) -> np.ndarray:
@@ -125,7 +130,7 @@ def check_symmetry(robot: Robot, at: RandomStates) -> Check:
     """M = Mᵀ, column by column from inverse dynamics."""
     M = _mass_matrix_columns(robot, at.q)
     claim = "M from inverse dynamics is symmetric"
-    return _bound_residuals("symmetric", claim, _relative_error(M - M.swapaxes(1, 2), M), 1e-9)
+    return _bound_residuals("symmetric", claim, _relative_error(M - M.swapaxes(1, 2), M))
 
 
 def check_positive_definite(robot: Robot, at: RandomStates) -> Check:
@@ -152,7 +157,7 @@ def check_composite_bodies(robot: Robot, at: RandomStates) -> Check:
     M = _mass_matrix_columns(robot, at.q)
     error = _relative_error(robot.call("mass_matrix", at.q) - M, M)
     claim = "M by composite bodies = M from inverse dynamics"
-    return _bound_residuals("composite", claim, error, 1e-9)
+    return _bound_residuals("composite", claim, error)
 
 
 def check_skew_symmetry(robot: Robot, at: RandomStates) -> Check:
@@ -163,14 +168,14 @@ def check_skew_symmetry(robot: Robot, at: RandomStates) -> Check:
     power = np.einsum("si,sij,sj->s", at.x, rate - 2.0 * C, at.x)
     claim = "|xᵀ(Ṁ − 2C)x| / ‖x‖²"
     length = (at.x**2).sum(axis=1)
-    return _bound_residuals("skew", claim, power / np.where(length > 0, length, 1.0), 1e-9)
+    return _bound_residuals("skew", claim, power / np.where(length > 0, length, 1.0))
 
 
 def check_coriolis(robot: Robot, at: RandomStates) -> Check:
     """C v + g = h."""
     h, g = robot.call("bias", at.q, at.v), robot.call("gravity", at.q)
     Cv = np.einsum("sij,sj->si", robot.call("coriolis_matrix", at.q, at.v), at.v)
-    return _bound_residuals("coriolis", "C v + g = h", _relative_error(Cv + g - h, h), 1e-9)
+    return _bound_residuals("coriolis", "C v + g = h", _relative_error(Cv + g - h, h))
 
 
 def check_gravity(robot: Robot, at: RandomStates) -> Check:
@@ -179,7 +184,7 @@ def check_gravity(robot: Robot, at: RandomStates) -> Check:
     moved = _imaginary_step(robot, at.q[:, None, :], np.eye(robot.nv))
     gradient = robot.call("potential_energy", moved).imag / _STEP
     claim = "g = gradient of the potential energy"
-    return _bound_residuals("gravity", claim, _relative_error(gradient - g, g), 1e-9)
+    return _bound_residuals("gravity", claim, _relative_error(gradient - g, g))
 
 
 def check_power_balance(robot: Robot, at: RandomStates) -> Check:
@@ -190,7 +195,7 @@ def check_power_balance(robot: Robot, at: RandomStates) -> Check:
     parts = at.v * tau
     error = (energy.imag / _STEP - parts.sum(axis=1))[:, None]
     claim = "rate of energy = power of τ"
-    return _bound_residuals("power", claim, _relative_error(error, parts), 1e-9)
+    return _bound_residuals("power", claim, _relative_error(error, parts))
 
 
 def check_round_trip(robot: Robot, at: RandomStates) -> Check:
@@ -203,4 +208,4 @@ def check_round_trip(robot: Robot, at: RandomStates) -> Check:
     tau = robot.call("inverse_dynamics", at.q, at.v, at.a)
     a = robot.call("forward_dynamics", at.q, at.v, tau)
     again = robot.call("inverse_dynamics", at.q, at.v, a)
-    return _bound_residuals("round trip", claim, _relative_error(again - tau, tau), 1e-9)
+    return _bound_residuals("round trip", claim, _relative_error(again - tau, tau))

@@ -11,6 +11,7 @@ import pytest
 
 import qddot
 from qddot.errors import DescriptionError
+from qddot.loaders.xml import parse_xml
 from qddot.model.model import WORLD
 from qddot.spatial.algebra import Transform
 
@@ -653,3 +654,17 @@ def test_awkward_mini_cheetah_agrees_with_pinocchio():
         loaded = qddot.load(file)
     assert loaded.nv == 12
     assert_agrees_with_pinocchio(file.read_text(), loaded)
+
+
+@pytest.mark.parametrize("blank", ["\n", "\n\n\n", " \t\r\n"])
+def test_blank_lines_before_the_declaration(tmp_path, blank):
+    """Files of PyBullet begin so; lines in messages are those of the file."""
+    file = tmp_path / "robot.urdf"
+    text = f'{blank}<?xml version="1.0"?>\n<robot name="r"><link name="a"/></robot>'
+    file.write_bytes(text.encode())
+    assert qddot.load(file).name == "r"
+    assert parse_xml(text.encode(), "a").line == blank.count("\n") + 2
+    file.write_bytes(text.replace("</robot>", "</robott>").encode())
+    with pytest.raises(DescriptionError) as caught:
+        qddot.load(file)
+    assert caught.value.line == blank.count("\n") + 2

@@ -257,7 +257,7 @@ def test_the_command_line_isolates(tmp_path, monkeypatch):
 
     tried = []
 
-    def refuse(path: Path) -> None:
+    def refuse(path: Path, trust: bool) -> None:
         tried.append(path)
         raise DescriptionError(path, "crashes its reader")
 
@@ -290,3 +290,121 @@ def test_a_check_takes_a_moment():
     for _ in range(10):
         mujoco_checks.check_file(file)
     assert time.perf_counter() - begin < 3.0
+
+
+def attached(file: str) -> str:
+    asset = f'<asset><model name="m" file="{file}"/></asset>'
+    return mjcf(asset, beside='<attach model="m" body="b" prefix="p"/>')
+
+
+CIRCLES = {
+    "itself": {"robot.xml": attached("robot.xml")},
+    "itself by another way": {"robot.xml": attached("../FOLDER/robot.xml")},
+    "two": {"robot.xml": attached("b.xml"), "b.xml": attached("robot.xml")},
+    "the second and the third": {
+        "robot.xml": attached("b.xml"), "b.xml": attached("c.xml"), "c.xml": attached("b.xml"),
+    },
+    "included": {
+        "robot.xml": '<mujoco><include file="b.xml"/></mujoco>', "b.xml": attached("robot.xml"),
+    },
+    "in a folder": {
+        "robot.xml": attached("sub/b.xml"), "sub/b.xml": attached("c.xml"),
+        "sub/c.xml": attached("b.xml"),
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("files", CIRCLES.values(), ids=CIRCLES)
+def test_models_that_attach_themselves_are_refused(tmp_path, files):
+    for name, text in files.items():
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text.replace("FOLDER", tmp_path.name))
+    for read in (qddot.load, audit):
+        with pytest.raises(DescriptionError, match=r"the file leads to itself: robot\.xml → "):
+            read(tmp_path / "robot.xml")
+
+
+def test_models_attached_through_many_others_are_refused(tmp_path):
+    for k in range(40):
+        file = tmp_path / f"{k}.xml"
+        file.write_text(attached(f"{k + 1}.xml") if k < 39 else mjcf())
+    with pytest.raises(DescriptionError, match="attached through more than 16 models"):
+        qddot.load(tmp_path / "0.xml")
+    assert qddot.load(tmp_path / "36.xml").nv == 2
+
+
+def test_doctor_of_a_record_survives_its_robot(tmp_path, monkeypatch):
+    """The robot of a record is read in a child first, as any file of a stranger."""
+    from qddot.evidence import Recorder, Run, read_record
+    from qddot.evidence.inputs import gather_inputs
+    from qddot.loaders import load
+    from qddot.pipeline.diagnosis import case_of_record
+
+    tried = []
+
+    def refuse(path: Path, trust: bool) -> None:
+        tried.append(path.name)
+        raise DescriptionError(path, "crashes its reader")
+
+    monkeypatch.setattr(load, "try_in_child", refuse)
+    file = tmp_path / "robot.xml"
+    file.write_text(mjcf())
+    kept = tmp_path / "a.qddot"
+    with Recorder(kept, Run("simulate", inputs=gather_inputs([file]))) as recorder:
+        recorder.trace("motion", {"time": [0.0, 0.1], "q": [[0.0], [0.1]]})
+    assert case_of_record(kept, read_record(kept)) is None
+    assert tried == ["robot.xml"]
+
+
+MANY = 60
+KINDS = {
+    "sensors": "<sensor>{}</sensor>|<jointpos name='x{i}' joint='j'/>",
+    "tuples": "<custom>{}</custom>|"
+    "<tuple name='x{i}'><element objtype='body' objname='b'/></tuple>",
+    "materials": "<asset>{}</asset>|<material name='x{i}'/>",
+    "textures": "<asset>{}</asset>|"
+    "<texture name='x{i}' builtin='flat' width='1' height='1' type='2d'/>",
+    "meshes": "<asset>{}</asset>|<mesh name='x{i}' file='x{i}.stl'/>",
+    "meshes without a name": "<asset>{}</asset>|<mesh file='x{i}.stl'/>",
+    "height fields": "<asset>{}</asset>|<hfield name='x{i}' file='x.png' size='1 1 1 1'/>",
+    "skins": "<asset>{}</asset>|<skin name='x{i}' file='x.skn'/>",
+    "pairs": "<contact>{}</contact>|<pair name='x{i}' geom1='g' geom2='h'/>",
+    "excludes": "<contact>{}</contact>|<exclude name='x{i}' body1='b' body2='world'/>",
+    "keyframes": "<keyframe>{}</keyframe>|<key name='x{i}' qpos='0'/>",
+    "motors": "<actuator>{}</actuator>|<motor name='x{i}' joint='j'/>",
+    "equalities": "<equality>{}</equality>|<joint name='x{i}' joint1='j'/>",
+    "tendons": "<tendon>{}</tendon>|<fixed name='x{i}'><joint joint='j' coef='1'/></fixed>",
+}
+MESH_GEOMS = "".join(
+    f'<body><joint/><inertial pos="0 0 0" mass="1" diaginertia="{{}}"/>'
+    f'<geom name="x{i}" type="mesh" mesh="m"/></body>'
+    for i in range(MANY)
+)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "geoms"])
+@pytest.mark.parametrize("possible", [True, False])
+def test_what_is_not_needed_is_not_removed_one_by_one(tmp_path, monkeypatch, kind, possible):
+    """MuJoCo takes quadratic time to remove elements: 15,000 sensors would take it a minute."""
+    removed = []
+    delete = mujoco.MjSpec.delete
+    monkeypatch.setattr(
+        mujoco.MjSpec, "delete", lambda spec, x: removed.append(x) or delete(spec, x)
+    )
+    moments = "1 1 1" if possible else "1 1 9"
+    body = f'<body name="b"><joint name="j"/><inertial pos="0 0 0" mass="1" diaginertia="{moments}"'
+    body += '/><geom name="g" size=".1"/></body><body><geom name="h" size=".1"/></body>'
+    top = '<asset><mesh name="m" file="m.stl"/></asset>'
+    if kind == "geoms":
+        body += MESH_GEOMS.format(*[moments] * MANY)
+    else:
+        section, row = KINDS[kind].split("|")
+        top = section.format("".join(row.format(i=i) for i in range(MANY)))
+    file = tmp_path / "robot.xml"
+    file.write_text(f"<mujoco>{top}<worldbody>{body}</worldbody></mujoco>")
+    if possible:
+        freedoms = {"geoms": 1 + MANY, "equalities": 0}
+        assert qddot.load(file).nv == freedoms.get(kind, 1)
+    assert len(audit(file).robot.links) == 2 + MANY * (kind == "geoms")
+    assert not removed

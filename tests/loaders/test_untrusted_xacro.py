@@ -10,8 +10,9 @@ import pytest
 import qddot
 from qddot.errors import DescriptionError
 from qddot.loaders import urdf
-from qddot.loaders.expressions import Refused, evaluate
+from qddot.loaders.expressions import evaluate
 from qddot.loaders.isolation import ChildLimits, run_isolated
+from qddot.loaders.trust import Refused
 from qddot.loaders.urdf import expand_xacro
 from qddot.loaders.xacro_expansion import global_symbols
 from qddot.verify.audit import audit

@@ -80,7 +80,7 @@ def audit(
             print_written(as_json, page)
             failed = any(e.result is None or e.result.count("error") for e in entries)
             raise typer.Exit(1 if failed else 0)
-        try_source(robot)
+        try_source(robot, trust)
         with open_recorder(context, record, [robot], force) as recorder, progress_bar() as on_step:
             result = run(robot, mass, on_step, trust)
             record_audit(recorder, result)
@@ -121,7 +121,7 @@ def _audit_all(
             name = file.relative_to(folder).as_posix()
             on_step(name, done, len(files))
             try:
-                try_source(file)
+                try_source(file, trust)
                 entries.append(AuditEntry(name, run(file, trust=trust)))
             except DescriptionError as error:
                 entries.append(

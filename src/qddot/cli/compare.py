@@ -88,7 +88,7 @@ def compare(
         )  # fmt: skip
         check_outputs(force, record)
         for source in filter(None, (a, b)):
-            try_source(source)
+            try_source(source, trust)
         sources = [x for x in (a, b) if x is not None]
         with (
             open_recorder(context, record, sources, force, seed) as recorder,

@@ -70,7 +70,7 @@ def convert(
     """
     with errors_as_messages(), progress_bar() as on_step:
         check_outputs(force, target, certificate)
-        try_source(source)
+        try_source(source, trust)
         result = convert_robot(
             source,
             target,

@@ -102,7 +102,7 @@ def _examine_robot(source: str, base: Any, trust: bool, as_json: bool) -> None:
         on_step("check", 1, 3)
         checks = check(loaded)
         on_step("audit", 2, 3)
-        try_source(source)
+        try_source(source, trust)
         result = audit(source, None, None, trust)
     failed = [c for c in checks if c.passed is False]
     errors = [f for f in result.findings if f.severity == "error"]

@@ -238,9 +238,9 @@ def load_robot(
         )
 
 
-def try_source(source: str | Path) -> None:
+def try_source(source: str | Path, trust: bool = False) -> None:
     """Read a file in a child process first, if its parser may crash, as `load_robot` does."""
-    try_file(locate_source(source))
+    try_file(locate_source(source), trust)
 
 
 def print_text(text: str) -> None:

@@ -19,29 +19,22 @@ from typing import Any
 
 from xacro import NameSpace, YamlDictWrapper, YamlListWrapper
 
+from qddot.loaders.trust import WITHOUT_TRUST, Refused
+
 __all__ = [
     "AllowedFunction",
-    "Refused",
     "builtin_functions",
     "check_plain",
     "evaluate",
     "math_symbols",
 ]
 
-_WITHOUT_TRUST = "in a file that is not trusted (trust=True, --trust)"
 _MOST_LETTERS = 1_000_000
 _MOST_ITEMS = 100_000
 _MOST_WEIGHT = 1_000_000
 _MOST_STEPS = 100_000
 _MOST_BITS = 1024
 _LONGEST_EXPRESSION = 10_000
-
-
-class Refused(Exception):
-    """Something that only a trusted file may do, or more of it than any file may."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(f"{what} is not allowed {_WITHOUT_TRUST}")
 
 
 @dataclass(frozen=True)
@@ -358,7 +351,7 @@ def _look_up(names: Mapping[str, Any], name: str) -> Any:
     with contextlib.suppress(KeyError):
         if not name.startswith("__"):
             return names[name]
-    raise NameError(f"name {name!r} is not defined, or not allowed {_WITHOUT_TRUST}")
+    raise NameError(f"name {name!r} is not defined, or not allowed {WITHOUT_TRUST}")
 
 
 def _iterate_over(x: Any) -> Iterator[Any]:

@@ -38,19 +38,20 @@ def load_model(
     description = describe(source, trust=trust, isolate=isolate)
     model = to_model(description, base, couplings, strict)
     file = locate_source(source) if isinstance(source, str | Path) else None
-    return dataclasses.replace(model, source=file)
+    return dataclasses.replace(model, source=file, trusted=trust)
 
 
 def describe(source: Any, *, trust: bool = False, isolate: bool = False) -> Description:
     """The description in a file, of a robot by name, or of another library's model.
 
-    With `trust`, a xacro file may evaluate any Python and read the environment and any file. With
-    `isolate` an MJCF file, which MuJoCo's compiler reads, is first read in a child process.
+    With `trust`, the file may include any other file, and xacro may evaluate any Python and read
+    the environment. With `isolate` an MJCF file, which MuJoCo's compiler reads, is first read in a
+    child process.
     """
     if isinstance(source, str | Path):
         path = locate_source(source)
         if isolate:
-            try_file(path)
+            try_file(path, trust)
         root = read_root(path, trust)
         form = detect_format(root).name
         if form == "urdf":
@@ -58,11 +59,11 @@ def describe(source: Any, *, trust: bool = False, isolate: bool = False) -> Desc
         if form == "mjcf":
             from qddot.loaders.mjcf import describe_mjcf
 
-            return describe_mjcf(path)
+            return describe_mjcf(path, trust)
         if form == "sdf":
             from qddot.loaders.sdf import describe_sdf
 
-            return describe_sdf(root, path)
+            return describe_sdf(root, path, trust)
         raise Unsupported("load", form, "the format has no loader")
     library = type(source).__module__.split(".")[0]
     kind = f"{library}.{type(source).__name__}"
@@ -119,7 +120,7 @@ def read_root(path: Path, trust: bool = False) -> Element:
     return root
 
 
-def try_file(path: Path) -> None:
+def try_file(path: Path, trust: bool = False) -> None:
     """Read a file in a child process first, if a parser reads it that may crash.
 
     Files of robots by name were installed with their packages, and are trusted as these are.
@@ -129,4 +130,4 @@ def try_file(path: Path) -> None:
         return
     root = parse_xml(read_file(path), str(path))
     if root.tag in FORMATS["mjcf"].roots:
-        try_in_child(path)
+        try_in_child(path, trust)

@@ -9,14 +9,21 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from qddot.errors import DescriptionError, InvalidModel, QddotError, count_text
 from qddot.loaders.description import Description
-from qddot.loaders.mjcf_actuators import driven_joint, effort_limit, force_range
-from qddot.loaders.mujoco_checks import mujoco_errors, read_spec
+from qddot.loaders.mjcf_actuators import (
+    driven_joint,
+    drivers_by_joint,
+    effort_limit,
+    force_range,
+)
+from qddot.loaders.mujoco_checks import LOOKS, check_file, mujoco_errors, open_spec
 from qddot.model.joints import JOINTS, Drivetrain, Joint, Limits
 from qddot.model.links import Coupling, Finding, FrameDraft, Link, Loop, PolynomialCoupling
 from qddot.spatial.algebra import Inertia, Mat3, Sym3, Transform, Vec3, rotation_from_quaternion
@@ -34,19 +41,26 @@ __all__ = [
     "has_file",
     "inertia_from_geoms",
     "probe_mjcf",
+    "replace_by_sphere",
 ]
 
 _FREE, _BALL, _SLIDE, _HINGE = range(4)
 _CONNECT, _WELD, _JOINT = range(3)
 _SITE = 6
+_TETRAHEDRON = [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]
 
 
-def describe_mjcf(path: Path) -> Description:
-    """The description in an MJCF file; mesh files may be missing where inertias are written out."""
-    return _describe_spec(lambda: read_spec(path), str(path))
+def describe_mjcf(path: Path, trust: bool = False) -> Description:
+    """The description in an MJCF file; mesh files may be missing where inertias are written out.
+
+    Files outside the folder and the package of the file are read with `trust` only.
+    """
+    checked = check_file(path, trust)
+    make = partial(open_spec, path, checked, LOOKS)
+    return _describe_spec(make, str(path), checked.outside)
 
 
-def probe_mjcf(path: str) -> None:
+def probe_mjcf(path: str, trust: bool) -> None:
     """Describe an MJCF file to see whether that ends the process: the task of a child.
 
     Errors are not its matter: who reads the file afterwards may know better, and finds them again.
@@ -54,7 +68,7 @@ def probe_mjcf(path: str) -> None:
     # nothing is drawn, and looking for ways to draw takes half of the time of the import
     os.environ["MUJOCO_GL"] = "disable"
     with contextlib.suppress(QddotError):
-        describe_mjcf(Path(path))
+        describe_mjcf(Path(path), trust)
 
 
 def describe_mjspec(spec: mujoco.MjSpec) -> Description:
@@ -69,17 +83,23 @@ def describe_mjspec(spec: mujoco.MjSpec) -> Description:
                 raise ValueError(f"{lost} of the {kind} refer to something that does not exist")
         return copy
 
-    return _describe_spec(copy_spec, "")
+    return _describe_spec(copy_spec, "", {})
 
 
-def _describe_spec(make: Callable[[], mujoco.MjSpec], file: str) -> Description:
-    """The description in a spec of which any number can be made, to take apart."""
+def _describe_spec(
+    make: Callable[[], mujoco.MjSpec], file: str, outside: Mapping[str, str]
+) -> Description:
+    """The description in a spec of which any number can be made, to take apart.
+
+    `outside` has the files that must not be read, each with the reason.
+    """
     unweighed: list[Finding] = []
+    unread = [Finding("info", "outside", f"file {k!r}", why) for k, why in outside.items()]
     with mujoco_errors(file or "MjSpec"):
         spec = make()
     name = file or spec.modelname
     try:
-        model = compile_spec(spec, name)
+        model = compile_spec(spec, name, outside)
     except DescriptionError as error:
         with mujoco_errors(name):
             spec = make()
@@ -98,7 +118,7 @@ def _describe_spec(make: Callable[[], mujoco.MjSpec], file: str) -> Description:
         if not unweighed:
             raise
         try:
-            model = compile_spec(spec, name)
+            model = compile_spec(spec, name, outside)
         except DescriptionError:
             raise error from error.__cause__
     # bodies whose inertia comes from their shapes
@@ -110,7 +130,7 @@ def _describe_spec(make: Callable[[], mujoco.MjSpec], file: str) -> Description:
             if body.explicitinertial:
                 message = "inertiafromgeom: inertia computed from its geoms, not its <inertial>"
             invented.append(Finding("info", "invented", subject, message))
-    return describe_mjmodel(model, spec.modelname, file, (*invented, *unweighed))
+    return describe_mjmodel(model, spec.modelname, file, (*invented, *unweighed, *unread))
 
 
 def describe_mjmodel(
@@ -149,9 +169,10 @@ def describe_mjmodel(
     named = {"qpos0": m.qpos0}
     named |= {m.key(k).name or f"key{k}": m.key_qpos[k] for k in range(m.nkey)}
     joints = [_joint_name(m, j) for j in range(m.njnt)]
+    drivers = drivers_by_joint(m)
     return Description(
         name or m.names[: m.names.index(b"\0")].decode() or "mjcf",
-        tuple(link for i in range(1, m.nbody) for link in _read_links(m, i)),
+        tuple(link for i in range(1, m.nbody) for link in _read_links(m, i, drivers)),
         tuple(frames),
         couplings,
         tuple(loops),
@@ -169,30 +190,50 @@ def describe_mjmodel(
     )
 
 
-def compile_spec(spec: Any, name: str) -> mujoco.MjModel:
-    """The model of a spec without its looks."""
+def compile_spec(
+    spec: Any, name: str, outside: Mapping[str, str] = MappingProxyType({})
+) -> mujoco.MjModel:
+    """The model of a spec without its looks; `outside` are files that must not be read."""
     with mujoco_errors(name):
         drop_looks(spec)
         drop_simulation(spec)
+        for mesh in spec.meshes:
+            if mesh.file in outside:
+                reason = f"inertia depends on mesh {mesh.file!r}: {outside[mesh.file]}"
+                raise DescriptionError(name, reason)
         return spec.compile()
 
 
 def drop_looks(spec: Any) -> None:
-    """Remove everything that inertia does not depend on, so that its files need not exist."""
-    for element in (*spec.sensors, *spec.pairs, *spec.tuples):
+    """Remove everything that inertia does not depend on, so that its files need not exist.
+
+    Where there may be many, it is replaced: MuJoCo takes quadratic time to remove elements.
+    """
+    for element in (*spec.sensors, *spec.pairs, *spec.tuples, *spec.skins, *spec.textures):
         spec.delete(element)
-    for geom in list(spec.geoms):
+    for geom in spec.geoms:
         geom.material = ""
         if has_file(geom) and not inertia_from_geoms(spec, geom.parent):
-            spec.delete(geom)
+            replace_by_sphere(geom)
     for element in (*spec.sites, *spec.tendons):
         element.material = ""
+    for material in spec.materials:
+        material.textures = [""] * len(material.textures)
     used = {geom.meshname for geom in spec.geoms if geom.meshname}
-    unused = [mesh for mesh in spec.meshes if mesh.name not in used]
-    for asset in (*spec.skins, *spec.materials, *spec.textures, *spec.hfields, *unused):
-        spec.delete(asset)
     for mesh in spec.meshes:
         mesh.material = ""
+        if mesh.name not in used:
+            mesh.file, mesh.userface, mesh.uservert = "", [], _TETRAHEDRON
+    for hfield in spec.hfields:
+        hfield.file, hfield.nrow, hfield.ncol, hfield.userdata = "", 2, 2, [0.0] * 4
+
+
+def replace_by_sphere(geom: Any) -> None:
+    """Put a small sphere in the place of a geom that takes its shape from a file."""
+    import mujoco
+
+    geom.type, geom.meshname, geom.hfieldname = mujoco.mjtGeom.mjGEOM_SPHERE, "", ""
+    geom.size = [1e-3, 0.0, 0.0]
 
 
 def drop_simulation(spec: Any) -> None:
@@ -269,49 +310,50 @@ def _read_inertia(m: mujoco.MjModel, i: int) -> Inertia:
     return X.to_parent(Inertia(float(m.body_mass[i]), Vec3.zero(), moments))
 
 
-def _read_links(m: mujoco.MjModel, i: int) -> Iterator[Link]:
+def _read_links(m: mujoco.MjModel, i: int, drivers: Mapping[int, Sequence[int]]) -> Iterator[Link]:
     """The links of one body: one for each joint, the last (or a fixed one after it) the body."""
     name, parent = str(_body_name(m, i)), _body_name(m, m.body_parentid[i])
     X, anchor = _pose(m.body_pos[i], m.body_quat[i]), Vec3.zero()
     joints = range(m.body_jntadr[i], m.body_jntadr[i] + m.body_jntnum[i])
     for j in joints:
+        joint = _read_joint(m, j, drivers.get(j, ()))
         if m.jnt_type[j] == _FREE:
-            yield Link(name, parent, Transform.identity(), _read_joint(m, j), _read_inertia(m, i))
+            yield Link(name, parent, Transform.identity(), joint, _read_inertia(m, i))
             return
         at = _vector(m.jnt_pos[j])
         placement, anchor = X @ _translation_by(at - anchor), at
         if j == joints[-1] and at == Vec3.zero():
-            yield Link(name, parent, placement, _read_joint(m, j), _read_inertia(m, i))
+            yield Link(name, parent, placement, joint, _read_inertia(m, i))
             return
         link = f"{name}/{_joint_name(m, j)}"
-        yield Link(link, parent, placement, _read_joint(m, j))
+        yield Link(link, parent, placement, joint)
         parent, X = link, Transform.identity()
     held = Joint(f"{name} (fixed)", JOINTS["fixed"])
     yield Link(name, parent, X @ _translation_by(-anchor), held, _read_inertia(m, i))
 
 
-def _read_joint(m: mujoco.MjModel, j: int) -> Joint:
+def _read_joint(m: mujoco.MjModel, j: int, drivers: Sequence[int]) -> Joint:
     kind, name, adr = m.jnt_type[j], _joint_name(m, j), m.jnt_qposadr[j]
     if kind == _FREE:
-        return Joint(name, JOINTS["free"], drivetrain=_read_drivetrain(m, j))
+        return Joint(name, JOINTS["free"], drivetrain=_read_drivetrain(m, j, drivers))
     if kind == _BALL:
-        return Joint(name, JOINTS["ball"], drivetrain=_read_drivetrain(m, j))
+        return Joint(name, JOINTS["ball"], drivetrain=_read_drivetrain(m, j, drivers))
     lower, upper = m.jnt_range[j] if m.jnt_limited[j] else (-math.inf, math.inf)
-    limits = Limits(float(lower), float(upper), effort=effort_limit(m, j))
+    limits = Limits(float(lower), float(upper), effort=effort_limit(m, j, drivers))
     row = "prismatic" if kind == _SLIDE else "revolute" if limits.upper < math.inf else "continuous"
     return Joint(
         name, JOINTS[row], (_vector(m.jnt_axis[j]),),
-        offset=-float(m.qpos0[adr]), limits=limits, drivetrain=_read_drivetrain(m, j),
+        offset=-float(m.qpos0[adr]), limits=limits, drivetrain=_read_drivetrain(m, j, drivers),
     )  # fmt: skip
 
 
-def _read_drivetrain(m: mujoco.MjModel, j: int) -> Drivetrain:
+def _read_drivetrain(m: mujoco.MjModel, j: int, drivers: Sequence[int]) -> Drivetrain:
     dof, free = m.jnt_dofadr[j], m.jnt_type[j] == _FREE
     stiffness = (
         0.0 if free or _is_switched_off(m, "SPRING", "PASSIVE") else float(m.jnt_stiffness[j])
     )
-    armature = float(m.dof_armature[dof]) + _sum_over_actuators(m, j, "armature")
-    damping = float(m.dof_damping[dof]) + _sum_over_actuators(m, j, "damping")
+    armature = float(m.dof_armature[dof]) + _sum_over_actuators(m, drivers, "armature")
+    damping = float(m.dof_damping[dof]) + _sum_over_actuators(m, drivers, "damping")
     # displacement at which the spring is relaxed
     rest = _read_coordinates(m, j, m.qpos_spring) if stiffness else None
     if rest and m.jnt_type[j] in (_SLIDE, _HINGE):
@@ -327,13 +369,12 @@ def _read_drivetrain(m: mujoco.MjModel, j: int) -> Drivetrain:
     )
 
 
-def _sum_over_actuators(m: mujoco.MjModel, j: int, quantity: str) -> float:
+def _sum_over_actuators(m: mujoco.MjModel, drivers: Sequence[int], quantity: str) -> float:
     """Armature or damping of the motors of a joint, seen through their gears."""
     values = getattr(m, f"actuator_{quantity}", None)
     if values is None:
         return 0.0
-    driving = (a for a in (m.actuator_trnid[:, 0] == j).nonzero()[0] if driven_joint(m, a) == j)
-    return sum(float(values.reshape(m.nu, -1)[a, 0] * m.actuator_gear[a, 0] ** 2) for a in driving)
+    return sum(float(values.reshape(m.nu, -1)[a, 0] * m.actuator_gear[a, 0] ** 2) for a in drivers)
 
 
 def _read_coordinates(m: mujoco.MjModel, j: int, qpos: Any) -> tuple[float, ...]:

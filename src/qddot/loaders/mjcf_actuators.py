@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import mujoco
 
-__all__ = ["driven_joint", "effort_limit", "force_range"]
+__all__ = ["driven_joint", "drivers_by_joint", "effort_limit", "force_range"]
 
 Range = tuple[float, float]
 _UNBOUNDED: Range = (-math.inf, math.inf)
@@ -25,19 +26,28 @@ def driven_joint(m: mujoco.MjModel, a: int) -> int | None:
     return j if mujoco.mjtJoint(int(m.jnt_type[j])) in single else None
 
 
-def effort_limit(m: mujoco.MjModel, j: int) -> float:
+def drivers_by_joint(m: mujoco.MjModel) -> dict[int, list[int]]:
+    """The actuators that turn each hinge or slide."""
+    drivers: dict[int, list[int]] = {}
+    for a in range(m.nu):
+        j = driven_joint(m, a)
+        if j is not None:
+            drivers.setdefault(j, []).append(a)
+    return drivers
+
+
+def effort_limit(m: mujoco.MjModel, j: int, drivers: Sequence[int]) -> float:
     """Largest torque or force that the actuators of a hinge or slide can give; inf without limit.
 
     Ranges of actuators that share a joint add up, times their gears; `actuatorfrcrange` of the
     joint bounds the sum. A joint whose actuators can give nothing has no limit.
     """
     driving = []
-    for a in range(m.nu):
-        if driven_joint(m, a) == j:
-            # the file can turn the group of an actuator off
-            group = int(m.actuator_group[a])
-            if not (0 <= group < 31 and m.opt.disableactuator & 1 << group):
-                driving.append(a)
+    for a in drivers:
+        # the file can turn the group of an actuator off
+        group = int(m.actuator_group[a])
+        if not (0 <= group < 31 and m.opt.disableactuator & 1 << group):
+            driving.append(a)
     low, high = (0.0, 0.0) if driving else _UNBOUNDED
     for a in driving:
         ends = _scale_range(force_range(m, a), float(m.actuator_gear[a, 0]))

@@ -27,6 +27,7 @@ from qddot.loaders.sdf_frames import (
     read_version,
     text_of,
 )
+from qddot.loaders.trust import ReadableFolders
 from qddot.loaders.xml import Element
 from qddot.model.joints import JOINTS, Drivetrain, Joint, Limits
 from qddot.model.links import Coupling, Finding, FrameDraft, Link, Loop
@@ -71,13 +72,16 @@ class _PlacedJoint:
         return self.node.element.get("type")
 
 
-def describe_sdf(root: Element, path: Path) -> Description:
-    """The description in an SDF document, of which the <sdf> element is given."""
+def describe_sdf(root: Element, path: Path, trust: bool = False) -> Description:
+    """The description in an SDF document, of which the <sdf> element is given.
+
+    Files outside the folder and the packages of the file are included with `trust` only.
+    """
     worlds, models = list(root.all("world")), list(root.all("model"))
     if len(worlds) + len(models) != 1:
         raise root.error("needs exactly one <world> or <model>")
     top = worlds[0] if worlds else root
-    graph = Graph()
+    graph = Graph(ReadableFolders(path, trust))
     collect_frames(graph, top, Scope("", WORLD, read_version(root)))
     roots = [k for k in graph.keys_of("model") if graph.nodes[k].scope.model == WORLD]
     if len(roots) == 1:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from qddot.errors import DescriptionError
 from qddot.loaders.formats import FORMATS
-from qddot.loaders.locate import resolve_uri
+from qddot.loaders.trust import ReadableFolders, Refused
 from qddot.loaders.xml import Element, parse_xml, read_file, whole_degrees
 from qddot.spatial.algebra import Transform, Vec3, rotation_from_quaternion, rotation_from_rpy
 
@@ -66,8 +66,9 @@ class Node:
 
 @dataclass
 class Graph:
-    """All that has a pose, by full name (joints under "joint name")."""
+    """All that has a pose, by full name (joints under "joint name"), read from some folders."""
 
+    folders: ReadableFolders
     nodes: dict[str, Node] = field(default_factory=dict)
     hidden: str = ""
     # found once each: chains of frames may be as long as a file
@@ -233,7 +234,7 @@ def collect_frames(graph: Graph, element: Element, scope: Scope) -> None:
         elif child.tag == "model":
             _collect_model(graph, child, scope, scope)
         elif child.tag == "include":
-            included = _read_include(child, scope)
+            included = _read_include(child, scope, graph.folders)
             if included is not None:
                 inside = dataclasses.replace(scope, version=included[1], depth=scope.depth + 1)
                 merge = is_true(child.attributes.get("merge", ""))
@@ -255,40 +256,16 @@ def _collect_model(
     collect_frames(graph, model, inner)
 
 
-def _read_include(element: Element, scope: Scope) -> tuple[Element, tuple[int, int]] | None:
+def _read_include(
+    element: Element, scope: Scope, folders: ReadableFolders
+) -> tuple[Element, tuple[int, int]] | None:
     """The model of another file, with the name, pose and so on that the include gives it."""
     if scope.depth >= _DEEPEST_INCLUDE:
         raise element.error(f"includes are nested deeper than {_DEEPEST_INCLUDE}")
     if element.first("experimental:params"):
         raise element.error("<experimental:params> is not supported")
-    # the file itself, or a folder with a model in it
     uri, folder = text_of(element.need("uri")), Path(element.file).parent
-    try:
-        places = [resolve_uri(uri, folder)]
-    except DescriptionError as error:
-        raise element.error(f"cannot include {uri!r}: {error.reason}") from error
-    if uri.startswith("file://"):
-        places.append(folder / uri.removeprefix("file://"))
-    files = []
-    for place in places:
-        if not place.is_dir():
-            files.append(place)
-            continue
-        # the files that a model.config names, the latest version first, or else model.sdf
-        config = place / "model.config"
-        if config.is_file():
-            named = list(parse_xml(read_file(config), str(config)).all("sdf"))
-            named.sort(
-                key=lambda e: [
-                    int(n) for n in re.findall(r"[0-9]{1,9}", e.attributes.get("version", ""))
-                ]
-            )
-            files += [place / text_of(e) for e in reversed(named)]
-        files.append(place / "model.sdf")
-    file = next((f for f in files if f.is_file()), None)
-    if file is None:
-        listed = "\n  ".join(str(p) for p in files)
-        raise element.error(f"cannot include {uri!r}; tried\n  {listed}")
+    file = _included_file(element, uri, folder, folders)
     # its one model
     root = parse_xml(read_file(file), str(file))
     if root.tag != FORMATS["sdf"].root:
@@ -309,6 +286,46 @@ def _read_include(element: Element, scope: Scope) -> tuple[Element, tuple[int, i
     return dataclasses.replace(models[0], attributes=attributes, children=children), read_version(
         root
     )
+
+
+def _included_file(element: Element, uri: str, folder: Path, folders: ReadableFolders) -> Path:
+    """The file of an address, or in the folder that it stands for; one that may be read."""
+    places, refusals = [], []
+    # a file:// address may be relative too
+    for address in dict.fromkeys((uri, uri.removeprefix("file://"))):
+        try:
+            places.append(folders.resolve_uri(address, folder))
+        except DescriptionError as error:
+            raise element.error(f"cannot include {uri!r}: {error.reason}") from error
+        except Refused as error:
+            refusals.append(error)
+    if not places:
+        raise element.error(f"cannot include {uri!r}: {refusals[0]}") from refusals[0]
+    files = []
+    for place in places:
+        if not place.is_dir():
+            files.append(place)
+            continue
+        # the files that a model.config names, the latest version first, or else model.sdf
+        config = place / "model.config"
+        if config.is_file() and folders.allows(config):
+            named = list(parse_xml(read_file(config), str(config)).all("sdf"))
+            named.sort(
+                key=lambda e: [
+                    int(n) for n in re.findall(r"[0-9]{1,9}", e.attributes.get("version", ""))
+                ]
+            )
+            files += [place / text_of(e) for e in reversed(named)]
+        files.append(place / "model.sdf")
+    file = next((f for f in files if f.is_file()), None)
+    if file is None:
+        listed = "\n  ".join(str(p) for p in files)
+        raise element.error(f"cannot include {uri!r}; tried\n  {listed}")
+    try:
+        folders.check_readable(file)
+    except Refused as error:
+        raise element.error(f"cannot include {uri!r}: {error}") from error
+    return file
 
 
 def text_of(element: Element, tag: str = "") -> str:

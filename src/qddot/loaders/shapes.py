@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from qddot.errors import DescriptionError
 from qddot.loaders.formats import FormatName, detect_format
-from qddot.loaders.locate import resolve_uri
-from qddot.loaders.mjcf import drop_looks, drop_simulation
-from qddot.loaders.mujoco_checks import mujoco_errors, read_spec
+from qddot.loaders.mjcf import drop_looks, drop_simulation, has_file, replace_by_sphere
+from qddot.loaders.mujoco_checks import LOOKS, check_file, mujoco_errors, open_spec
 from qddot.loaders.sdf_frames import (
     WORLD,
     Graph,
@@ -26,6 +25,7 @@ from qddot.loaders.sdf_frames import (
     pose_of,
     read_version,
 )
+from qddot.loaders.trust import ReadableFolders, Refused
 from qddot.loaders.xml import Element
 from qddot.spatial.algebra import Mat3, Transform, Vec3, rotation_from_quaternion
 
@@ -39,6 +39,8 @@ __all__ = [
     "shapes_of_urdf",
 ]
 
+_MOVERS = ("actuator", "equality", "keyframe", "tendon")
+"""Sections of MJCF that the places of shapes do not depend on."""
 Kind = Literal["box", "sphere", "cylinder", "capsule", "ellipsoid", "mesh"]
 _SIZES = {
     "box": ("size",),
@@ -76,18 +78,19 @@ class Shapes:
     unread: tuple[str, ...] = ()
 
 
-def shapes_of_file(file: Path, root: Element) -> Shapes:
-    """The shapes of a file with this root element."""
+def shapes_of_file(file: Path, root: Element, trust: bool = False) -> Shapes:
+    """The shapes of a file with this root element; with `trust` meshes may be anywhere."""
     readers: dict[FormatName, Callable[[], Shapes]] = {
-        "urdf": lambda: shapes_of_urdf(root, file.parent),
-        "mjcf": lambda: shapes_of_mjcf(file),
-        "sdf": lambda: shapes_of_sdf(root, file),
+        "urdf": lambda: shapes_of_urdf(root, file, trust),
+        "mjcf": lambda: shapes_of_mjcf(file, trust),
+        "sdf": lambda: shapes_of_sdf(root, file, trust),
     }
     return readers[detect_format(root).name]()
 
 
-def shapes_of_urdf(robot: Element, folder: Path) -> Shapes:
+def shapes_of_urdf(robot: Element, path: Path, trust: bool = False) -> Shapes:
     """The shapes in the <robot> element of a URDF document."""
+    folders = ReadableFolders(path, trust)
     colours = {
         m.get("name"): _read_colour(m) for m in robot.all("material") if "name" in m.attributes
     }
@@ -96,7 +99,7 @@ def shapes_of_urdf(robot: Element, folder: Path) -> Shapes:
     for link in robot.all("link"):
         for element in link.all("visual", "collision"):
             try:
-                kind, size, address, file = _read_geometry(element, folder)
+                kind, size, address, file = _read_geometry(element, path.parent, folders)
                 # a material by name may be declared at the top
                 material = element.first("material")
                 rgba = _read_colour(material) if material else None
@@ -112,7 +115,7 @@ def shapes_of_urdf(robot: Element, folder: Path) -> Shapes:
 
 
 def _read_geometry(
-    element: Element, folder: Path
+    element: Element, folder: Path, folders: ReadableFolders
 ) -> tuple[Any, tuple[float, ...], str, Path | None]:
     """Kind, size, address and file of a <geometry>, in attributes (URDF) or elements (SDF)."""
     geometry = element.need("geometry")
@@ -129,9 +132,11 @@ def _read_geometry(
         raise part.error(f"a <submesh> of {address} is not understood")
     scale = tuple(_read_numbers(part, "scale")) if _read_text(part, "scale") else (1.0, 1.0, 1.0)
     try:
-        file = resolve_uri(address, folder) if address else None
+        file = folders.resolve_uri(address, folder) if address else None
     except DescriptionError:  # where the mesh is, is not known
         file = None
+    except Refused as error:
+        raise part.error(str(error)) from error
     return "mesh", scale, address, file
 
 
@@ -150,10 +155,10 @@ def _read_colour(material: Element) -> tuple[float, ...] | None:
     return tuple(colour.numbers(colour.get("rgba"), 4, "rgba")) if colour else None
 
 
-def shapes_of_sdf(root: Element, path: Path) -> Shapes:
+def shapes_of_sdf(root: Element, path: Path, trust: bool = False) -> Shapes:
     """The shapes in an <sdf> element; links have the names that `describe_sdf` gives them."""
     top = root.first("world") or root
-    graph = Graph()
+    graph = Graph(ReadableFolders(path, trust))
     collect_frames(graph, top, Scope("", WORLD, read_version(root)))
     roots = [k for k in graph.keys_of("model") if graph.nodes[k].scope.model == WORLD]
     graph.hidden = f"{roots[0]}::" if len(roots) == 1 else ""
@@ -164,7 +169,7 @@ def shapes_of_sdf(root: Element, path: Path) -> Shapes:
         for element in node.element.all("visual", "collision"):
             try:
                 kind, size, address, file = _read_geometry(
-                    element, Path(element.file or path).parent
+                    element, Path(element.file or path).parent, graph.folders
                 )
                 base = pose_base(element)
                 X = pose_of(element)
@@ -178,21 +183,22 @@ def shapes_of_sdf(root: Element, path: Path) -> Shapes:
     return Shapes(tuple(found), tuple(unread))
 
 
-def shapes_of_mjcf(path: Path) -> Shapes:
+def shapes_of_mjcf(path: Path, trust: bool = False) -> Shapes:
     """The geoms of an MJCF file; mesh files need not exist."""
     try:
-        spec = read_spec(path)
+        checked = check_file(path, trust)
         with mujoco_errors(path):
-            drafts = [_draft_shape(spec, geom, path.parent) for geom in spec.geoms]
+            spec = open_spec(path, checked, (*LOOKS, *_MOVERS))
+            colours = {material.name: material.rgba for material in spec.materials}
+            meshes = {mesh.name: mesh for mesh in spec.meshes}
+            place = path.parent / (spec.meshdir or "")
+            folders = ReadableFolders(path, trust)
+            drafts = [_draft_shape(geom, meshes, colours, place, folders) for geom in spec.geoms]
             geoms = list(spec.geoms)
-            # put small spheres for shapes that need files, so that places can be computed without
-            import mujoco
-
-            kinds = mujoco.mjtGeom
+            # places can be computed without shapes that need files
             for geom in spec.geoms:
-                if geom.meshname or geom.type in (kinds.mjGEOM_HFIELD, kinds.mjGEOM_SDF):
-                    geom.type, geom.meshname, geom.hfieldname = kinds.mjGEOM_SPHERE, "", ""
-                    geom.size = [1e-3, 0.0, 0.0]
+                if has_file(geom):
+                    replace_by_sphere(geom)
             drop_looks(spec)
             drop_simulation(spec)
             level_inertias(spec)
@@ -227,7 +233,13 @@ def shapes_of_mjcf(path: Path) -> Shapes:
     return Shapes(tuple(found), tuple(unread))
 
 
-def _draft_shape(spec: Any, geom: Any, folder: Path) -> Shape | str:
+def _draft_shape(
+    geom: Any,
+    meshes: Mapping[str, Any],
+    colours: Mapping[str, Sequence[float]],
+    folder: Path,
+    folders: ReadableFolders,
+) -> Shape | str:
     """A geom as a shape without link, place and (but for a mesh) size; or why it is none."""
     import mujoco
 
@@ -239,20 +251,23 @@ def _draft_shape(spec: Any, geom: Any, folder: Path) -> Shape | str:
         name = mujoco.mjtGeom(geom.type).name.removeprefix("mjGEOM_").lower()
         return f"{'a mesh as a ' if geom.meshname else ''}{name} is not understood"
     role: Any = "collision" if geom.contype or geom.conaffinity else "visual"
-    painted = next((m.rgba for m in spec.materials if m.name == geom.material), geom.rgba)
-    rgba = tuple(float(c) for c in painted)
+    rgba = tuple(float(c) for c in colours.get(geom.material, geom.rgba))
     if kind != "mesh":
         return Shape(None, role, kind, (), Transform.identity(), rgba=rgba)
-    mesh = next((m for m in spec.meshes if m.name == geom.meshname), None)
+    mesh = meshes.get(geom.meshname)
     if mesh is None or not mesh.file:
         return f"mesh {geom.meshname!r} has no file"
+    file = folder / mesh.file
+    try:
+        folders.check_readable(file)
+    except Refused as error:
+        return str(error)
     scale = tuple(float(s) for s in mesh.scale)
     # MuJoCo shifts the mesh by refpos and turns it by refquat before it scales it
     ref = _pose(mesh.refpos, mesh.refquat).inverse()
     if len(set(scale)) > 1 and Mat3.identity() != ref.R:
         return f"mesh {geom.meshname!r} is turned before it is stretched, which is not understood"
     inner = Transform(ref.R, Vec3(*(s * x for s, x in zip(scale, ref.p, strict=True))))
-    file = folder / (spec.meshdir or "") / mesh.file
     return Shape(None, role, kind, scale, inner, mesh.file, file, rgba)
 
 

@@ -27,13 +27,13 @@ from xacro import substitution_args
 from qddot.errors import DescriptionError
 from qddot.loaders.expressions import (
     AllowedFunction,
-    Refused,
     builtin_functions,
     check_plain,
     evaluate,
     math_symbols,
 )
 from qddot.loaders.locate import find_package
+from qddot.loaders.trust import ReadableFolders, Refused
 
 __all__ = ["expand", "global_symbols"]
 
@@ -45,8 +45,6 @@ _MOST_FILES_DEEP = 50
 _MOST_MACROS_DEEP = 300
 _FRAMES = 4000
 _LONGEST_MESSAGE = 1000
-_PACKAGE_FILES = ("package.xml", "manifest.xml")
-_PACKAGE_FOLDERS = ("meshes", "robots", "urdf", "xacro")
 _COMMON = (
     "list", "dict", "map", "len", "str", "float", "int", "bool", "True", "False", "min", "max",
     "round", "sorted", "range",
@@ -60,12 +58,11 @@ _ACTIONS = (
     "subprocess", "urllib", "webbrowser",
 )  # fmt: skip
 """Beginnings of audit events: programs, connections and changes of files."""
-_PATH_VARIABLES = ("ROS_PACKAGE_PATH", "AMENT_PREFIX_PATH", "GZ_SIM_RESOURCE_PATH")
 
 
 def expand(file: str, arguments: dict[str, str], trust: bool) -> bytes:
     """The URDF text that a xacro file expands to."""
-    folders = _Folders(Path(file))
+    folders = ReadableFolders(Path(file))
     if sys.platform != "win32":  # whose stack is short
         sys.setrecursionlimit(_FRAMES)
     # the structure is bounded for all files, evaluation for files of strangers
@@ -106,74 +103,7 @@ class _Nowhere(io.TextIOBase):
         return len(text)
 
 
-class _Folders:
-    """Folders that a file may read from: its own or that of its package, and packages."""
-
-    def __init__(self, file: Path) -> None:
-        self.file = file
-        # a file of a package that is installed by links has its neighbours at both places
-        self.own = {_own_folder(file.absolute()).resolve(), _own_folder(file.resolve())}
-        listed = os.pathsep.join(os.environ.get(name, "") for name in _PATH_VARIABLES)
-        prefixes = [os.path.join(entry, "cmeel.prefix", "share") for entry in sys.path]
-        chosen = [x for x in (*listed.split(os.pathsep), *prefixes) if os.path.isabs(x)]
-        self.chosen = [Path(os.path.abspath(x)) for x in chosen]
-        """Folders of packages that the user has set up: links in them are the user's own."""
-
-    def find_folder(self, name: str) -> str:
-        """The folder of a package; one found by its name alone must look like a package."""
-        if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*", name):
-            raise Refused(f"a package of the name {name!r}")
-        folder = find_package(name, self.file.parent)
-        real = folder.resolve()
-        if not (_is_below(folder, self.chosen) or _is_below(real, self.own)):
-            shown = any((real / part).is_dir() for part in _PACKAGE_FOLDERS)
-            if _above_home(real) or not (shown or _has_package_file(real)):
-                raise Refused(f"{str(folder)!r}, which has no package.xml, as a package")
-            self.own.add(real)
-        return str(folder)
-
-    def check_readable(self, name: str) -> Path:
-        """The file of a name, which must be in one of the folders."""
-        try:
-            real, plain = Path(name).resolve(), Path(os.path.abspath(name))
-        except (OSError, RuntimeError, ValueError) as error:
-            raise Refused(f"a file of the name {name!r}") from error
-        if _is_below(real, self.own):
-            return real
-        if _is_below(plain, self.chosen):
-            return plain
-        listed = ", ".join(sorted(str(folder) for folder in self.own))
-        raise Refused(f"reading {name!r}, which is outside {listed} and all packages,")
-
-
-def _is_below(path: Path, folders: Any) -> bool:
-    return any(path.is_relative_to(folder) for folder in folders)
-
-
-def _own_folder(file: Path) -> Path:
-    """The package that a file is in, else its folder."""
-    inner = file.parent
-    for folder in file.parents:
-        named = folder != inner and inner.name in _PACKAGE_FOLDERS
-        if not _above_home(folder) and (named or _has_package_file(folder)):
-            return folder
-        inner = folder
-    return file.parent
-
-
-def _has_package_file(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in _PACKAGE_FILES)
-
-
-def _above_home(folder: Path) -> bool:
-    """Whether a folder has the files of the user, or of all, in it."""
-    try:
-        return Path.home().is_relative_to(folder)
-    except RuntimeError:  # a user without a home
-        return folder == Path(folder.anchor)
-
-
-def _bound_structure(folders: _Folders, trust: bool) -> None:
+def _bound_structure(folders: ReadableFolders, trust: bool) -> None:
     """Check each file before it is parsed, and count elements, macros and files while they grow."""
     expand_all, call_macro = xacro.eval_all, xacro.handle_macro_call
     elements = 0
@@ -251,7 +181,7 @@ def _check_xml(content: bytes, file: str) -> None:
     parser.Parse(content, True)
 
 
-def _replace_evaluation(folders: _Folders) -> None:
+def _replace_evaluation(folders: ReadableFolders) -> None:
     """Put bounded functions in the place of all by which xacro evaluates, reads and looks up."""
     evaluate_text, load_yaml = xacro.eval_text, xacro.load_yaml
 
@@ -336,7 +266,7 @@ def global_symbols(load_yaml: Callable[[str], Any]) -> dict[str, Any]:
     return names
 
 
-def _substitute_argument(text: str, folders: _Folders) -> str:
+def _substitute_argument(text: str, folders: ReadableFolders) -> str:
     """The value of $(arg name), $(find package) or $(eval expression)."""
     arguments = xacro.substitution_args_context["arg"]
     inner = text[2:-1]
@@ -346,7 +276,7 @@ def _substitute_argument(text: str, folders: _Folders) -> str:
     if command not in ("arg", "find") or len(words) != 1:
         raise Refused(f"the substitution {text[:80]!r}")
     if command == "find":
-        return folders.find_folder(words[0])
+        return str(folders.find_folder(words[0]))
     if words[0] not in arguments:
         raise xacro.XacroException(f"Undefined substitution argument {words[0]}")
     return str(arguments[words[0]])
@@ -355,7 +285,7 @@ def _substitute_argument(text: str, folders: _Folders) -> str:
 class _EvalNames(dict[str, Any]):
     """The names that $(eval …) knows: arguments by name, numbers as such, and a few functions."""
 
-    def __init__(self, arguments: dict[str, str], folders: _Folders) -> None:
+    def __init__(self, arguments: dict[str, str], folders: ReadableFolders) -> None:
         convert = substitution_args.convert_value
         super().__init__({k: convert(str(v), "auto") for k, v in arguments.items()})
         builtins = builtin_functions()
@@ -365,4 +295,4 @@ class _EvalNames(dict[str, Any]):
         )
         self.update({"true": True, "false": False, "True": True, "False": False})
         self["arg"] = AllowedFunction(lambda name: convert(str(arguments[name]), "auto"))
-        self["find"] = AllowedFunction(folders.find_folder)
+        self["find"] = AllowedFunction(lambda name: str(folders.find_folder(name)))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import re
+import stat
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
@@ -11,7 +13,7 @@ from xml.parsers import expat
 from qddot.errors import DescriptionError, control_character, count_text
 from qddot.spatial.algebra import Transform, Vec3, rotation_from_rpy
 
-__all__ = ["Element", "parse_xml", "read_file", "whole_degrees"]
+__all__ = ["Element", "blank_elements", "parse_xml", "read_file", "whole_degrees"]
 
 _MOST_BYTES = 64 * 2**20
 _DEEPEST = 200
@@ -171,7 +173,10 @@ def _shorten_text(text: str) -> str:
 def read_file(path: Path) -> bytes:
     """The content of a file that is not absurdly large."""
     try:
-        if path.stat().st_size > _MOST_BYTES:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise DescriptionError(path, "is not a file")
+        if status.st_size > _MOST_BYTES:
             raise DescriptionError(path, f"is larger than {_MOST_BYTES // 2**20} MiB")
         return path.read_bytes()
     except OSError as error:
@@ -179,14 +184,16 @@ def read_file(path: Path) -> bytes:
 
 
 def parse_xml(content: bytes, file: str) -> Element:
-    """The root element of an XML document."""
+    """The root element of an XML document; blank lines may stand before its declaration."""
+    begun = content.lstrip(b" \t\r\n")
+    skipped = content[: len(content) - len(begun)].count(b"\n")
     parser = expat.ParserCreate()
     stack = [Element("", {}, file, 0)]
     pieces: list[list[str]] = [[]]
     count = 0
 
     def error_here(reason: str) -> DescriptionError:
-        return DescriptionError(file, reason, line=parser.CurrentLineNumber)
+        return DescriptionError(file, reason, line=skipped + parser.CurrentLineNumber)
 
     def start_element(tag: str, attributes: dict[str, str]) -> None:
         nonlocal count
@@ -198,7 +205,7 @@ def parse_xml(content: bytes, file: str) -> Element:
         for attribute, value in attributes.items():
             if found := control_character(value, whitespace=attribute != "name"):
                 raise error_here(f"<{tag}>: {attribute} has the control character {found}")
-        element = Element(tag, attributes, file, parser.CurrentLineNumber)
+        element = Element(tag, attributes, file, skipped + parser.CurrentLineNumber)
         stack[-1].children.append(element)
         stack.append(element)
         pieces.append([])
@@ -225,12 +232,39 @@ def parse_xml(content: bytes, file: str) -> Element:
     parser.EntityDeclHandler = refuse_entity
     parser.StartDoctypeDeclHandler = check_doctype
     try:
-        parser.Parse(content, True)
+        parser.Parse(begun, True)
     except expat.ExpatError as error:
         reason = f"is not well-formed XML: {expat.ErrorString(error.code)}"
-        raise DescriptionError(file, reason, line=error.lineno) from error
+        raise DescriptionError(file, reason, line=skipped + error.lineno) from error
     except DescriptionError:
         raise
     except (LookupError, ValueError) as error:  # an encoding that Python or expat does not have
         raise DescriptionError(file, f"is not readable XML: {error}", line=1) from error
     return stack[0].children[0]
+
+
+def blank_elements(content: bytes, tags: Collection[str]) -> bytes:
+    """A well-formed document with spaces for the elements of these tags; lines stay in place."""
+    parser = expat.ParserCreate()
+    inside = begin = 0
+    blanked = bytearray(content)
+
+    def start_element(tag: str, _: object) -> None:
+        nonlocal inside, begin
+        if not inside and tag in tags:
+            begin = parser.CurrentByteIndex
+        inside += bool(inside or tag in tags)
+
+    def end_element(tag: str) -> None:
+        nonlocal inside
+        if inside == 1:
+            # where the end tag begins or, of an element without one, where it ends
+            end = parser.CurrentByteIndex
+            if content.startswith(b"</" + tag.encode(), end):
+                end = content.index(b">", end) + 1
+            blanked[begin:end] = re.sub(rb"[^\r\n]", b" ", content[begin:end])
+        inside -= bool(inside)
+
+    parser.StartElementHandler, parser.EndElementHandler = start_element, end_element
+    parser.Parse(content, True)
+    return bytes(blanked)

@@ -82,7 +82,8 @@ class Body:
 class Model:
     """A validated tree of bodies. Bodies stand after their parents, depth first in file order.
 
-    `source` is the file that the model was read from, where its shapes are.
+    `source` is the file that the model was read from, where its shapes are, and `trusted` says
+    whether that file may read any other.
     """
 
     name: str
@@ -95,6 +96,7 @@ class Model:
     configurations: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     health: tuple[Finding, ...] = ()
     source: Path | None = field(default=None, compare=False)
+    trusted: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         check_name("robot", self.name)

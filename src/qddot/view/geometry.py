@@ -69,7 +69,9 @@ def robot_geometry(robot: Robot) -> RobotGeometry:
     shapes = Shapes()
     if model.source:
         try:
-            shapes = shapes_of_file(model.source, read_root(model.source, False))
+            shapes = shapes_of_file(
+                model.source, read_root(model.source, model.trusted), model.trusted
+            )
         except QddotError as error:
             shapes = Shapes(unread=(str(error),))
     # the floor of a scene is no part of the robot

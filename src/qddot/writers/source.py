@@ -74,7 +74,7 @@ def read_conversion_source(
     root = read_root(file, trust) if file else None
     seen = Shapes()
     if file and root and shapes != "none":
-        seen = shapes_of_file(file, root)
+        seen = shapes_of_file(file, root, trust)
     return ConversionSource(
         description=resolve_description(description, base, couplings),
         model=model,

@@ -40,14 +40,14 @@ def read_robot(source: str | Path, trust: bool = False) -> RobotRecord:
     if form == "urdf":
         if needs_expansion(path, root, trust):
             text = expand_xacro(path, trust=trust)
-            return read_urdf(parse_xml(text, f"{path} (expanded)"), path, None)
-        return read_urdf(root, path, _decode_text(path, content))
+            return read_urdf(parse_xml(text, f"{path} (expanded)"), path, None, trust)
+        return read_urdf(root, path, _decode_text(path, content), trust)
     if form == "mjcf":
         with suppress_warnings():
-            return read_mjcf(path, _decode_text(path, content))
+            return read_mjcf(path, _decode_text(path, content), trust)
     if form != "sdf":
         raise Unsupported("audit", form, "the format has no audit")
-    description, shapes = describe_sdf(root, path), shapes_of_sdf(root, path)
+    description, shapes = describe_sdf(root, path, trust), shapes_of_sdf(root, path, trust)
     # links with their joints; inertias are in the axes of the links
     links = {}
     for link in description.links:

@@ -9,8 +9,13 @@ from typing import Any, Literal
 import numpy as np
 
 from qddot.errors import DescriptionError
-from qddot.loaders.mjcf import compile_spec, has_file, inertia_from_geoms
-from qddot.loaders.mujoco_checks import mujoco_errors, read_spec
+from qddot.loaders.mjcf import (
+    compile_spec,
+    has_file,
+    inertia_from_geoms,
+    replace_by_sphere,
+)
+from qddot.loaders.mujoco_checks import LOOKS, check_file, mujoco_errors, open_spec
 from qddot.loaders.shapes import level_inertias, shapes_of_mjcf
 from qddot.spatial.algebra import rotation_from_quaternion
 from qddot.verify.audit.evidence import inertia_defect_share
@@ -27,11 +32,12 @@ from qddot.verify.audit.solids import Array
 __all__ = ["read_mjcf"]
 
 _KINDS = ("free", "ball", "prismatic", "revolute")
-_REFERRING = ("sensors", "keys", "equalities", "tendons", "actuators", "flexes", "excludes")
+_REFERRING = ("actuator", "contact", "equality", "keyframe", "tendon")
+"""Sections that may refer to files, or be refused by the compiler."""
 _SAME = 1e-6
 
 
-def read_mjcf(file: Path, text: str | None) -> RobotRecord:
+def read_mjcf(file: Path, text: str | None, trust: bool = False) -> RobotRecord:
     """The record of an MJCF file; mesh files need not exist.
 
     An <inertial> is read as it is written, so that one that MuJoCo refuses can be reported; all
@@ -39,15 +45,17 @@ def read_mjcf(file: Path, text: str | None) -> RobotRecord:
     """
     # compile the file as it is, then without files, then without shapes
     refusals: list[DescriptionError] = []
+    checked = check_file(file, trust)
+    efforts: dict[str, float] = {}
     for reduce in (None, _leave_weights, _leave_joints):
-        spec = read_spec(file)
         try:
             with mujoco_errors(file):
+                spec = open_spec(file, checked, (*LOOKS, *_REFERRING) if reduce else LOOKS)
                 written = [(body, _written_inertial(spec, body)) for body in spec.bodies]
-                efforts = _actuator_efforts(spec)
+                efforts = efforts or _actuator_efforts(spec)
                 spec.compiler.fusestatic = False
                 unweighed = reduce(spec) if reduce else []
-                model = compile_spec(spec, str(file))
+                model = compile_spec(spec, str(file), checked.outside)
             break
         except DescriptionError as error:
             refusals.append(error)
@@ -76,7 +84,7 @@ def read_mjcf(file: Path, text: str | None) -> RobotRecord:
     for s in range(model.nsite):
         name = _body_name(model, model.site_bodyid[s])
         sites[name] = (*sites.get(name, ()), model.site(s).name)
-    shapes = shapes_of_mjcf(file)
+    shapes = shapes_of_mjcf(file, trust)
     return RobotRecord(
         name=spec.modelname or file.stem,
         format="mjcf",
@@ -176,7 +184,7 @@ def _leave_weights(spec: Any) -> list[Any]:
     """
     import mujoco
 
-    _drop_all(spec, *_REFERRING)
+    _drop_flexes(spec)
     unweighed = []
     for body in spec.bodies[1:]:
         from_shapes = inertia_from_geoms(spec, body)
@@ -200,7 +208,9 @@ def _leave_joints(spec: Any) -> list[Any]:
     import mujoco
 
     unweighed = [b for b in spec.bodies[1:] if inertia_from_geoms(spec, b) and b.geoms]
-    _drop_all(spec, *_REFERRING, "geoms")
+    _drop_flexes(spec)
+    for geom in spec.geoms:
+        replace_by_sphere(geom)
     spec.compiler.settotalmass = -1
     spec.compiler.inertiafromgeom = mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_FALSE
     for body in spec.bodies[1:]:
@@ -209,11 +219,10 @@ def _leave_joints(spec: Any) -> list[Any]:
     return unweighed
 
 
-def _drop_all(spec: Any, *kinds: str) -> None:
-    """Remove elements that may refer to files, or be refused by the compiler."""
-    for kind in kinds:
-        for element in list(getattr(spec, kind)):
-            spec.delete(element)
+def _drop_flexes(spec: Any) -> None:
+    """Remove soft bodies, which may refer to files, or be refused by the compiler."""
+    for flex in list(spec.flexes):
+        spec.delete(flex)
 
 
 def _body_name(m: Any, i: int) -> str:

@@ -26,7 +26,7 @@ __all__ = ["read_urdf"]
 _ENTRIES = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
 
 
-def read_urdf(root: Element, file: Path, text: str | None) -> RobotRecord:
+def read_urdf(root: Element, file: Path, text: str | None, trust: bool = False) -> RobotRecord:
     """The record of the <robot> element of a URDF file."""
     document = read_urdf_document(root)
     elements = document.links_by_name
@@ -41,7 +41,7 @@ def read_urdf(root: Element, file: Path, text: str | None) -> RobotRecord:
     # a file may hang its links on a world that it does not declare
     if all(parents.get(name) in elements for name in elements):
         raise root.error("has no root link: its joints form a cycle")
-    shapes = shapes_of_urdf(root, file.parent)
+    shapes = shapes_of_urdf(root, file, trust)
     links = {}
     for name, element in elements.items():
         carrier = carriers.get(name)

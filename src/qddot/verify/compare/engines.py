@@ -89,10 +89,12 @@ def _open_mujoco(source: ComparisonSource, base: Base, free: bool) -> EngineMode
     failures = (ValueError, TypeError, mujoco.FatalError, RuntimeError, MemoryError)
     notes: tuple[str, ...] = ()
     try:
-        check_file(source.path)
+        checked = check_file(source.path, source.trust)
     except DescriptionError as error:
         raise CannotOpen(error.reason) from error
     try:
+        if checked.outside:
+            raise ValueError(next(iter(checked.outside.values())))
         if base == "free":
             model = _compile_with_free_root(open_spec(source.path))
         else:

@@ -21,15 +21,16 @@ _EXTRAS = ("transmission", "gazebo", "ros2_control")
 
 @dataclass(frozen=True)
 class ComparisonSource:
-    """A file that engines can open, and its format: urdf, mjcf or sdf."""
+    """A file that engines can open, its format (urdf, mjcf or sdf), and if it may read any file."""
 
     path: Path
     format: str
+    trust: bool = False
 
     @property
     def roots(self) -> set[str]:
         """Links of a URDF or SDF file that no joint carries."""
-        document = ET.parse(self.path).getroot()
+        document = ET.fromstring(self.path.read_bytes().lstrip())
         joints = [j for j in document.iter("joint") if j.find("child") is not None]
         ends = (j.find("child") for j in joints)
         carried = {e.get("link") or (e.text or "").strip() for e in ends if e is not None}
@@ -46,14 +47,14 @@ def open_comparison_source(source: str | Path, trust: bool = False) -> Iterator[
         with tempfile.TemporaryDirectory() as folder:
             expanded = Path(folder) / f"{path.name.split('.')[0]}.urdf"
             expanded.write_bytes(expand_xacro(path, trust=trust))
-            yield ComparisonSource(expanded, form)
+            yield ComparisonSource(expanded, form, trust)
         return
-    yield ComparisonSource(path, form)
+    yield ComparisonSource(path, form, trust)
 
 
 def without_shapes(path: Path, keep_solids: bool = False) -> str:
     """The text of a URDF without shapes, or without those that are meshes."""
-    root = ET.parse(path).getroot()
+    root = ET.fromstring(path.read_bytes().lstrip())
     for extra in [c for c in root if c.tag in _EXTRAS]:
         root.remove(extra)
     for link in root.iter("link"):

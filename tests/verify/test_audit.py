@@ -22,9 +22,9 @@ from qddot.errors import DescriptionError, InvalidArgument
 from qddot.loaders import describe
 from qddot.loaders.named_robots import named_files
 from qddot.model.links import inertia_defect
+from qddot.robot import meshes as mesh_module
 from qddot.spatial.algebra import Inertia, Sym3, Vec3
 from qddot.verify.audit import audit, diff_of, fixed_text
-from qddot.verify.audit import meshes as mesh_module
 from qddot.verify.audit.case import gather_evidence
 from qddot.verify.audit.evidence import disagreement, inertia_defect_share, log_spread
 from qddot.verify.audit.findings import AuditFinding
@@ -161,7 +161,9 @@ def test_results_are_kept_by_content(tmp_path, monkeypatch):
     monkeypatch.setenv("QDDOT_CACHE_DIR", str(tmp_path / "cache"))
     part = trimesh.creation.box([0.1, 0.2, 0.3])
     first = read_mesh(write_mesh(tmp_path, part))
-    monkeypatch.setattr(mesh_module, "_measure_mesh", lambda file: pytest.fail("was read again"))
+    monkeypatch.setattr(
+        mesh_module, "_run_child", lambda files, facts: pytest.fail("was read again")
+    )
     again = read_mesh(write_mesh(tmp_path, part, "copy.stl"))
     assert np.array_equal(first.solid.spread, again.solid.spread)
     with pytest.raises(pytest.fail.Exception):
@@ -194,7 +196,7 @@ def test_a_mesh_that_is_absent_or_too_large(tmp_path, monkeypatch):
         read_mesh(tmp_path / "none.stl")
     file = write_mesh(tmp_path, trimesh.creation.box([1, 1, 1]))
     monkeypatch.setattr(mesh_module, "_MOST_BYTES", 100)
-    mesh_module._read_cached.cache_clear()
+    mesh_module._read_batch.cache_clear()
     with pytest.raises(UnreadableMesh, match="larger than"):
         read_mesh(file)
 
@@ -729,7 +731,7 @@ def test_audit_does_not_load_what_it_does_not_need():
 
 def test_without_trimesh_meshes_are_not_read(tmp_path, monkeypatch):
     monkeypatch.setenv("QDDOT_CACHE_DIR", str(tmp_path / "cache"))
-    mesh_module._read_cached.cache_clear()
+    mesh_module._read_batch.cache_clear()
     write_mesh(tmp_path, trimesh.creation.box([0.2, 0.3, 0.4]))
     monkeypatch.setitem(sys.modules, "trimesh", None)
     shape = '<visual><geometry><mesh filename="part.stl"/></geometry></visual>'

@@ -7,7 +7,7 @@ import typer
 from qddot.cli.terminal import JsonOption, out, print_json
 from qddot.compile.runtime.cache import Cache
 from qddot.errors import count_text
-from qddot.verify.audit.meshes import mesh_cache
+from qddot.robot.meshes import mesh_cache
 
 __all__ = ["cache"]
 

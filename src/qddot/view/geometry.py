@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
+from qddot.compile.runtime.cache import Entry
 from qddot.errors import QddotError
 from qddot.loaders.load import read_root
-from qddot.loaders.mesh_files import read_surface
 from qddot.loaders.shapes import Shape, Shapes, shapes_of_file
 from qddot.model.model import WORLD, Body, Model
+from qddot.robot.meshes import UnreadableMesh, read_meshes, triangles_of
 from qddot.robot.robot import Robot
 from qddot.spatial.algebra import Inertia, Transform
 
@@ -31,7 +32,6 @@ __all__ = [
 Triangles = tuple[np.ndarray, np.ndarray]
 """Vertices (n, 3) and faces (m, 3) of indices."""
 _SECTIONS = 24
-_MOST_BYTES = 256 * 2**20
 _SMALL_SHAPE = 0.2
 """Extent of the shapes of a body, by that of its bones, that shows the body."""
 _GREYS = ((0.75, 0.78, 0.82), (0.45, 0.56, 0.70))
@@ -79,16 +79,16 @@ def robot_geometry(robot: Robot) -> RobotGeometry:
     found = shapes.found
     seen = {shape.link for shape in found if shape.role == "visual"}
     parts: list[Part] = []
-    for shape in found:
-        if (shape.role == "collision") == (shape.link in seen):
-            continue
+    shown = [s for s in found if (s.role == "collision") != (s.link in seen)]
+    meshes = read_meshes((s.file for s in shown if s.kind == "mesh" and s.file), "triangles")
+    for shape in shown:
         # triangles on the body that the link belongs to
         body, placement = WORLD, shape.placement
         try:
             if shape.link is not None:
                 frame = model.frame(shape.link)
                 body, placement = frame.body, frame.placement @ placement
-            vertices, faces = _mesh_of_shape(shape)
+            vertices, faces = _mesh_of_shape(shape, meshes)
             rgba = shape.rgba if shape.rgba and shape.rgba[3] > 0 else (*_GREYS[body % 2], 1.0)
             parts.append(Part(body, place_points(placement, vertices), faces, tuple(rgba)))
         except (ValueError, QddotError) as error:
@@ -129,7 +129,7 @@ def _body_extents(parts: Iterable[Part]) -> dict[int, float]:
     }
 
 
-def _mesh_of_shape(shape: Shape) -> Triangles:
+def _mesh_of_shape(shape: Shape, meshes: Mapping[Path, Entry | UnreadableMesh]) -> Triangles:
     """Triangles of a shape about its own origin."""
     size = shape.size
     if shape.kind == "box":
@@ -141,7 +141,10 @@ def _mesh_of_shape(shape: Shape) -> Triangles:
     if shape.kind == "mesh":
         if shape.file is None:
             raise ValueError(f"mesh {shape.address!r} is not found")
-        vertices, faces = _read_mesh(shape.file)
+        mesh = meshes[shape.file]
+        if isinstance(mesh, UnreadableMesh):
+            raise ValueError(f"mesh {shape.file.name} {mesh}")
+        vertices, faces = triangles_of(mesh)
         return vertices * np.asarray(size), faces
     radius, half = size[0], 0.5 * size[1]
     if shape.kind == "cylinder":
@@ -149,29 +152,6 @@ def _mesh_of_shape(shape: Shape) -> Triangles:
     turn = np.linspace(-0.5 * np.pi, 0.5 * np.pi, 13)
     ends = np.where(turn < 0, -half, half)
     return _revolve(np.stack([radius * np.cos(turn), radius * np.sin(turn) + ends], axis=1))
-
-
-def _read_mesh(file: Path) -> Triangles:
-    """Triangles of a mesh file in metres; raises ValueError with the reason."""
-    try:
-        import trimesh
-    except ImportError:
-        raise ValueError("reading meshes needs trimesh: pip install 'qddot[view]'") from None
-    try:
-        if not 0 < file.stat().st_size <= _MOST_BYTES:
-            raise ValueError(f"mesh {file.name} is empty or larger than 256 MiB")
-    except OSError as error:
-        raise ValueError(f"mesh {file.name}: {error.strerror}") from error
-    try:
-        surface = read_surface(trimesh, file)
-        vertices = np.asarray(surface.vertices, dtype=float)
-        faces = np.asarray(surface.faces, dtype=np.int64)
-    except Exception as error:  # readers of a dozen formats raise what they like
-        reason = " ".join(str(error).split())[:120] or type(error).__name__
-        raise ValueError(f"mesh {file.name} cannot be read: {reason}") from error
-    if not len(faces) or not np.isfinite(vertices).all():
-        raise ValueError(f"mesh {file.name} has no triangles")
-    return vertices, faces
 
 
 def box_mesh(edges: Sequence[float]) -> Triangles:

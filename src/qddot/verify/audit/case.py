@@ -10,6 +10,7 @@ import numpy as np
 from qddot.display.progress import OnStep
 from qddot.verify.audit.evidence import Evidence, TwinEvidence
 from qddot.verify.audit.geometry import Geometry, geometry_of
+from qddot.verify.audit.meshes import read_solids
 from qddot.verify.audit.records import Inertial, RobotRecord, pose_of
 from qddot.verify.audit.solids import Array
 from qddot.verify.audit.symmetry import Twin, find_twins
@@ -46,11 +47,13 @@ class AuditCase:
 
 def gather_evidence(robot: RobotRecord, on_step: OnStep | None = None) -> AuditCase:
     """The evidence on a robot; reading meshes for the first time takes a while."""
+    files = [s.file for x in robot.links.values() for s in x.shapes if s.kind == "mesh" and s.file]
+    meshes = read_solids(files)
     geometries = {}
     for k, (name, link) in enumerate(robot.links.items()):
         if on_step:
             on_step(f"shapes of {name}", k, len(robot.links))
-        geometries[name] = geometry_of(robot, link)
+        geometries[name] = geometry_of(robot, link, meshes)
     # the size of the whole robot, known to every link
     poses = robot.zero_poses()
     places = np.array([pose.p for pose in poses.values()])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 
-from qddot.verify.audit.meshes import UnreadableMesh, read_mesh
+from qddot.verify.audit.meshes import Mesh, UnreadableMesh
 from qddot.verify.audit.records import LinkRecord, RobotRecord, pose_of
 from qddot.verify.audit.solids import (
     Array,
@@ -93,7 +95,9 @@ class Geometry:
         return 0.002 + (0.03 if meshes else 0.1) * self.size
 
 
-def geometry_of(robot: RobotRecord, link: LinkRecord) -> Geometry:
+def geometry_of(
+    robot: RobotRecord, link: LinkRecord, meshes: Mapping[Path, Mesh | UnreadableMesh]
+) -> Geometry:
     """The geometry of a link; meshes that cannot be read are left out and listed."""
     estimates: list[InertiaEstimate] = []
     outlines: list[Array] = []
@@ -105,13 +109,11 @@ def geometry_of(robot: RobotRecord, link: LinkRecord) -> Geometry:
         for shape in shapes:
             pose = pose_of(shape.placement)
             if shape.kind == "mesh":
-                try:
-                    if shape.file is None:
-                        raise UnreadableMesh("is not found")
-                    mesh, factors = read_mesh(shape.file), np.array(shape.size, float)
-                except UnreadableMesh as error:
-                    unread.append(f"mesh {shape.address!r} {error}")
+                mesh = meshes[shape.file] if shape.file else UnreadableMesh("is not found")
+                if isinstance(mesh, UnreadableMesh):
+                    unread.append(f"mesh {shape.address!r} {mesh}")
                     continue
+                factors = np.array(shape.size, float)
                 parts = {"filled": mesh.solid or mesh.hull, "hull": mesh.hull, "wall": mesh.shell}
                 parts = {way: scale_solid(solid, factors) for way, solid in parts.items()}
             else:

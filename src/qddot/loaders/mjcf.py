@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from qddot.errors import DescriptionError, InvalidModel, QddotError, count_text
 from qddot.loaders.description import Description
+from qddot.loaders.left_out import left_out_of_mjcf
 from qddot.loaders.mjcf_actuators import (
     driven_joint,
     drivers_by_joint,
@@ -182,7 +183,7 @@ def describe_mjmodel(
             name: {joint: _read_coordinates(m, j, qpos) for j, joint in enumerate(joints)}
             for name, qpos in named.items()
         },
-        (*findings, *doubts, *_ignored_features(m)),
+        (*findings, *doubts, *_ignored_features(m), *left_out_of_mjcf(m)),
         file,
         root_poses={
             str(_body_name(m, i)): _pose(m.body_pos[i], m.body_quat[i]) for i in range(1, m.nbody)

@@ -242,10 +242,7 @@ def _check_document(
             weight *= max([1, *_parse_integers(element, "count")])
         if inner and element.attributes.get("file"):
             deeper = element.tag == "model"
-            for file in _included_files(element, (folder, path.parent), folders):
-                if file.resolve() in above:
-                    chain = " → ".join(x.name for x in (*above, file))
-                    raise element.error(f"the file leads to itself: {chain}")
+            for file in _included_files(element, (folder, path.parent), folders, above):
                 if file not in counts.contents:
                     around = file.parent if deeper else folder
                     below = depth + deeper
@@ -305,9 +302,9 @@ def _check_element(element: Element) -> None:
 
 
 def _included_files(
-    element: Element, places: tuple[Path, ...], folders: ReadableFolders
+    element: Element, places: tuple[Path, ...], folders: ReadableFolders, above: tuple[Path, ...]
 ) -> Iterator[Path]:
-    """The files that an <include> or <model> may mean, each of them readable."""
+    """The files that an <include> or <model> may mean, each of them readable and not `above`."""
     name = element.attributes["file"]
     refusals, there = [], False
     for file in dict.fromkeys(place / name for place in places):
@@ -320,6 +317,9 @@ def _included_files(
                 raise element.error(str(error)) from error
             refusals.append(error)
             continue
+        if exists and file.resolve() in above:
+            chain = " → ".join(x.name for x in (*above, file))
+            raise element.error(f"the file leads to itself: {chain}")
         if exists:
             yield file
     if refusals and not there:

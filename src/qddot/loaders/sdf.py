@@ -396,6 +396,7 @@ def _list_findings(root: Element, graph: Graph, placed_keys: set[str]) -> Iterat
             foreign = child.tag.startswith("drake:") and child.tag not in _DRAKE_TAKEN_UP
             if foreign or child.tag in _IGNORED:
                 message = f"<{child.tag}> on line {child.line} is ignored"
-                yield Finding("info", "ignored", element.label, message)
+                kind = "left out" if child.tag == "plugin" else "ignored"
+                yield Finding("info", kind, element.label, message)
             elif child.tag not in ("visual", "collision"):
                 stack.append(child)

@@ -10,6 +10,7 @@ from pathlib import Path
 from qddot.errors import MissingPackage
 from qddot.loaders import isolation
 from qddot.loaders.description import Description
+from qddot.loaders.left_out import left_out_of_urdf
 from qddot.loaders.urdf_document import UrdfDocument, read_urdf_document
 from qddot.loaders.xml import Element
 from qddot.model.joints import JOINTS, Drivetrain, Joint, Limits, plane_basis
@@ -99,7 +100,7 @@ def describe_urdf(robot: Element, file: str) -> Description:
         robot.attributes.get("name") or Path(file).stem,
         (*held, *carried.values()),
         couplings=tuple(couplings),
-        findings=tuple(_ignored_features(document)),
+        findings=(*_ignored_features(document), *left_out_of_urdf(document)),
         file=file,
         lines=lines,
     )

@@ -157,6 +157,7 @@ def find_physics(
         notes.append(f"switched off: {', '.join(without)}")
     if contact is None and not set(parameters) & _DAMPING_PARAMETERS:
         effects = _time_friction(model, effects, dt, integrator)
+    notes += [f"{f.subject}: {f.message}" for f in model.health if f.kind == "left out"]
     return FilePhysics(model, (*effects, *found), damped, tuple(notes))
 
 

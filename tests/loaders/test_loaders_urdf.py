@@ -576,8 +576,7 @@ def awkward(name: str) -> Path:
     [
         ("drake/joint_parsing_test.urdf", 166, "'curvilinear'"),
         ("drake/joint_parsing_test_missing_screw_thread_pitch.urdf", 5, "drake:screw_thread_pitch"),
-        ("pybullet_data/biped2d_pybullet.urdf", 4, "not well-formed"),
-        ("pybullet_data/diff_ring.urdf", 2, "not well-formed"),
+        ("pybullet_data/biped2d_pybullet.urdf", 115, "is not a number"),
         ("pybullet_data/humanoid.urdf", 288, "not well-formed"),
     ],
 )
@@ -586,6 +585,10 @@ def test_awkward_files_that_are_refused(name, line, says):
     with pytest.raises(DescriptionError, match=says) as caught:
         qddot.load(file)
     assert str(caught.value).startswith(f"{file}:{line}: ")
+
+
+def test_an_awkward_file_with_a_blank_line_before_its_declaration():
+    assert qddot.load(awkward("pybullet_data/diff_ring.urdf")).nv == 5
 
 
 def test_awkward_joint_parsing_without_the_curvilinear_joints(load):

@@ -47,6 +47,10 @@ ELEMENTS = (
     '<inertial auto="true"/>', '<inertial pos="0 0 0" mass="1" quat="1e308 .7 0 0" '
     'diaginertia="1 1 1"/>', '<inertial><mass value="1e12"/><inertia ixx="1e-300" iyy="0" '
     'izz="nan"/></inertial>', '<xacro:m xmlns:xacro="x"/>', '<plugin name="%n" filename="%s"/>',
+    '<model name="m" file="self"/>', '<attach model="m" body="b" prefix="p"/>',
+    '<compiler meshdir="/etc"/>', '<include file="/etc/passwd"/>',
+    '<include><uri>model://etc/passwd</uri></include>',
+    '<visual><geometry><mesh filename="/dev/zero"/></geometry></visual>',
     '<mesh name="m" file="/dev/zero"/>', '<mesh name="m" vertex="0 0 0 1 0 0 0 1 0 0 0 1"/>',
     '<weld body1="x" body2="x"/>', '<connect body1="world" anchor="1e308 0 0"/>',
 )  # fmt: skip

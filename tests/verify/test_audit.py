@@ -24,7 +24,7 @@ from qddot.loaders.named_robots import named_files
 from qddot.model.links import inertia_defect
 from qddot.robot import meshes as mesh_module
 from qddot.spatial.algebra import Inertia, Sym3, Vec3
-from qddot.verify.audit import audit, diff_of, fixed_text
+from qddot.verify.audit import audit, diff_of, fixed_text, symmetry
 from qddot.verify.audit.case import gather_evidence
 from qddot.verify.audit.evidence import disagreement, inertia_defect_share, log_spread
 from qddot.verify.audit.findings import AuditFinding
@@ -745,3 +745,22 @@ def test_inertials_replace_only_what_is_asked():
     i = Inertial(1.0, np.zeros(3), rotation(3), np.diag([1.0, 2.0, 2.5]))
     assert np.allclose(np.linalg.eigvalsh(i.tensor), [1, 2, 2.5])
     assert not replace(i, mass=float("nan")).is_finite
+
+
+def test_many_links_of_one_shape_have_a_bounded_number_of_twins(tmp_path, monkeypatch):
+    """Each pair would be compared in all turns: 150 links took minutes."""
+    compared = []
+    permutations = symmetry._axis_permutations
+    monkeypatch.setattr(
+        symmetry, "_axis_permutations", lambda a, b: compared.append(a) or permutations(a, b)
+    )
+    monkeypatch.setattr(symmetry, "_SIGNED", symmetry._SIGNED[:1])
+    body = '<body name="x{}"><joint axis="0 0 1"/><geom size=".1 .2 .3" type="box"/></body>'
+    file = tmp_path / "robot.xml"
+    for count, pairs in ((10, 10 * 9), (150, 150 * 16), (400, 400 * 7)):
+        bodies = "".join(body.format(i) for i in range(count))
+        file.write_text(f"<mujoco><worldbody>{bodies}</worldbody></mujoco>")
+        compared.clear()
+        gather_evidence(read_robot(file))
+        assert len(compared) <= pairs
+        assert len(compared) >= count

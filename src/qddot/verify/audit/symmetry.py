@@ -78,10 +78,14 @@ def mirrored_names(name: str, table: Mapping[str, list[str]] = _OTHER_SIDE) -> I
                 yield name[: token.start()] + swap + tail + name[token.end() :]
 
 
+_MOST_ALIKE = 16
+_MOST_PAIRS = 3000
+
+
 def find_twins(
     robot: RobotRecord, geometries: Mapping[str, Geometry]
 ) -> dict[str, tuple[Twin, ...]]:
-    """The twins of every link that has some."""
+    """The twins of every link that has some; of many links of the same shapes, the next ones."""
     poses = robot.zero_poses()
     links = {link.name: link for link in robot.links_with_mass()}
     # links with the same name but for digits, and the same shapes in the same places
@@ -115,7 +119,7 @@ def find_twins(
             if maps:
                 twins[other] = Twin(other, maps, mirrored=True)
         # links at the other end, and links of the same shapes
-        alike = [x for x in groups[keys[name]] if x != name]
+        alike = _neighbours(name, groups[keys[name]])
         for other in (*_partner_names(name, links, _OTHER_END), *alike):
             maps = () if other in twins else _axis_permutations(a, geometries[other])
             if maps:
@@ -123,6 +127,12 @@ def find_twins(
         if twins:
             found[name] = tuple(twins.values())
     return found
+
+
+def _neighbours(name: str, group: list[str]) -> list[str]:
+    """The links after one in its group, around to the first again: a bounded number of pairs."""
+    at, most = group.index(name), max(1, min(_MOST_ALIKE, _MOST_PAIRS // len(group)))
+    return [*group[at + 1 :], *group[:at]][:most]
 
 
 def _partner_names(

@@ -79,7 +79,7 @@ def mirrored_names(name: str, table: Mapping[str, list[str]] = _OTHER_SIDE) -> I
 
 
 _MOST_ALIKE = 16
-_MOST_PAIRS = 3000
+_MOST_PAIRS = 600
 
 
 def find_twins(

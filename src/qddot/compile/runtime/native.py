@@ -142,7 +142,12 @@ def emit_object_code(ir: str, target: Target) -> bytes:
 
 @cache
 def _linker() -> Any:
-    return _llvm().create_lljit_compiler(_target_machine(host()))
+    """LLVM's JITLink, which keeps all sections of an object in one block of memory.
+
+    The other linker, RuntimeDyld, takes memory for each section by itself, and ends the process
+    where code and constants come to lie more than 2 GiB apart.
+    """
+    return _llvm().create_lljit_compiler(_target_machine(host()), use_jit_link=True)
 
 
 def link(code: bytes, library: str, names: tuple[str, ...]) -> tuple[Any, dict[str, int]]:

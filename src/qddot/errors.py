@@ -382,6 +382,28 @@ class CannotTrace(QddotError, TypeError):
         super().__init__(f"{place}: {reason}" if place else reason)
 
 
+class TooLarge(QddotError):
+    """A function that is too large to compile: operations and numbers, and the most there may be.
+
+    The size is a lower bound, as counting stops.
+    """
+
+    def __init__(self, name: str, size: int, most: int) -> None:
+        self.name, self.size, self.most = name, size, most
+        super().__init__(
+            f"{name} is too large to compile: it has at least {size:,} operations, inputs and "
+            f"outputs at one state, and code is made for {most:,} at most"
+        )
+
+
+class CannotCompile(QddotError, RuntimeError):
+    """A function that LLVM does not compile or load: its name and LLVM's reason."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name, self.reason = name, reason
+        super().__init__(f"{name} cannot be compiled: {reason}")
+
+
 class NotEnoughMemory(QddotError, MemoryError):
     """Work that needs more memory than there is: bytes needed and available, and what fits."""
 

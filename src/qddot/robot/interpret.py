@@ -133,9 +133,15 @@ def _interpret_arrays(
 
     def evaluate(scalars: list[Any], targets: list[Any]) -> None:
         for target, value, shape in zip(targets, function(*scalars), shapes, strict=True):
-            _fill_array(target.reshape(*target.shape[: target.ndim - len(shape)], -1), value)
+            leading = target.shape[: target.ndim - len(shape)]
+            _fill_array(target.reshape(*leading, math.prod(shape)), value)
 
-    if dtype.kind != "O":
+    states = math.prod(batch)
+    held = numbers + _SCALARS * sum(
+        math.prod(x.shape[x.ndim - n :]) for x, n in zip(inputs, cores, strict=True)
+    )
+    block = max(1, _BLOCK_BYTES // max(1, held * dtype.itemsize))
+    if dtype.kind != "O" and states <= block:
         try:
             evaluate([_nested_scalars(x, n) for x, n in zip(inputs, cores, strict=True)], results)
             return results[0] if len(results) == 1 else tuple(results)
@@ -147,13 +153,10 @@ def _interpret_arrays(
     ]
     if dtype.kind != "O":
         # every batch as one of a single axis, also that of one state
-        states = math.prod(batch)
         rows = [
             x.reshape(states, *x.shape[x.ndim - n :]) for x, n in zip(whole, cores, strict=True)
         ]
         targets = [r.reshape(states, *s) for r, s in zip(results, shapes, strict=True)]
-        scalars_of_a_state = numbers + _SCALARS * sum(x[:1].size for x in rows)
-        block = max(1, _BLOCK_BYTES // max(1, scalars_of_a_state * dtype.itemsize))
         with np.errstate(all="ignore"):
             for k in range(0, states, block):
                 part = slice(k, k + block)

@@ -63,9 +63,8 @@ def check(
     with errors_as_messages():
         check_outputs(force, record)
         loaded = load_robot(robot, base, couplings, strict, trust)
-        usual = default_states(loaded)
-        fewer = states is None and usual < STATES
-        states = states or usual
+        fewer = states is None and default_states(loaded) < STATES
+        states = states or default_states(loaded)
         at, measures = random_states(loaded, states, seed), list(invariants())
         results = []
         with (
@@ -97,8 +96,7 @@ def check(
             table.add_row(r.name, r.claim, *shown, verdicts[r.passed])
         out.print(table)
         if fewer:
-            joints = count_text(loaded.nv, "degree of freedom", "degrees of freedom")
-            out.print(f"{joints}: {_FEWER.format(count_text(states, 'state'), STATES)}")
+            out.print(f"nv = {loaded.nv}: {_FEWER.format(count_text(states, 'state'), STATES)}")
         for r in results:
             if r.detail and r.passed is not True:
                 out.print(style_text((r.name, "red"), f": {r.detail}"))

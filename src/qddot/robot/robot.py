@@ -50,7 +50,7 @@ from qddot.robot.interpret import (
 )
 from qddot.robot.limits import RobotLimits, robot_limits
 from qddot.robot.methods import method_settings
-from qddot.robot.native import Refill, kernel_of, parameter_names, source_of
+from qddot.robot.native import Refill, function_of, kernel_of, parameter_names, source_of
 from qddot.robot.other_names import OtherNames
 from qddot.robot.terms import Terms
 from qddot.robot.wrenches import Wrench, stack_wrenches
@@ -465,16 +465,7 @@ class Robot(CatalogueMethods, OtherNames):
         names = parameter_names(row, given, parameters)
         check = self._deferred_check(row, given, names)
         kernel_options = with_marked_rows(self, row, given)
-        written = zeros == "written"
-        try:
-            kernel = kernel_of(
-                row, self.model, kernel_options, parameters=names, check=check, zeros=written
-            )
-        except TooLarge:
-            check()
-            source = source_of(row, self.model, kernel_options, parameters=names)
-            return InterpretedFunction(source)
-        return kernel.gufunc if written else Refill(kernel)
+        return function_of(row, self.model, kernel_options, names, check, zeros == "written")
 
     def casadi(self, name: str, **options: Any) -> casadi.Function:
         """A catalogue function as a casadi.Function of the same text.

@@ -15,6 +15,7 @@ __all__ = [
     "ActuatorsTooFew",
     "BatchMismatch",
     "CannotAssemble",
+    "CannotCompile",
     "CannotTrace",
     "CannotWrite",
     "DescriptionError",
@@ -36,6 +37,7 @@ __all__ = [
     "RedundantConstraints",
     "ShapeMismatch",
     "SingularInertia",
+    "TooLarge",
     "Uncontrollable",
     "UnknownArgument",
     "UnknownName",
@@ -380,6 +382,28 @@ class CannotTrace(QddotError, TypeError):
     def __init__(self, reason: str, place: str = "") -> None:
         self.reason, self.place = reason, place
         super().__init__(f"{place}: {reason}" if place else reason)
+
+
+class TooLarge(QddotError):
+    """A function that is too large to compile: operations and numbers, and the most there may be.
+
+    The size is a lower bound, as counting stops.
+    """
+
+    def __init__(self, name: str, size: int, most: int) -> None:
+        self.name, self.size, self.most = name, size, most
+        super().__init__(
+            f"{name} is too large to compile: it has at least {size:,} operations, inputs and "
+            f"outputs at one state, and code is made for {most:,} at most"
+        )
+
+
+class CannotCompile(QddotError, RuntimeError):
+    """A function that LLVM does not compile or load: its name and LLVM's reason."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name, self.reason = name, reason
+        super().__init__(f"{name} cannot be compiled: {reason}")
 
 
 class NotEnoughMemory(QddotError, MemoryError):

@@ -170,7 +170,7 @@ def test_results_that_fill_the_caches_are_computed_in_blocks():
     v, row = vector_type("float64", 16), 6 * 60 * 8
     ir = _COUNTING_LOOP + stream.stream_ir(v, [(6,)], [(6, 60)], "loop", "outer")
     library, addresses = native.link(
-        native.emit_object_code(ir, native.host()), "counted", ("outer",)
+        [native.emit_object_code(ir, native.host())], "counted", ("outer",)
     )
     outer = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(addresses["outer"])
 

@@ -25,7 +25,7 @@ def multiply_add_peak(dtype: str = "float64", rounds: int = 20, sample: float = 
     """Operations a second on one core: lanes × independent fused multiply-adds, best of rounds."""
     v = vector_type(dtype, native.host().register_bytes)
     code = native.emit_object_code(_peak_ir(v), native.host())
-    library, addresses = native.link(code, f"{_NAME}_{dtype}_{time.perf_counter_ns()}", (_NAME,))
+    library, addresses = native.link([code], f"{_NAME}_{dtype}_{time.perf_counter_ns()}", (_NAME,))
     run = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(addresses[_NAME])
     out = ctypes.create_string_buffer(_CHAINS * v.bytes)
     target = ctypes.cast(out, ctypes.c_void_p)

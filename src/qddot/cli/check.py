@@ -30,7 +30,8 @@ from qddot.cli.terminal import (
 )
 from qddot.errors import count_text
 from qddot.evidence.results import record_checks
-from qddot.verify import invariants, random_states
+from qddot.verify import default_states, invariants, random_states
+from qddot.verify.invariants import STATES
 
 __all__ = ["check"]
 
@@ -38,6 +39,8 @@ _NOT_JUDGED = (
     "whether masses and tensors are those of the real robot, as one 1000 times too large is as "
     "consistent; `qddot audit` weighs them against shapes, likeness and the data sheet"
 )
+
+_FEWER = "checked at {} instead of {}, to save memory; --states sets the number"
 
 
 def check(
@@ -47,7 +50,10 @@ def check(
     couplings: CouplingsOption = CouplingsChoice.exact,
     strict: StrictOption = False,
     trust: TrustOption = False,
-    states: Annotated[int, typer.Option(min=1, help="How many random states.")] = 100,
+    states: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many random states: 100, or fewer for many joints."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random states.")] = 0,
     record: RecordOption = None,
     force: ForceOption = False,
@@ -57,6 +63,8 @@ def check(
     with errors_as_messages():
         check_outputs(force, record)
         loaded = load_robot(robot, base, couplings, strict, trust)
+        fewer = states is None and default_states(loaded) < STATES
+        states = states or default_states(loaded)
         at, measures = random_states(loaded, states, seed), list(invariants())
         results = []
         with (
@@ -87,6 +95,8 @@ def check(
             shown = ("", "") if r.passed is None else (f"{r.measured:.2g}", bound)
             table.add_row(r.name, r.claim, *shown, verdicts[r.passed])
         out.print(table)
+        if fewer:
+            out.print(f"nv = {loaded.nv}: {_FEWER.format(count_text(states, 'state'), STATES)}")
         for r in results:
             if r.detail and r.passed is not True:
                 out.print(style_text((r.name, "red"), f": {r.detail}"))

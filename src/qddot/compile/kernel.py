@@ -15,7 +15,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -37,16 +37,26 @@ from qddot.compile.runtime.cache import Cache, Entry
 from qddot.compile.runtime.calls import guard_memory
 from qddot.compile.runtime.fast_call import make_fast_call
 from qddot.compile.runtime.gufunc import Loops, make_gufunc
-from qddot.compile.runtime.progress import announce_long_work
+from qddot.compile.runtime.memory import SMALL, require_memory
+from qddot.compile.runtime.progress import announce_long_work, write_line
 from qddot.compile.runtime.refill import refill_arrays
 from qddot.compile.trace.fuse import fuse_multiply_adds
 from qddot.compile.trace.tape import Symbol, Tape, record
+from qddot.errors import CannotCompile, TooLarge, Unsupported
 
 __all__ = ["Kernel", "KernelSource", "compile_kernel"]
 
 Shape = tuple[int, ...]
 _LOOP, _NEAR_LOOP = "qddot_loop", "near_loop"
-_FACTS = {"operations", "cost", "lanes", "dtype", "cpu", "pieces", "workspace", "bytes", "seconds"}
+_MOST_COMPILED = 600_000
+"""Operations, inputs and outputs of a kernel: about a minute of compilation, and 1 GB."""
+_MEMORY_TO_COMPILE, _MEMORY_TO_LOAD = 3000, 8
+"""Bytes of memory per operation, input and output to compile, and per byte of code to load it."""
+_FACTS = {
+    *("operations", "cost", "lanes", "dtype", "cpu", "pieces", "workspace", "bytes", "seconds"),
+    "objects",
+}
+_TOO_LARGE = "too large"
 # packages none of whose functions are recorded; any other package is taken to have some
 _WITHOUT_KERNEL_TEXT = {"bench", "cli", "export", "loaders", "report", "verify", "view", "writers"}
 _lock = threading.RLock()
@@ -125,7 +135,15 @@ class KernelSource:
             folded = [_fold_list(x, s) for x, s in zip(vectors, self.inputs, strict=True)]
             return self.function(*folded)
 
-        return record(flat_function, [math.prod(s) for s in self.inputs])
+        try:
+            return record(flat_function, [math.prod(s) for s in self.inputs])
+        except TooLarge as error:
+            raise TooLarge(self.name, error.size, error.most) from error
+
+    @property
+    def number_count(self) -> int:
+        """Number of inputs and outputs at one state."""
+        return sum(map(math.prod, (*self.inputs, *self.outputs)))
 
 
 @dataclass(frozen=True)
@@ -199,7 +217,15 @@ class _LoadedCode:
 
 
 def compile_kernel(source: KernelSource, cache: Cache | None = None) -> Kernel:
-    """The kernel of a source. The float32 loop is compiled when float32 arrays first arrive."""
+    """The kernel of a source. The float32 loop is compiled when float32 arrays first arrive.
+
+    A function that is too large to compile raises TooLarge; the first time a line on stderr says so
+    too, since callers then evaluate it in Python.
+    """
+    empty = [shape for shape in (*source.inputs, *source.outputs) if not math.prod(shape)]
+    if empty or not (source.arguments and source.results):
+        accepted = "code is made for inputs and outputs that have numbers"
+        raise Unsupported("compile", f"{source.name}{source.signature}", accepted)
     cache = cache or Cache()
     start = time.perf_counter()
     with _lock:
@@ -248,16 +274,34 @@ def compile_kernel(source: KernelSource, cache: Cache | None = None) -> Kernel:
 def _load_code(source: KernelSource, dtype: str, cache: Cache) -> _LoadedCode:
     """The code of a source, linked: from the cache where that can be loaded, else compiled."""
     key = _cache_key(source, dtype)
+    if key in _found_too_large:
+        raise _found_too_large[key]
     entry = cache.read(key)
-    if entry is not None:
-        try:
-            return _link_code(entry, source, dtype, cached=True)
-        except (RuntimeError, ValueError) as error:
-            cache.warn(f"{cache.path(key)} cannot be loaded ({error}) and is built again")
-    with announce_long_work(f"compiling {source.name} ({dtype})"):
-        entry = _compile_source(source, dtype)
+    try:
+        if entry is not None:
+            # an entry may say that there is no code, so that recording is not tried again
+            if _TOO_LARGE in entry.facts:
+                raise TooLarge(source.name, *entry.facts[_TOO_LARGE])
+            try:
+                return _link_code(entry, source, dtype, cached=True)
+            except (RuntimeError, ValueError, TypeError) as error:
+                cache.warn(f"{cache.path(key)} cannot be loaded ({error}) and is built again")
+        with announce_long_work(f"compiling {source.name} ({dtype})"):
+            entry = _compile_source(source, dtype)
+    except TooLarge as error:
+        _found_too_large[key] = error
+        cache.write(key, Entry({_TOO_LARGE: [error.size, error.most]}, b""))
+        write_line(f"qddot: {error}; it is evaluated in Python, some hundred times slower")
+        raise
     cache.write(key, entry)
-    return _link_code(entry, source, dtype, cached=False)
+    try:
+        return _link_code(entry, source, dtype, cached=False)
+    except RuntimeError as error:
+        raise CannotCompile(source.name, str(error)) from error
+
+
+_found_too_large: dict[str, TooLarge] = {}
+"""Functions that were found too large to compile, by their keys in the cache."""
 
 
 def _cache_key(source: KernelSource, dtype: str) -> str:
@@ -285,8 +329,15 @@ def _compile_source(source: KernelSource, dtype: str) -> Entry:
     start = time.perf_counter()
     target = native.host()
     vector = vector_type(dtype, target.register_bytes)
+    if source.number_count > _MOST_COMPILED:
+        raise TooLarge(source.name, source.number_count, _MOST_COMPILED)
     # record: run the function on symbols; every operation becomes an entry of the tape
     recorded = source.record_tape()
+    size = recorded.operations + source.number_count
+    if size > _MOST_COMPILED:
+        raise TooLarge(source.name, size, _MOST_COMPILED)
+    needed = max(SMALL, _MEMORY_TO_COMPILE * size)
+    require_memory(needed, f"compiling {source.name}", "free memory, or set QDDOT_NATIVE=0")
     # fuse: sums of products as multiply-adds, where the processor has them
     tape = fuse_multiply_adds(recorded) if target.fuses else recorded
     # store places: a step leaves its outputs to the next one, any other function writes them
@@ -298,22 +349,27 @@ def _compile_source(source: KernelSource, dtype: str) -> Entry:
     # lower: the pieces as LLVM IR, with the loop over the batch and the call past NumPy
     ir = lower_tape(tape, plan, vector, source.loop_ir(tape, plan, vector, places), places)
     if dtype == "float64" and source.has_fast_call:
-        ir += "\n" + fast_call_ir(source.inputs, source.outputs, _LOOP, makes=source.zeros)
-    # emit: IR to object code
-    code = native.emit_object_code(ir, target)
+        direct = fast_call_ir(source.inputs, source.outputs, _LOOP, makes=source.zeros)
+        ir = replace(ir, rest=f"{ir.rest}\n{direct}")
+    # emit: IR to object code, in parts: an interrupt is seen between them
+    try:
+        objects = [native.emit_object_code(text, target) for text in ir.modules()]
+    except RuntimeError as error:
+        raise CannotCompile(source.name, str(error)) from error
+    code = b"".join(objects)
     counts = recorded.operation_counts()
     # a number that is moved counts as ten; those of a step move less often, but all are counted
-    moved = sum(map(math.prod, (*source.inputs, *source.outputs)))
     facts = {
         "name": source.name,
         "dtype": dtype,
         "operations": counts,
-        "cost": sum(counts.values()) + 10 * moved,
+        "cost": sum(counts.values()) + 10 * source.number_count,
         "lanes": vector.lanes,
         "cpu": target.cpu,
         "pieces": len(plan.pieces),
         "workspace": plan.workspace,
         "bytes": len(code),
+        "objects": [len(x) for x in objects],
         "seconds": time.perf_counter() - start,
     }
     return Entry(facts, code)
@@ -323,8 +379,12 @@ def _link_code(entry: Entry, source: KernelSource, dtype: str, cached: bool) -> 
     """The object code of an entry, linked into this process."""
     if not isinstance(entry.facts, dict) or not entry.facts.keys() >= _FACTS:
         raise ValueError("facts are missing")
+    needed = max(SMALL, _MEMORY_TO_LOAD * len(entry.code))
+    require_memory(needed, f"loading {source.name}", "free memory, or set QDDOT_NATIVE=0")
+    ends = itertools.accumulate(entry.facts["objects"], initial=0)
+    objects = [entry.code[a:b] for a, b in itertools.pairwise(ends)]
     names = (_LOOP, FAST_CALL) if dtype == "float64" and source.has_fast_call else (_LOOP,)
-    library, addresses = native.link(entry.code, f"{source.name}_{dtype}_{next(_numbers)}", names)
+    library, addresses = native.link(objects, f"{source.name}_{dtype}_{next(_numbers)}", names)
     return _LoadedCode(entry, addresses, library, cached)
 
 

@@ -138,8 +138,7 @@ def compile_law(robot: Robot, law: Law, gains: Sequence[str] | str | None = None
     inside another are named with a dot, as "law.kp".
     """
     recorded = record_law(robot, law, gains)
-    if robot.native:
-        _ = recorded.function.kernel
+    _ = recorded.function.compiled
     return CompiledLaw(
         law=law,
         robot=robot,

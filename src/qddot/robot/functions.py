@@ -22,6 +22,7 @@ from qddot.compile.trace.functions import has_symbols, record_arrays, symbol_arr
 from qddot.errors import (
     CannotTrace,
     InvalidArgument,
+    TooLarge,
     UnknownArgument,
     UnknownName,
     Unsupported,
@@ -88,6 +89,14 @@ class CompiledFunction:
         """The compiled form."""
         return compile_kernel(self.source)
 
+    @cached_property
+    def compiled(self) -> bool:
+        """Whether there is code: not for a robot that is interpreted, or a tape too large."""
+        try:
+            return bool(self.robot.native and self.kernel)
+        except TooLarge:
+            return False
+
     @property
     def name(self) -> str:
         """Name of the function."""
@@ -128,7 +137,7 @@ class CompiledFunction:
     @cached_property
     def _quick_call(self) -> Callable[..., Any]:
         """The way past all checks, where results come as the function returns them."""
-        if not self.robot.native or (self.several and len(self.source.outputs) == 1):
+        if not self.compiled or (self.several and len(self.source.outputs) == 1):
             raise Unsupported(self.name, "a call without checks", "the general way is taken")
         return self.kernel.call
 
@@ -151,7 +160,7 @@ class CompiledFunction:
                 self.name, batch, row.numbers(sizes(self.robot.model, {})) * dtype.itemsize
             )
         # compiled, over the threads and in chunks where a batch is large
-        if self.robot.native and dtype.kind == "f" and dtype.itemsize <= 8:
+        if self.compiled and dtype.kind == "f" and dtype.itemsize <= 8:
             cores = [len(shape) for shape in source.inputs]
             results = run_batch(self.gufunc, inputs, cores, source.outputs, out, self.kernel.cost)
             values = results if isinstance(results, tuple) else (results,)
@@ -249,8 +258,7 @@ def compile_function(
         doc=inspect.getdoc(function) or f"{name}, a function of the user's own.",
         origin=function,
     )
-    if robot.native:
-        _ = compiled.kernel
+    _ = compiled.compiled
     return compiled
 
 

@@ -10,6 +10,7 @@ import importlib.util
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,9 @@ import numpy as np
 
 from qddot.algorithms.catalogue import Function, sizes
 from qddot.algorithms.kinematics import TASK_AXES
+from qddot.compile.kernel import KernelSource
+from qddot.compile.runtime.memory import require_batch
+from qddot.compile.runtime.results import validate_out
 from qddot.compile.runtime.threads import broadcast_batch, leading_axes
 from qddot.errors import (
     BatchMismatch,
@@ -34,34 +38,110 @@ if TYPE_CHECKING:
     import casadi
 
 __all__ = [
+    "InterpretedFunction",
     "as_floats",
     "batch_shape",
     "casadi_function",
     "interpret",
+    "interpret_source",
     "normalise_options",
     "validate_arrays",
 ]
+
+_BLOCK_BYTES = 1 << 28
+"""Bytes of the scalars of a block of states, roughly: arrays of Python's own come on top."""
+_SCALARS = 100
+"""Numbers that an algorithm holds for each input, such as transforms and inertias of a body."""
 
 
 def interpret(
     row: Function, model: Model, arrays: Sequence[Any], options: Mapping[str, Any]
 ) -> Any:
     """The value of a function on arrays whose last axes are its signature (a tuple of several)."""
-    # arrays for the results, in the type of the inputs
     dims = sizes(model, options)
     inputs, batch = validate_arrays(row, arrays, dims)
     cores = [len(a.shape) for a in row.inputs[: len(inputs)]]
-    dtype = np.result_type(np.float32, *inputs)
     shapes = [output.shape_in(dims) for output in row.outputs]
+
+    def function(*scalars: Any) -> list[list[Any]]:
+        return row.flat(row.algorithm(model, *scalars, **options), dims)
+
+    return _interpret_arrays(function, row.name, inputs, batch, cores, shapes)
+
+
+def interpret_source(source: KernelSource, arrays: Sequence[Any], out: Any = None) -> Any:
+    """The value of the source of a kernel on arrays, as of its gufunc."""
+    inputs = [as_numbers(source.name, f"input {k}", x) for k, x in enumerate(arrays)]
+    names = [f"input {k}" for k in range(len(inputs))]
+    if len(inputs) != len(source.inputs):
+        accepted = f"it needs {len(source.inputs)}"
+        raise InvalidArgument(source.name, f"a call with {len(inputs)} arrays", accepted)
+    for name, x, core in zip(names, inputs, source.inputs, strict=True):
+        if x.ndim < len(core) or x.shape[x.ndim - len(core) :] != core:
+            raise ShapeMismatch(source.name, name, f"(..., {', '.join(map(str, core))})", x.shape)
+    cores = [len(core) for core in source.inputs]
+    batch = batch_shape(source.name, inputs, cores, names)
+
+    def function(*scalars: Any) -> list[list[Any]]:
+        leaves = iter(source.function(*scalars))
+        return [[next(leaves) for _ in range(math.prod(shape))] for shape in source.outputs]
+
+    dtype = np.result_type(np.float32, *inputs)
+    if out is not None:
+        out = validate_out(source.name, out, source.outputs, batch, dtype)
+    value = _interpret_arrays(function, source.name, inputs, batch, cores, source.outputs)
+    if out is None:
+        return value
+    for target, x in zip(out, value if len(out) > 1 else (value,), strict=True):
+        target[...] = x
+    return out if len(out) > 1 else out[0]
+
+
+@dataclass(frozen=True)
+class InterpretedFunction:
+    """A function of arrays that is too large to compile, called as the gufunc that it would be."""
+
+    source: KernelSource
+
+    @property
+    def signature(self) -> str:
+        """The shapes, as a gufunc has them."""
+        return self.source.signature
+
+    def __call__(self, *arrays: Any, out: Any = None) -> Any:
+        """The function of arrays, into those of `out`."""
+        return interpret_source(self.source, arrays, out)
+
+
+def _interpret_arrays(
+    function: Callable[..., list[list[Any]]],
+    name: str,
+    inputs: Sequence[np.ndarray],
+    batch: tuple[int, ...],
+    cores: Sequence[int],
+    shapes: Sequence[tuple[int, ...]],
+) -> Any:
+    """The value of a function of scalars on arrays; it returns the numbers of each output.
+
+    A batch is evaluated in blocks whose scalars, arrays over the states, fit in memory.
+    """
+    # arrays for the results, in the type of the inputs
+    dtype = np.result_type(np.float32, *inputs)
+    numbers = sum(map(math.prod, shapes))
+    require_batch(name, batch, numbers * dtype.itemsize)
     results: list[Any] = [np.empty(batch + shape, dtype) for shape in shapes]
 
     def evaluate(scalars: list[Any], targets: list[Any]) -> None:
-        values = row.flat(row.algorithm(model, *scalars, **options), dims)
-        for target, value, shape in zip(targets, values, shapes, strict=True):
-            for index, leaf in zip(np.ndindex(*shape), value, strict=True):
-                target[(..., *index)] = leaf
+        for target, value, shape in zip(targets, function(*scalars), shapes, strict=True):
+            leading = target.shape[: target.ndim - len(shape)]
+            _fill_array(target.reshape(*leading, math.prod(shape)), value)
 
-    if dtype.kind != "O":
+    states = math.prod(batch)
+    held = numbers + _SCALARS * sum(
+        math.prod(x.shape[x.ndim - n :]) for x, n in zip(inputs, cores, strict=True)
+    )
+    block = max(1, _BLOCK_BYTES // max(1, held * dtype.itemsize))
+    if dtype.kind != "O" and states <= block:
         try:
             evaluate([_nested_scalars(x, n) for x, n in zip(inputs, cores, strict=True)], results)
             return results[0] if len(results) == 1 else tuple(results)
@@ -73,19 +153,30 @@ def interpret(
     ]
     if dtype.kind != "O":
         # every batch as one of a single axis, also that of one state
-        states = math.prod(batch)
         rows = [
             x.reshape(states, *x.shape[x.ndim - n :]) for x, n in zip(whole, cores, strict=True)
         ]
+        targets = [r.reshape(states, *s) for r, s in zip(results, shapes, strict=True)]
         with np.errstate(all="ignore"):
-            scalars = [_nested_scalars(x, n) for x, n in zip(rows, cores, strict=True)]
-            targets = [r.reshape(states, *s) for r, s in zip(results, shapes, strict=True)]
-            evaluate(scalars, targets)
+            for k in range(0, states, block):
+                part = slice(k, k + block)
+                scalars = [_nested_scalars(x[part], n) for x, n in zip(rows, cores, strict=True)]
+                evaluate(scalars, [target[part] for target in targets])
     else:
         # Python objects (mpmath) know no batches: state by state
         for index in np.ndindex(*batch):
             evaluate([x[index].tolist() for x in whole], [r[(*index, ...)] for r in results])
     return results[0] if len(results) == 1 else tuple(results)
+
+
+def _fill_array(target: np.ndarray, leaves: Sequence[Any]) -> None:
+    """Write scalars along the last axis: constants at once, then numbers one by one."""
+    plain = target.dtype.kind != "O"
+    if plain and leaves:
+        target[...] = [x if type(x) is float else 0.0 for x in leaves]
+    for k, x in enumerate(leaves):
+        if type(x) is not float or not plain:
+            target[..., k] = x
 
 
 def validate_arrays(

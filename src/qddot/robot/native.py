@@ -6,16 +6,19 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from qddot.algorithms.catalogue import Function, sizes
 from qddot.compile.kernel import Kernel, KernelSource, compile_kernel
 from qddot.compile.runtime.threads import SETTING
-from qddot.errors import InvalidArgument, UnknownName, Unsupported, WrongType
+from qddot.errors import InvalidArgument, TooLarge, UnknownName, Unsupported, WrongType
 from qddot.model.edit import with_parameters
 from qddot.model.model import Model
 from qddot.model.reframing import condense
+from qddot.robot.interpret import InterpretedFunction
 from qddot.spatial.algebra import Vec3
 
-__all__ = ["PARAMETERS", "Refill", "kernel_of", "parameter_names", "source_of"]
+__all__ = ["PARAMETERS", "Refill", "function_of", "kernel_of", "parameter_names", "source_of"]
 
 
 def _with_drivetrain(model: Model, rows: Sequence[Any], fields: Sequence[str]) -> Model:
@@ -158,3 +161,20 @@ def kernel_of(
     return compile_kernel(
         source_of(row, model, options, parameters=parameters, check=check, zeros=zeros)
     )
+
+
+def function_of(
+    row: Function,
+    model: Model,
+    options: Mapping[str, Any],
+    parameters: Sequence[str],
+    check: Callable[[], None],
+    zeros: bool,
+) -> np.ufunc | Refill | InterpretedFunction:
+    """A catalogue function of a model as a function of arrays, in Python if it is too large."""
+    source = source_of(row, model, options, parameters=parameters, check=check, zeros=zeros)
+    try:
+        kernel = compile_kernel(source)
+    except TooLarge:
+        return InterpretedFunction(source)
+    return kernel.gufunc if zeros else Refill(kernel)

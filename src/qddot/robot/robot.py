@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -19,7 +20,7 @@ from qddot.compile.runtime.memory import require_batch
 from qddot.compile.runtime.results import validate_out
 from qddot.compile.trace.functions import has_symbols
 from qddot.display.text import html_table, text_table
-from qddot.errors import InvalidArgument, Unsupported, WrongType, count_text
+from qddot.errors import InvalidArgument, TooLarge, Unsupported, WrongType, count_text
 from qddot.loaders import load_model
 from qddot.loaders.description import Base, Couplings
 from qddot.model import edit
@@ -40,10 +41,16 @@ from qddot.robot.health import (
     refuse_singular,
     singular_joints,
 )
-from qddot.robot.interpret import casadi_function, interpret, normalise_options, validate_arrays
+from qddot.robot.interpret import (
+    InterpretedFunction,
+    casadi_function,
+    interpret,
+    normalise_options,
+    validate_arrays,
+)
 from qddot.robot.limits import RobotLimits, robot_limits
 from qddot.robot.methods import method_settings
-from qddot.robot.native import Refill, kernel_of, parameter_names, source_of
+from qddot.robot.native import Refill, function_of, kernel_of, parameter_names, source_of
 from qddot.robot.other_names import OtherNames
 from qddot.robot.terms import Terms
 from qddot.robot.wrenches import Wrench, stack_wrenches
@@ -324,7 +331,11 @@ class Robot(CatalogueMethods, OtherNames):
         # interpreted: complex numbers, objects, robots or outputs without a number
         real = all(x.dtype.kind == "f" and x.dtype.itemsize <= 8 for x in inputs)
         sized = all(0 not in o.shape_in(dims) for o in row.outputs)
-        if not (self.native and self.nv and real and sized):
+        kernel = None
+        if self.native and self.nv and real and sized:
+            with suppress(TooLarge):
+                kernel = self._get_kernel(row, options)
+        if kernel is None:
             self._require_inertia(row, options)
             options = dict(with_marked_rows(self, row, options))
             value = interpret(row, self.model, inputs, options)
@@ -334,7 +345,6 @@ class Robot(CatalogueMethods, OtherNames):
                 target[...] = x
             return out if len(out) > 1 else out[0]
         # compiled, over the threads and in chunks where a batch is large
-        kernel = self._get_kernel(row, options)
         cores = [len(shape) for shape in kernel.source.inputs]
         outputs = kernel.source.outputs
         return run_batch(kernel.gufunc, inputs, cores, outputs, out, kernel.cost)
@@ -400,7 +410,8 @@ class Robot(CatalogueMethods, OtherNames):
 
         Print it for a summary: operations, bytes a state, vector width, pieces, code, times, file.
         Its `facts` hold the same as a dict, `operations` and `cost` are counts for one state, and
-        `gufunc` is the compiled function itself.
+        `gufunc` is the compiled function itself. A function that is too large to compile, and is
+        evaluated in Python, raises TooLarge.
         """
         row = function(name)
         return self._get_kernel(row, normalise_options(row, options))
@@ -418,7 +429,7 @@ class Robot(CatalogueMethods, OtherNames):
         parameters: str | Sequence[str] = (),
         zeros: Literal["written", "kept"] = "written",
         **options: Any,
-    ) -> np.ufunc | Refill: ...
+    ) -> np.ufunc | Refill | InterpretedFunction: ...
 
     def compile(
         self, function_or_name: Any, /, parameters: Any = (), zeros: Any = "written", **given: Any
@@ -454,10 +465,7 @@ class Robot(CatalogueMethods, OtherNames):
         names = parameter_names(row, given, parameters)
         check = self._deferred_check(row, given, names)
         kernel_options = with_marked_rows(self, row, given)
-        kernel = kernel_of(
-            row, self.model, kernel_options, parameters=names, check=check, zeros=zeros == "written"
-        )
-        return kernel.gufunc if zeros == "written" else Refill(kernel)
+        return function_of(row, self.model, kernel_options, names, check, zeros == "written")
 
     def casadi(self, name: str, **options: Any) -> casadi.Function:
         """A catalogue function as a casadi.Function of the same text.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from qddot.algorithms.recursion import Vector
 from qddot.compile.kernel import KernelSource
 from qddot.display.progress import OnStep
 from qddot.display.text import Readable
-from qddot.errors import InvalidArgument, ShapeMismatch, Unsupported
+from qddot.errors import InvalidArgument, ShapeMismatch, TooLarge, Unsupported
 from qddot.model.model import Model, bodies_with_limits
 from qddot.model.reframing import condense
 from qddot.robot.interpret import batch_shape
@@ -293,8 +294,11 @@ class _Batch:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             # the attempt at a step, by native code where the robot has it
             found: Sequence[np.ndarray]
+            kernel = None
             if native:
-                kernel = find_kernel(KeyedSource(f"adaptive {model.digest}", source))
+                with suppress(TooLarge):
+                    kernel = find_kernel(KeyedSource(f"adaptive {model.digest}", source))
+            if kernel is not None:
                 found = kernel.gufunc(*now)
             else:
                 lists: list[Any] = [columns(x) if x.ndim > 1 else x for x in now]

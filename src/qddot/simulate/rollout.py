@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from numpy.typing import ArrayLike
 from qddot.compile.runtime.chunks import run_scan
 from qddot.display.progress import OnStep
 from qddot.display.text import Readable, range_text
-from qddot.errors import InvalidArgument, ShapeMismatch
+from qddot.errors import InvalidArgument, ShapeMismatch, TooLarge
 from qddot.robot.interpret import batch_shape
 from qddot.simulate.arguments import loop_arguments, require_samples, sample_count
 from qddot.simulate.layout import columns, nested_lists, nested_over_time, stack_scalars
@@ -202,8 +203,11 @@ def run_steps(
     # steps; the status reports overflows
     on_chunk = partial(on_step, "steps") if on_step else None
     with np.errstate(all="ignore"):
+        kernel = None
         if native:
-            kernel = step.kernel()
+            with suppress(TooLarge):
+                kernel = step.kernel()
+        if kernel is not None:
             run_scan(
                 kernel.gufunc,
                 arguments,
@@ -237,7 +241,7 @@ def run_steps(
         step=step,
         inputs=inputs,
         residuals=residuals,
-        native=native,
+        native=kernel is not None,
         every=every,
     )
 

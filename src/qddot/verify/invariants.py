@@ -16,6 +16,7 @@ from qddot.robot.robot import Robot
 __all__ = [
     "RESIDUAL_BOUND",
     "RESIDUAL_CHECKS",
+    "STATES",
     "Check",
     "RandomStates",
     "check",
@@ -28,6 +29,7 @@ __all__ = [
     "check_round_trip",
     "check_skew_symmetry",
     "check_symmetry",
+    "default_states",
     "invariants",
     "random_states",
 ]
@@ -36,6 +38,10 @@ RESIDUAL_BOUND = 1e-9
 """Relative residual that the invariants of `RESIDUAL_CHECKS` keep below."""
 RESIDUAL_CHECKS = ("symmetric", "composite", "skew", "coriolis", "gravity", "power", "round trip")
 _STEP = 1e-30
+STATES = 100
+"""States of a check."""
+_MOST_NUMBERS = 4_000_000
+"""Numbers of a matrix nv × nv at all states of a check."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +78,14 @@ def random_states(robot: Robot, states: int, seed: int) -> RandomStates:
     return RandomStates(q, *(rng.normal(size=(states, robot.nv)) for _ in range(3)))
 
 
-def check(robot: Robot, states: int = 100, seed: int = 0) -> list[Check]:
-    """All checks of a robot."""
-    at = random_states(robot, states, seed)
+def default_states(robot: Robot) -> int:
+    """Number of states of a check: 100, fewer for a robot whose matrices are large."""
+    return max(1, min(STATES, _MOST_NUMBERS // max(1, robot.nv**2)))
+
+
+def check(robot: Robot, states: int | None = None, seed: int = 0) -> list[Check]:
+    """All checks of a robot at random states, `default_states` of them unless told otherwise."""
+    at = random_states(robot, states or default_states(robot), seed)
     return [measure(robot, at) for _, measure in invariants()]
 
 

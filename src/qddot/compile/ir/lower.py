@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from qddot.compile.ir.block import Places
 from qddot.compile.ir.calls import region_ir
 from qddot.compile.ir.elementary import ELEMENTARY, elementary_ir
+from qddot.compile.ir.modules import KernelIR
 from qddot.compile.ir.schedule import Schedule
-from qddot.compile.ir.stores import RowWriter
+from qddot.compile.ir.stores import RowWriter, Write
 from qddot.compile.ir.transpose import moves_ir
 from qddot.compile.ir.trigonometry import sincos_ir
 from qddot.compile.ir.types import VectorType
@@ -23,6 +24,10 @@ __all__ = ["lower_tape"]
 _POINTERS = "ptr noalias %in, ptr noalias %ws, ptr noalias %rows"
 _KEPT = 16
 """For how many entries a value that is in memory also stays in a register."""
+_MOST_WRITTEN = 1536
+"""Numbers that a piece writes itself: a compiler's time grows with the square of them."""
+_WRITES, _MOST_PASSED = 32, 8
+"""Writes of a function of nothing else, and vectors that are passed to it."""
 _NEGATED = {"fma": None, "fms": 2, "fnma": 0}
 _UNARY = ("fabs", "sqrt", "floor")
 _BOUNDS = {"min": "minimum", "max": "maximum"}
@@ -30,7 +35,7 @@ _CHOICES = {"select": "olt", "select_le": "ole", "select_eq": "oeq"}
 _BINARY = {"add": "fadd contract", "sub": "fsub contract", "mul": "fmul contract", "div": "fdiv"}
 
 
-def lower_tape(tape: Tape, plan: Schedule, v: VectorType, loop: str, places: Places) -> str:
+def lower_tape(tape: Tape, plan: Schedule, v: VectorType, loop: str, places: Places) -> KernelIR:
     """The IR of a tape, with the loop that runs it; entries with a place go there in the frame."""
     letter = "f" if v.scalar == "float" else ""
     declarations = [
@@ -52,8 +57,9 @@ def lower_tape(tape: Tape, plan: Schedule, v: VectorType, loop: str, places: Pla
     used = {entry[0] for entry in tape.code}
     elementary = elementary_ir(v, [name for name in ELEMENTARY if name in used])
     pieces = [_Piece(tape, plan, v, k, places).write_function() for k in range(len(plan.pieces))]
-    regions = region_ir(tape, plan, v)
-    return "\n".join([*declarations, sincos_ir(v), elementary, moves_ir(v), *pieces, regions, loop])
+    helpers = (sincos_ir(v), elementary, moves_ir(v))
+    rest = "\n".join([region_ir(tape, plan, v), loop])
+    return KernelIR("\n".join(declarations), helpers, tuple(pieces), rest)
 
 
 class _Piece:
@@ -67,7 +73,11 @@ class _Piece:
         self.lines: list[str] = []
         self.values: dict[int, str] = {}
         self.last_use: dict[int, int] = {}
-        self.count = self.now = 0
+        self.count = self.now = self.written = 0
+        # writes by functions of their own: those that wait, vectors passed to them, functions
+        self.waiting: list[tuple[Write, list[str]]] = []
+        self.passed: dict[str, str] = {}
+        self.writers: list[str] = []
 
     def write_function(self) -> str:
         """The function."""
@@ -79,10 +89,44 @@ class _Piece:
             if i >= 0:
                 self._write_entry(i)
             for write in self.plan.writes.get(i, ()):
-                self.lines += self.rows.write(write, [self._operand_name(x) for x in write.values])
+                self._write_output(write)
+        self._call_writer()
         body = "\n".join(self.lines)
         head = f"define internal void @piece{self.number}({_POINTERS}) noinline"
-        return f"{head} {{\n{body}\n  ret void\n}}"
+        return "\n".join([f"{head} {{\n{body}\n  ret void\n}}", *self.writers])
+
+    def _write_output(self, write: Write) -> None:
+        """Write numbers to an output, those beyond many by functions of their own."""
+        names = [self._operand_name(x) for x in write.values]
+        self.written += len(write.values)
+        if self.written <= _MOST_WRITTEN:
+            self.lines += self.rows.write(write, names)
+            return
+        known = {name for x, name in zip(write.values, names, strict=True) if type(x) is int}
+        if len(self.waiting) == _WRITES or len(known | self.passed.keys()) > _MOST_PASSED:
+            self._call_writer()
+        for name in sorted(known):
+            self.passed.setdefault(name, f"%v{len(self.passed)}")
+        self.waiting.append((write, [self.passed.get(x, x) for x in names]))
+
+    def _call_writer(self) -> None:
+        """Write what waits by a function, to which vectors that are no constants are passed."""
+        if not self.waiting:
+            return
+        name, rows = f"write{self.number}_{len(self.writers)}", RowWriter(self.v)
+        lines = rows.load_row_pointers(sorted({write.array for write, _ in self.waiting}))
+        for write, values in self.waiting:
+            lines += rows.write(write, values)
+        taken = ", ".join(
+            ["ptr noalias %rows", *(f"{self.v.type} {x}" for x in self.passed.values())]
+        )
+        given = ", ".join(["ptr %rows", *(f"{self.v.type} {x}" for x in self.passed)])
+        body = "\n".join(lines)
+        self.writers.append(
+            f"define internal void @{name}({taken}) noinline {{\n{body}\n  ret void\n}}"
+        )
+        self.lines.append(f"  call void @{name}({given})")
+        self.waiting, self.passed = [], {}
 
     def _new_value(self, text: str) -> str:
         self.count += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
@@ -142,12 +143,21 @@ def emit_object_code(ir: str, target: Target) -> bytes:
 
 @cache
 def _linker() -> Any:
-    return _llvm().create_lljit_compiler(_target_machine(host()))
+    """LLVM's JITLink, which keeps all sections of an object in one block of memory.
+
+    The other linker, RuntimeDyld, takes memory for each section by itself, and ends the process
+    where code and constants come to lie more than 2 GiB apart.
+    """
+    return _llvm().create_lljit_compiler(_target_machine(host()), use_jit_link=True)
 
 
-def link(code: bytes, library: str, names: tuple[str, ...]) -> tuple[Any, dict[str, int]]:
+def link(
+    objects: Sequence[bytes], library: str, names: tuple[str, ...]
+) -> tuple[Any, dict[str, int]]:
     """Link object code: a library that must live as long as its functions, and their addresses."""
-    builder = _llvm().JITLibraryBuilder().add_object_img(code).add_current_process()
+    builder = _llvm().JITLibraryBuilder().add_current_process()
+    for code in objects:
+        builder.add_object_img(code)
     for name in names:
         builder.export_symbol(name)
     loaded = builder.link(_linker(), library)

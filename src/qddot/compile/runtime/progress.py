@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 
-__all__ = ["announce_long_work"]
+__all__ = ["announce_long_work", "write_line"]
 
 _PATIENCE = 2.0
 """Seconds after which a caller wants to know."""
@@ -21,7 +21,7 @@ def announce_long_work(what: str, patience: float = _PATIENCE) -> Iterator[None]
 
     def say() -> None:
         said.set()
-        _write_line(f"qddot: {what}, once for this machine …")
+        write_line(f"qddot: {what}, once for this machine …")
 
     timer = threading.Timer(patience, say)
     timer.daemon = True
@@ -31,10 +31,10 @@ def announce_long_work(what: str, patience: float = _PATIENCE) -> Iterator[None]
     finally:
         timer.cancel()
         if said.is_set():
-            _write_line(f"qddot: {what}: {time.perf_counter() - start:.1f} s")
+            write_line(f"qddot: {what}: {time.perf_counter() - start:.1f} s")
 
 
-def _write_line(text: str) -> None:
+def write_line(text: str) -> None:
     """Write to stderr, if there is one that takes it."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(text + "\n")

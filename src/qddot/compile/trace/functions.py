@@ -15,7 +15,7 @@ import numpy as np
 
 from qddot.compile.trace.arrays import SymbolArray
 from qddot.compile.trace.tape import Condition, Symbol, Tape, TapeRecorder
-from qddot.errors import CannotTrace, QddotError
+from qddot.errors import CannotTrace, QddotError, TooLarge
 
 __all__ = ["Recording", "has_symbols", "record_arrays", "symbol_array"]
 
@@ -46,11 +46,11 @@ def record_arrays(
     `origin` is the function that the user wrote: errors name its line.
     """
     recorder = _StrictRecorder()
-    arrays = {
-        name: symbol_array(recorder.append_inputs(math.prod(shape)), shape)
-        for name, shape in inputs.items()
-    }
     try:
+        arrays = {
+            name: symbol_array(recorder.append_inputs(math.prod(shape)), shape)
+            for name, shape in inputs.items()
+        }
         value = function(**arrays)
         several = isinstance(value, tuple)
         parts = value if several else (value,)
@@ -58,6 +58,8 @@ def record_arrays(
             [f"out{k}" for k in range(len(parts))] if several else ["out"]
         )
         results = {n: _as_output(n, x) for n, x in zip(names, parts, strict=True)}
+    except TooLarge as error:
+        raise TooLarge(_definition(origin), error.size, error.most) from error
     except Exception as error:
         # our own errors say what to do
         reason = f"{type(error).__name__}: {error}"

@@ -18,11 +18,12 @@ from typing import Any
 from qddot.compile.trace.arrays import NumpyOperand
 from qddot.compile.trace.definitions import DEFINITIONS, NO_OPERATIONS
 from qddot.compile.trace.regions import Region, split_at_regions
-from qddot.errors import CannotTrace
+from qddot.errors import CannotTrace, TooLarge
 from qddot.spatial import scalar
 from qddot.spatial.scalar import Scalar
 
 __all__ = [
+    "MOST_RECORDED",
     "Condition",
     "Symbol",
     "Tape",
@@ -45,6 +46,9 @@ __all__ = [
     "sqrt",
     "tanh",
 ]
+
+MOST_RECORDED = 800_000
+"""Entries of a recording, those that its outputs do not need included: about 1 GB."""
 
 
 @dataclass(frozen=True)
@@ -170,6 +174,8 @@ class TapeRecorder:
 
     def _append(self, entry: tuple[Any, ...]) -> Symbol:
         """The symbol of a new entry."""
+        if len(self.code) >= MOST_RECORDED:
+            raise TooLarge("the function", len(self.code), MOST_RECORDED)
         symbol = Symbol(self, len(self.code), entry[0])
         self.code.append(entry)
         self.symbols.append(symbol)

@@ -1,0 +1,295 @@
+"""Functions at and beyond the bounds of the compiler: evaluated in Python, or refused in words."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from native_cases import assert_close, cold_cache, robots  # noqa: F401
+
+import qddot
+from qddot.bench.subjects import chain
+from qddot.compile import kernel as kernel_module
+from qddot.compile.ir import lower, modules
+from qddot.compile.kernel import KernelSource, compile_kernel
+from qddot.compile.runtime import memory, native
+from qddot.compile.runtime.cache import Cache
+from qddot.compile.trace import tape as tape_module
+from qddot.errors import CannotCompile, NotEnoughMemory, QddotError, TooLarge
+from qddot.robot.robot import Robot
+
+pytestmark = pytest.mark.native_core
+LINKS = 3
+
+
+@pytest.fixture
+def low_bound(monkeypatch, tmp_path):
+    """A compiler that takes 120 operations, inputs and outputs, and 200 entries of a recording."""
+    monkeypatch.setenv("QDDOT_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(kernel_module, "_MOST_COMPILED", 120)
+    monkeypatch.setattr(tape_module, "MOST_RECORDED", 200)
+    monkeypatch.setattr(kernel_module, "_found_too_large", {})
+
+
+def links(gravity: float = -7.0) -> tuple[Robot, Robot]:
+    """A chain with native code, where it is small enough, and interpreted."""
+    model = chain(LINKS).with_gravity((0.0, 0.0, gravity)).model
+    return Robot(model, native=True), Robot(model, native=False)
+
+
+def states(*batch: int, count: int = 3, dtype=np.float64) -> list[np.ndarray]:
+    return list(np.random.default_rng(1).normal(size=(count, *batch, LINKS)).astype(dtype))
+
+
+# too large: evaluated in Python
+
+
+@pytest.mark.parametrize("name", ["coriolis_matrix", "inverse_dynamics_derivatives"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_function_that_is_too_large_is_evaluated_in_python(low_bound, capsys, name, dtype):
+    robot, interpreted = links()
+    arrays = states(5, count=2 if name.startswith("coriolis") else 3, dtype=dtype)
+    with qddot.threads(2):
+        found = robot.call(name, *arrays)
+    expected = interpreted.call(name, *arrays)
+    assert_close(found, expected, 0.0)
+    out = robot.empty(name, (5,), dtype)
+    robot.call(name, *arrays, out=out)
+    assert_close(out, expected, 0.0)
+    # said once, and by explain every time
+    said = capsys.readouterr().err
+    assert said.count(f"{name} is too large to compile") == 1
+    assert "evaluated in Python" in said
+    for _ in range(2):
+        with pytest.raises(TooLarge, match=rf"{name}.*at least \d+ operations.*\d+ at most"):
+            robot.explain(name)
+    assert not capsys.readouterr().err
+
+
+def test_recording_stops_at_the_bound(low_bound, monkeypatch):
+    lengths = []
+    append = tape_module.TapeRecorder._append
+
+    def count(self, entry):
+        lengths.append(len(self.code))
+        return append(self, entry)
+
+    monkeypatch.setattr(tape_module.TapeRecorder, "_append", count)
+    with pytest.raises(TooLarge):
+        links()[0].explain("inverse_dynamics_derivatives")
+    assert max(lengths) == 200
+
+
+def test_outputs_are_counted_before_anything_is_recorded(low_bound):
+    def function(x):
+        pytest.fail("recorded")
+
+    source = KernelSource("many", "Many.", function, ((2,),), ((11, 11),), "many")
+    with pytest.raises(TooLarge, match="many"):
+        compile_kernel(source)
+
+
+def test_another_process_need_not_record_again(low_bound, monkeypatch):
+    with pytest.raises(TooLarge) as first:
+        links()[0].explain("coriolis_matrix")
+    # as in another process, with the same cache
+    monkeypatch.setattr(kernel_module, "_found_too_large", {})
+    monkeypatch.setattr(KernelSource, "record_tape", lambda self: pytest.fail("recorded"))
+    with pytest.raises(TooLarge) as second:
+        links()[0].explain("coriolis_matrix")
+    assert str(first.value) == str(second.value)
+
+
+def test_parameters_as_inputs_beyond_the_bound(low_bound):
+    robot, interpreted = links()
+    q, v, a = states(4)
+    call = robot.compile("inverse_dynamics", parameters=("inertia", "gravity"))
+    inertia, g = robot.inertial_parameters, np.array([0.3, 0.0, -5.0])
+    expected = interpreted.with_gravity(g).inverse_dynamics(q, v, a)
+    np.testing.assert_allclose(call(q, v, a, inertia, g), expected, rtol=1e-9)
+    out = np.empty((4, LINKS))
+    assert call(q, v, a, inertia, g, out=out) is out
+    np.testing.assert_allclose(out, expected, rtol=1e-9)
+    with pytest.raises(QddotError, match="input 3"):
+        call(q, v, a, inertia[:2], g)
+    kept = robot.compile("torque_regressor", zeros="kept")
+    np.testing.assert_allclose(kept(q, v, a), interpreted.torque_regressor(q, v, a), rtol=1e-9)
+
+
+def test_dask_arrays_beyond_the_bound(low_bound):
+    dask = pytest.importorskip("dask.array")
+    robot, interpreted = links()
+    q, v = states(6, count=2)
+    found = robot.coriolis_matrix(*(dask.from_array(x, chunks=(3, LINKS)) for x in (q, v)))
+    np.testing.assert_array_equal(found.compute(), interpreted.coriolis_matrix(q, v))
+
+
+def test_rollouts_beyond_the_bound(low_bound, capsys):
+    robot, interpreted = links()
+    q, v = states(2, count=2)
+    found = robot.rollout(q, v, dt=1e-3, steps=3)
+    assert not found.native
+    assert "rollout_rk4 is too large to compile" in capsys.readouterr().err
+    np.testing.assert_allclose(found.q, interpreted.rollout(q, v, dt=1e-3, steps=3).q, rtol=1e-12)
+
+
+def test_functions_of_the_user_beyond_the_bounds(low_bound):
+    robot, _ = links()
+
+    def small(robot, q):
+        return robot.gravity(q)
+
+    def large(robot, q):
+        x = q
+        for _ in range(25):
+            x = np.sin(x) + 0.5
+        return x
+
+    (q,) = states(5, count=1)
+    assert robot.compile(small).compiled
+    with pytest.raises(TooLarge, match=r"test_bounds.*large"):
+        robot.compile(lambda robot, q: large(robot, large(robot, q)))
+    # recorded, but not compiled
+    function = robot.compile(large)
+    assert not function.compiled
+    x = q.copy()
+    for _ in range(25):
+        x = np.sin(x) + 0.5
+    np.testing.assert_allclose(function(q), x, rtol=1e-12)
+
+
+# code in parts
+
+
+@pytest.fixture
+def short_modules(monkeypatch, tmp_path):
+    """Modules of one piece each."""
+    monkeypatch.setenv("QDDOT_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(modules, "_PIECES", 1)
+
+
+def test_code_of_several_modules(short_modules):
+    """Compiled and from the cache, in both precisions."""
+    model = chain(5).with_gravity((0.0, 1.0, -7.0)).model
+    arrays = list(np.random.default_rng(0).normal(size=(3, 9, 5)))
+    expected = Robot(model, native=False).inverse_dynamics_derivatives(*arrays)
+    for cached in (False, True):
+        robot = Robot(model, native=True)
+        facts = robot.explain("inverse_dynamics_derivatives").facts
+        assert len(facts["objects"]) == facts["pieces"] + 1 > 2
+        assert facts["cached"] is cached
+        assert_close(robot.inverse_dynamics_derivatives(*arrays), expected, 1e-12)
+        single = [x.astype(np.float32) for x in arrays]
+        assert_close(robot.inverse_dynamics_derivatives(*single), expected, 1e-4)
+
+
+def test_an_interrupt_between_modules_leaves_nothing_behind(short_modules, monkeypatch):
+    robot, emit, calls = links(-3.0)[0], native.emit_object_code, []
+
+    def interrupt(ir, target):
+        calls.append(len(re.findall(r"^define \w+ void @piece\d+", ir, re.MULTILINE)))
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return emit(ir, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(native, "emit_object_code", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            robot.inverse_dynamics_derivatives(*states())
+    assert calls == [0, 1]
+    cache = Cache()
+    assert not cache.entries()
+    assert not cache.partial_files()
+    robot.inverse_dynamics_derivatives(*states())
+    assert len(cache.entries()) == 1
+
+
+# many outputs
+
+
+def repeat(kind: str, n: int):
+    """A function of two numbers with n outputs that few operations give."""
+    return {
+        "constants": lambda x: [1.5] * (n - 1) + [x[0]],
+        "zeros": lambda x: [0.0] * (n - 1) + [x[0]],
+        "one": lambda x: [x[1]] * n,
+        "mixed": lambda x: [x[k % 2] if k % 3 else float(k % 50) for k in range(n)],
+        "several": lambda x: [x[0] * 2.0 ** (k % 17 - 8) + x[1] for k in range(n)],
+    }[kind]
+
+
+KINDS = ["constants", "zeros", "one", "mixed", "several"]
+
+
+@pytest.mark.parametrize("width", native.WIDTHS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_functions_that_write_more_than_a_piece_may(monkeypatch, kind, width):
+    monkeypatch.setenv("QDDOT_VECTOR_BYTES", str(width))
+    monkeypatch.setattr(lower, "_MOST_WRITTEN", 20)
+    n, function = 331, repeat(kind, 331)
+    source = KernelSource("r", "R.", function, ((2,),), ((n,),), f"{kind} {n} by functions")
+    x = np.random.default_rng(0).normal(size=(19, 2))
+    np.testing.assert_array_equal(
+        compile_kernel(source).gufunc(x), np.array([function(row) for row in x])
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_function_of_the_code_is_long(monkeypatch, kind):
+    """LLVM's time grows with the square of the stores of a function."""
+    texts = []
+
+    def take(ir, target):
+        texts.append(ir)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(native, "emit_object_code", take)
+    n = 20_000
+    source = KernelSource("r", "R.", repeat(kind, n), ((2,),), ((n,),), f"{kind} {n} for its IR")
+    with pytest.raises(KeyboardInterrupt):
+        compile_kernel(source)
+    assert max(text.count("\n  store") for text in texts[0].split("\ndefine ")) < 4000
+
+
+# sources that make no kernel
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs"),
+    [((), ((2,),)), (((2,),), ()), (((0,),), ((2,),)), (((2,),), ((0,),)), (((2, 0),), ((1,),))],
+)
+def test_arrays_without_numbers_are_refused(inputs, outputs):
+    def function(*arrays):
+        return [1.0] * sum(int(np.prod(s)) for s in outputs)
+
+    with pytest.raises(QddotError, match="inputs and outputs that have numbers"):
+        compile_kernel(KernelSource("none", "None.", function, inputs, outputs, "none"))
+
+
+def test_a_function_without_outputs_is_refused_in_words():
+    with pytest.raises(QddotError, match=r"constraint_residual.*have numbers"):
+        robots("planar_2r")[0].compile("constraint_residual")
+
+
+@pytest.mark.parametrize("work", ["compiling", "loading"])
+def test_no_memory_to_compile_or_load(monkeypatch, tmp_path, work):
+    """LLVM ends the process where it finds no memory, so that the question comes first."""
+    monkeypatch.setenv("QDDOT_CACHE_DIR", str(tmp_path))
+    robot = links(-1.0)[0]
+    if work == "loading":
+        robot.explain("gravity")
+    monkeypatch.setattr(memory, "available_memory", lambda: 2**20)
+    with pytest.raises(NotEnoughMemory, match=f"{work} gravity needs 64 MiB"):
+        Robot(robot.model, native=True).gravity(states(count=1)[0])
+
+
+@pytest.mark.parametrize("stage", ["emit_object_code", "link"])
+def test_what_llvm_refuses_is_an_error_of_ours(monkeypatch, tmp_path, stage):
+    def fail(*given):
+        raise RuntimeError("no way")
+
+    monkeypatch.setenv("QDDOT_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(native, stage, fail)
+    with pytest.raises(CannotCompile, match="gravity cannot be compiled: no way"):
+        links(-2.0)[0].gravity(states(count=1)[0])

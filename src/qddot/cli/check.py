@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -16,6 +15,8 @@ from qddot.cli.terminal import (
     ForceOption,
     JsonOption,
     RobotArgument,
+    SeedOption,
+    StatesOption,
     StrictOption,
     TrustOption,
     check_outputs,
@@ -47,8 +48,8 @@ def check(
     couplings: CouplingsOption = CouplingsChoice.exact,
     strict: StrictOption = False,
     trust: TrustOption = False,
-    states: Annotated[int, typer.Option(min=1, help="How many random states.")] = 100,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the random states.")] = 0,
+    states: StatesOption = 100,
+    seed: SeedOption = 0,
     record: RecordOption = None,
     force: ForceOption = False,
     as_json: JsonOption = False,

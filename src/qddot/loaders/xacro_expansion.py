@@ -33,7 +33,15 @@ from qddot.loaders.expressions import (
     evaluate,
     math_symbols,
 )
-from qddot.loaders.locate import find_package
+from qddot.loaders.locate import (
+    PACKAGE_FOLDERS,
+    above_home,
+    chosen_folders,
+    find_package,
+    has_package_file,
+    own_folder,
+)
+from qddot.loaders.opened import note_opened, watch_opened
 
 __all__ = ["expand", "global_symbols"]
 
@@ -45,8 +53,6 @@ _MOST_FILES_DEEP = 50
 _MOST_MACROS_DEEP = 300
 _FRAMES = 4000
 _LONGEST_MESSAGE = 1000
-_PACKAGE_FILES = ("package.xml", "manifest.xml")
-_PACKAGE_FOLDERS = ("meshes", "robots", "urdf", "xacro")
 _COMMON = (
     "list", "dict", "map", "len", "str", "float", "int", "bool", "True", "False", "min", "max",
     "round", "sorted", "range",
@@ -60,11 +66,10 @@ _ACTIONS = (
     "subprocess", "urllib", "webbrowser",
 )  # fmt: skip
 """Beginnings of audit events: programs, connections and changes of files."""
-_PATH_VARIABLES = ("ROS_PACKAGE_PATH", "AMENT_PREFIX_PATH", "GZ_SIM_RESOURCE_PATH")
 
 
-def expand(file: str, arguments: dict[str, str], trust: bool) -> bytes:
-    """The URDF text that a xacro file expands to."""
+def expand(file: str, arguments: dict[str, str], trust: bool) -> dict[str, Any]:
+    """The URDF text that a xacro file expands to, and the files that were opened for it."""
     folders = _Folders(Path(file))
     if sys.platform != "win32":  # whose stack is short
         sys.setrecursionlimit(_FRAMES)
@@ -74,9 +79,10 @@ def expand(file: str, arguments: dict[str, str], trust: bool) -> bytes:
         _replace_evaluation(folders)
         _refuse_actions()
     # what xacro prints is not needed
-    with contextlib.redirect_stderr(_Nowhere()):
+    with contextlib.redirect_stderr(_Nowhere()), watch_opened() as opened:
         try:
-            return bytes(xacro.process_file(file, mappings=dict(arguments)).toxml("utf-8"))
+            text = xacro.process_file(file, mappings=dict(arguments)).toxml("utf-8").decode()
+            return {"text": text, "opened": [str(path) for path in opened]}
         except DescriptionError:
             raise
         except Exception as error:  # xacro lets errors of any kind through
@@ -112,11 +118,8 @@ class _Folders:
     def __init__(self, file: Path) -> None:
         self.file = file
         # a file of a package that is installed by links has its neighbours at both places
-        self.own = {_own_folder(file.absolute()).resolve(), _own_folder(file.resolve())}
-        listed = os.pathsep.join(os.environ.get(name, "") for name in _PATH_VARIABLES)
-        prefixes = [os.path.join(entry, "cmeel.prefix", "share") for entry in sys.path]
-        chosen = [x for x in (*listed.split(os.pathsep), *prefixes) if os.path.isabs(x)]
-        self.chosen = [Path(os.path.abspath(x)) for x in chosen]
+        self.own = {own_folder(file.absolute()).resolve(), own_folder(file.resolve())}
+        self.chosen = chosen_folders()
         """Folders of packages that the user has set up: links in them are the user's own."""
 
     def find_folder(self, name: str) -> str:
@@ -126,8 +129,8 @@ class _Folders:
         folder = find_package(name, self.file.parent)
         real = folder.resolve()
         if not (_is_below(folder, self.chosen) or _is_below(real, self.own)):
-            shown = any((real / part).is_dir() for part in _PACKAGE_FOLDERS)
-            if _above_home(real) or not (shown or _has_package_file(real)):
+            shown = any((real / part).is_dir() for part in PACKAGE_FOLDERS)
+            if above_home(real) or not (shown or has_package_file(real)):
                 raise Refused(f"{str(folder)!r}, which has no package.xml, as a package")
             self.own.add(real)
         return str(folder)
@@ -148,29 +151,6 @@ class _Folders:
 
 def _is_below(path: Path, folders: Any) -> bool:
     return any(path.is_relative_to(folder) for folder in folders)
-
-
-def _own_folder(file: Path) -> Path:
-    """The package that a file is in, else its folder."""
-    inner = file.parent
-    for folder in file.parents:
-        named = folder != inner and inner.name in _PACKAGE_FOLDERS
-        if not _above_home(folder) and (named or _has_package_file(folder)):
-            return folder
-        inner = folder
-    return file.parent
-
-
-def _has_package_file(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in _PACKAGE_FILES)
-
-
-def _above_home(folder: Path) -> bool:
-    """Whether a folder has the files of the user, or of all, in it."""
-    try:
-        return Path.home().is_relative_to(folder)
-    except RuntimeError:  # a user without a home
-        return folder == Path(folder.anchor)
 
 
 def _bound_structure(folders: _Folders, trust: bool) -> None:
@@ -223,6 +203,7 @@ def _read_file(path: Path) -> bytes:
         raise xacro.XacroException(f"{path} is not a file")
     if path.stat().st_size > _MOST_BYTES:
         raise xacro.XacroException(f"{path} is larger than {_MOST_BYTES // 2**20} MiB")
+    note_opened(path)
     return path.read_bytes()
 
 

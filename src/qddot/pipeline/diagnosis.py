@@ -94,7 +94,7 @@ def case_of_record(file: str | Path, record: Record) -> Case | None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                robot = load(paths[0], base if base in ("fixed", "free") else None)
+                robot = load(paths[0], base if base in ("fixed", "free") else None, isolate=True)
             except QddotError:
                 return None
     columns = dict(trace.columns)

@@ -13,12 +13,14 @@ import numpy as np
 
 from qddot.compile.runtime.cache import Cache, Entry, cache_folder
 from qddot.loaders.mesh_files import read_surface
+from qddot.loaders.opened import note_opened
 from qddot.verify.audit.solids import Array, MassSolid
 
-__all__ = ["Mesh", "UnreadableMesh", "mesh_cache", "read_mesh"]
+__all__ = ["MOST_MESH_BYTES", "Mesh", "UnreadableMesh", "mesh_cache", "read_mesh"]
 
 _VERSION = "mesh 1"
-_MOST_BYTES = 256 * 2**20
+MOST_MESH_BYTES = 256 * 2**20
+"""Bytes of the largest mesh file that is read."""
 _MOST_REPAIRED = 200_000
 _MOST_POINTS = 400
 _CLOSED = (0.02, 1.02)
@@ -54,14 +56,15 @@ def read_mesh(file: Path) -> Mesh:
         status = file.stat()
     except OSError as error:
         raise UnreadableMesh(error.strerror or "cannot be read") from error
+    note_opened(file)
     return _read_cached(file, status.st_mtime_ns, status.st_size)
 
 
 @lru_cache(maxsize=4096)
 def _read_cached(file: Path, _changed: int, size: int) -> Mesh:
     """The solids of a mesh file that has not changed, from memory, disk or trimesh."""
-    if size > _MOST_BYTES:
-        raise UnreadableMesh(f"is larger than {_MOST_BYTES // 2**20} MiB")
+    if size > MOST_MESH_BYTES:
+        raise UnreadableMesh(f"is larger than {MOST_MESH_BYTES // 2**20} MiB")
     if size == 0:
         raise UnreadableMesh("is empty")
     try:

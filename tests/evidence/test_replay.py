@@ -175,7 +175,7 @@ WORDS = {
 COMMANDS = [
     "", "bench", "view", "convert", "export", "derive", "doctor", "report", "cache clear",
     "evidence replay", "evidence", "identify", "identify plan", "identify friction",
-    "check --trust", "check ", "../check", "CHECK", "check\n", "os.system", "__init__", "robots",
+    "check --trust", "check ", "../check", "CHECK", "os.system", "__init__", "robots",
 ]  # fmt: skip
 
 

@@ -30,7 +30,7 @@ from qddot.evidence import (
     read_record,
     verify_record,
 )
-from qddot.evidence.inputs import gather_inputs, restore_inputs
+from qddot.evidence.inputs import gather_inputs
 from qddot.evidence.reader import MOST_BYTES
 
 
@@ -241,24 +241,6 @@ def test_digests_do_not_depend_on_when_and_where(file, tmp_path):
     assert again.digest == read_record(file).digest
 
 
-def test_inputs_come_back_with_their_content(tmp_path):
-    mesh = tmp_path / "robot" / "meshes" / "a.stl"
-    mesh.parent.mkdir(parents=True)
-    mesh.write_bytes(b"solid a\nendsolid a\n")
-    urdf = tmp_path / "robot" / "a.urdf"
-    urdf.write_text('<robot name="a"><mesh filename="package://robot/meshes/a.stl"/></robot>')
-    inputs = gather_inputs([urdf])
-    assert [x.place for x in inputs] == ["a.urdf", "meshes/a.stl"]
-    restored = restore_inputs("record", inputs, tmp_path / "back")
-    assert restored[1].read_bytes() == mesh.read_bytes()
-    assert restored[1].as_posix() in restored[0].read_text()
-    outside = dataclasses.replace(inputs[0], place="../../a.urdf")
-    with pytest.raises(RecordError, match="outside"):
-        restore_inputs("record", [outside], tmp_path / "back")
-    with pytest.raises(RecordError, match="not the file"):
-        restore_inputs("record", [dataclasses.replace(inputs[0], content=b"x")], tmp_path / "back")
-
-
 def test_definitions_are_given_once():
     with pytest.raises(InvalidArgument, match="defined already"):
         define_metric("rms", "something else", 1, np.mean)
@@ -400,11 +382,3 @@ def test_identification_is_recorded_and_runs_again(tmp_path):
     looked = run(app, ["identify", "inspect", "planar_2r", *words, "--record", str(tmp_path / "i")])
     assert looked.exit_code in (0, 1), looked.output
     assert verify_record(read_record(tmp_path / "i")) == []
-
-
-def test_sources_are_the_first_inputs(tmp_path):
-    (tmp_path / "a.stl").write_bytes(b"solid a\nendsolid a\n")
-    first, second = tmp_path / "a.urdf", tmp_path / "b.csv"
-    first.write_text('<robot name="a"><mesh filename="a.stl"/></robot>')
-    second.write_text("time\n")
-    assert [x.name for x in gather_inputs([first, second])] == ["a.urdf", "b.csv", "a.stl"]

@@ -309,3 +309,45 @@ def test_limits_of_a_floating_base(tmp_path):
     np.testing.assert_allclose(limits.velocity[6:], [3.0, 0.1, 5.0])
     q = robot.random(0, 100)
     assert ((q >= limits.lower) & (q <= limits.upper)).all()
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+@pytest.mark.parametrize("native", [True, False])
+def test_classes_of_arrays_become_plain_arrays(native):
+    robot = Robot(qddot.load("planar_2r").model, native=native)
+    q, v = np.array([[0.1, 0.2]]), np.array([0.3, 0.4])
+    compiled = robot.compile(lambda robot, q, v: robot.mass_matrix(q) @ v)
+    refill = robot.compile("mass_matrix", zeros="kept")
+    wanted = robot.call("mass_matrix", q), robot.call("inverse_dynamics", q, v, v)
+    product = robot.call("mass_matrix", q) @ v
+    # the first call and the second one, which goes past the checks; alone and beside lists
+    for given in (np.matrix(q), np.ma.masked_array(q), q.view(np.recarray), np.matrix(q)):
+        results = (
+            (robot.mass_matrix(given), wanted[0]),
+            (robot.inverse_dynamics(given, [0.3, 0.4], v), wanted[1]),
+            (compiled(given, v), product),
+            (refill(given), wanted[0]),
+        )
+        for found, expected in results:
+            assert type(found) is np.ndarray
+            assert found.shape == expected.shape
+            np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_masked_entries_are_refused_in_words(native):
+    robot = Robot(qddot.load("planar_2r").model, native=native)
+    q = np.array([0.1, 0.2])
+    masked = np.ma.masked_array(q, [False, True])
+    calls = (
+        lambda: robot.mass_matrix(masked),
+        lambda: robot.inverse_dynamics([0.1, 0.2], masked, q),
+        lambda: robot.compile("mass_matrix", zeros="kept")(masked),
+        lambda: robot.compile(lambda robot, q: robot.gravity(q))(masked),
+    )
+    robot.mass_matrix(q)
+    robot.inverse_dynamics(q, q, q)
+    for call in calls:
+        for _ in range(2):
+            with pytest.raises(QddotError, match="masked entries have no value"):
+                call()

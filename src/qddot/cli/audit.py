@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from qddot.cli.parameters import OUTPUT, RESULT, WORDS
 from qddot.cli.recording import RecordOption, open_recorder
 from qddot.cli.terminal import (
     ForceOption,
@@ -40,24 +41,32 @@ _COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
 _MOST_NOTES = 4
 
 
+MassOption = Annotated[
+    float | None,
+    typer.Option(min=1e-6, help="The total mass that the data sheet states, kg."),
+    RESULT,
+]
+FixOption = Annotated[
+    Path | None, typer.Option(help="Write the file with what has one remedy put right."), OUTPUT
+]
+
+
 def audit(
     context: typer.Context,
     robot: RobotArgument = "ur5e",
-    mass: Annotated[
-        float | None, typer.Option(min=1e-6, help="The total mass that the data sheet states, kg.")
+    mass: MassOption = None,
+    fix: FixOption = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page with every link drawn."), OUTPUT
     ] = None,
-    fix: Annotated[
-        Path | None, typer.Option(help="Write the file with what has one remedy put right.")
-    ] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a page with every link drawn.")] = None,
     page: Annotated[
-        Path | None, typer.Option(help="Write a Markdown summary; made for folders.")
+        Path | None, typer.Option(help="Write a Markdown summary; made for folders."), OUTPUT
     ] = None,
-    match: Annotated[str, typer.Option(help="In a folder: which files.")] = "*",
+    match: Annotated[str, typer.Option(help="In a folder: which files."), WORDS] = "*",
     record: RecordOption = None,
     force: ForceOption = False,
     trust: TrustOption = False,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Print every note.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Print every note."), RESULT] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Test what may be wrong with the inertias and drivetrains of a file, or of all in a folder.
@@ -81,7 +90,10 @@ def audit(
             failed = any(e.result is None or e.result.count("error") for e in entries)
             raise typer.Exit(1 if failed else 0)
         try_source(robot, trust)
-        with open_recorder(context, record, [robot], force) as recorder, progress_bar() as on_step:
+        with (
+            open_recorder(context, record, [robot], force) as recorder,
+            progress_bar() as on_step,
+        ):
             result = run(robot, mass, on_step, trust)
             record_audit(recorder, result)
         diff = None

@@ -7,6 +7,7 @@ import typer
 from qddot.cli.terminal import JsonOption, out, print_json
 from qddot.compile.runtime.cache import Cache
 from qddot.errors import count_text
+from qddot.pipeline.memory import step_memory
 from qddot.robot.meshes import mesh_cache
 
 __all__ = ["cache"]
@@ -39,8 +40,8 @@ def _cache_info(as_json: JsonOption = False) -> None:
 
 @cache.command("clear")
 def _clear_cache(as_json: JsonOption = False) -> None:
-    """Remove compiled functions and measured meshes; they are made again when needed."""
-    removed = Cache().clear() + mesh_cache().clear()
+    """Remove compiled functions, measured meshes, known steps; they are made again when needed."""
+    removed = sum(kept.clear() for kept in (Cache(), mesh_cache(), step_memory()))
     if as_json:
         print_json({"removed": removed})
     else:

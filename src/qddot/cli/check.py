@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from qddot.cli.parameters import RESULT
 from qddot.cli.recording import RecordOption, open_recorder
 from qddot.cli.terminal import (
     BaseOption,
@@ -16,6 +17,7 @@ from qddot.cli.terminal import (
     ForceOption,
     JsonOption,
     RobotArgument,
+    SeedOption,
     StrictOption,
     TrustOption,
     check_outputs,
@@ -53,8 +55,9 @@ def check(
     states: Annotated[
         int | None,
         typer.Option(min=1, help="How many random states: 100, or fewer for many joints."),
+        RESULT,
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the random states.")] = 0,
+    seed: SeedOption = 0,
     record: RecordOption = None,
     force: ForceOption = False,
     as_json: JsonOption = False,

@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from qddot.cli.parameters import INPUT, RESULT, WORDS, one_of
 from qddot.cli.recording import RecordOption, open_recorder
 from qddot.cli.terminal import (
     BaseOption,
@@ -17,6 +18,8 @@ from qddot.cli.terminal import (
     ForceOption,
     JsonOption,
     RobotArgument,
+    SeedOption,
+    StatesOption,
     TrustOption,
     check_outputs,
     errors_as_messages,
@@ -49,24 +52,34 @@ _MOST_LISTED = 8
 JointOption = Annotated[
     list[str] | None,
     typer.Option(metavar="A=B", help="Joint of A and its partner in B; may be repeated."),
+    WORDS,
+]
+SecondArgument = Annotated[
+    str | None, typer.Argument(help="Another file or name of the same robot."), INPUT
+]
+EnginesOption = Annotated[
+    str,
+    typer.Option("--with", help=f"Engines, separated by commas: {', '.join(ENGINES)}."),
+    one_of(ENGINES),
+]
+ToleranceOption = Annotated[
+    float, typer.Option(min=0.0, help="Relative difference that is taken for rounding."), RESULT
 ]
 
 
 def compare(
     context: typer.Context,
     a: RobotArgument,
-    b: Annotated[str | None, typer.Argument(help="Another file or name of the same robot.")] = None,
-    engines: Annotated[
-        str, typer.Option("--with", help=f"Engines, separated by commas: {', '.join(ENGINES)}.")
-    ] = "",
+    b: SecondArgument = None,
+    engines: EnginesOption = "",
     base: BaseOption = None,
     couplings: CouplingsOption = CouplingsChoice.exact,
-    states: Annotated[int, typer.Option(min=1, help="How many random states.")] = 20,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the random states.")] = 0,
-    tolerance: Annotated[
-        float, typer.Option(min=0.0, help="Relative difference that is taken for rounding.")
-    ] = 1e-9,
-    timeout: Annotated[float, typer.Option(min=1.0, help="Seconds an engine may take.")] = 120.0,
+    states: StatesOption = 20,
+    seed: SeedOption = 0,
+    tolerance: ToleranceOption = 1e-9,
+    timeout: Annotated[
+        float, typer.Option(min=1.0, help="Seconds an engine may take."), RESULT
+    ] = 120.0,
     joint: JointOption = None,
     trust: TrustOption = False,
     record: RecordOption = None,

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import subprocess
-import sys
-import tempfile
+import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
+from qddot.cli.replay import replay_record
 from qddot.cli.terminal import (
     ForceOption,
     JsonOption,
@@ -24,13 +23,14 @@ from qddot.cli.terminal import (
     style_text,
 )
 from qddot.errors import RecordError, count_text
-from qddot.evidence.inputs import restore_inputs
+from qddot.evidence.agreement import TOLERANCE, compare_results
 from qddot.evidence.metrics import DEFINITIONS
 from qddot.evidence.reader import read_record
 from qddot.evidence.record import Claim, Record, Verdict
 from qddot.evidence.record_file import part_beside
 from qddot.evidence.review import (
     ClaimReview,
+    Difference,
     Problem,
     compare_records,
     review_claims,
@@ -45,8 +45,6 @@ VERDICT_COLOURS = {
     Verdict.FAIL: "red",
     Verdict.NOT_EVALUATED: "yellow",
 }
-_REPLAYABLE = ("check", "audit", "compare", "size", "simulate", "pipeline", "lab", "identify")
-_LONGEST_REPLAY = 3600
 _MOST_ROWS, _MOST_LETTERS = 300, 2000
 """Rows of a table, and letters of a cell, that a terminal shows."""
 
@@ -202,6 +200,17 @@ def _diff(a: RecordArgument, b: RecordArgument, as_json: JsonOption = False) -> 
     _report_differences(one, other, as_json)
 
 
+def _print_differences(found: Sequence[Difference]) -> None:
+    """A row for each difference; nothing without one."""
+    if found:
+        table = Table("", "differs", "A", "B")
+        for d in found[:_MOST_ROWS]:
+            table.add_row(*(x[:_MOST_LETTERS] for x in (d.kind, d.name, d.a, d.b)))
+        out.print(table)
+        if len(found) > _MOST_ROWS:
+            out.print(f"and {len(found) - _MOST_ROWS} more; --json has all of them")
+
+
 def _report_differences(one: Record, other: Record, as_json: bool) -> None:
     found = compare_records(one, other)
     same = one.digest == other.digest
@@ -209,13 +218,7 @@ def _report_differences(one: Record, other: Record, as_json: bool) -> None:
         rows = [dataclasses.asdict(d) for d in found]
         print_json({"same_results": same, "digests": [one.digest, other.digest], "differ": rows})
     else:
-        if found:
-            table = Table("", "differs", "A", "B")
-            for d in found[:_MOST_ROWS]:
-                table.add_row(*(x[:_MOST_LETTERS] for x in (d.kind, d.name, d.a, d.b)))
-            out.print(table)
-            if len(found) > _MOST_ROWS:
-                out.print(f"and {len(found) - _MOST_ROWS} more; --json has all of them")
+        _print_differences(found)
         word = ("same results", "green") if same else ("results differ", "red")
         out.print(style_text(word, f": digests {one.digest[:16]}… and {other.digest[:16]}…"))
     raise typer.Exit(0 if same else 1)
@@ -223,37 +226,33 @@ def _report_differences(one: Record, other: Record, as_json: bool) -> None:
 
 @evidence.command("replay")
 def _replay(record: RecordArgument, as_json: JsonOption = False) -> None:
-    """Run again from the record alone, in a process of its own; exit code 1 if results differ."""
-    with errors_as_messages(), tempfile.TemporaryDirectory(prefix="qddot-replay-") as folder:
+    """Run again from the record alone, enclosed and never trusted; exit code 1 if results differ.
+
+    The answer is "same" (identical digests), "same within rounding" or "different".
+    """
+    with errors_as_messages():
         before = read_record(record)
-        run = before.run
-        words = run.command.split()
-        if not words or words[0] not in _REPLAYABLE:
-            known = ", ".join(_REPLAYABLE)
-            raise RecordError(record, f"{run.command!r} cannot be run again; these can: {known}")
-        # the same command, on the inputs that the record keeps
-        paths = restore_inputs(record, run.inputs, Path(folder) / "inputs")
-        for word in run.arguments:
-            # {0}, {1}, … stand for restored inputs; nothing else is understood
-            number = word[1:-1] if word.startswith("{") and word.endswith("}") else ""
-            is_input = number.isdigit() and int(number) < len(paths)
-            words.append(str(paths[int(number)]) if is_input else word)
-        again = Path(folder) / "again.mcap"
-        err.print(f"running qddot {run.command} again …")
-        command = [sys.executable, "-m", "qddot", *words, "--record", str(again)]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=_LONGEST_REPLAY, env=environment,
-                cwd=folder,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired as error:
-            raise RecordError(record, f"the replay took longer than {_LONGEST_REPLAY} s") from error
-        if not again.is_file():
-            said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-            raise RecordError(record, f"the replay failed: {said[-1] if said else done.returncode}")
-        after = read_record(again)
-    _report_differences(before, after, as_json)
+        err.print(f"running qddot {before.run.command} again …")
+        after = replay_record(record, before)
+    found = compare_results(before, after)
+    differences = [] if found.word == "same" else compare_records(before, after)
+    if as_json:
+        answer = {**dataclasses.asdict(found), "tolerance": TOLERANCE}
+        rows = [dataclasses.asdict(d) for d in differences]
+        digests = [before.digest, after.digest]
+        same = found.word == "same"
+        print_json({"same_results": same, **answer, "digests": digests, "differ": rows})
+    else:
+        _print_differences(differences)
+        told = f": digests {before.digest[:16]}… and {after.digest[:16]}…"
+        if found.subject:
+            told += f"; {found.subject} differs"
+            if math.isfinite(found.distance):
+                told += f" most, by {found.distance:.1e} of its largest number"
+                told += f" (rounding: up to {TOLERANCE:.0e})"
+        mark = (found.word, "green" if found.agrees else "red")
+        out.print(style_text(mark, told), soft_wrap=True)
+    raise typer.Exit(0 if found.agrees else 1)
 
 
 def _record_json(found: Record) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from qddot.cli.log_options import (
     parse_terms,
     with_log_options,
 )
+from qddot.cli.parameters import INPUT, OUTPUT, RESULT
 from qddot.cli.recording import RecordOption, open_recorder
 from qddot.cli.terminal import (
     ForceOption,
@@ -106,9 +107,9 @@ def _fit(
     friction: FrictionOption = "auto",
     method: MethodOption = "wls",
     write: Annotated[
-        Path | None, typer.Option(help="Write the identified URDF or MJCF file (feasible).")
+        Path | None, typer.Option(help="Write the identified URDF or MJCF file (feasible)."), OUTPUT
     ] = None,
-    whole: Annotated[bool, typer.Option("--whole", help="Hold nothing out.")] = False,
+    whole: Annotated[bool, typer.Option("--whole", help="Hold nothing out."), RESULT] = False,
     bandwidth: BandwidthOption = None,
     shaft: ShaftOption = None,
     plot: PlotOption = None,
@@ -220,7 +221,7 @@ def _validate(
     source: LogSource,
     robot: RobotArgument,
     log: LogArgument,
-    test_log: Annotated[Path, typer.Argument(help="The log to predict.")],
+    test_log: Annotated[Path, typer.Argument(help="The log to predict."), INPUT],
     friction: FrictionOption = "auto",
     method: MethodOption = "wls",
     bandwidth: BandwidthOption = None,

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from qddot.cli.parameters import INPUT, OUTPUT, RESULT
 from qddot.cli.recording import RecordOption, open_recorder
 from qddot.cli.terminal import (
     ForceOption,
@@ -51,18 +52,29 @@ class PlantChoice(str, Enum):
     both = "both"
 
 
-ExperimentArgument = Annotated[ExperimentChoice, typer.Argument(help="What to put to the test.")]
+ExperimentArgument = Annotated[
+    ExperimentChoice, typer.Argument(help="What to put to the test."), RESULT
+]
 PlantOption = Annotated[
-    PlantChoice, typer.Option(help="Our own plant with exact friction cones, MuJoCo, or both.")
+    PlantChoice,
+    typer.Option(help="Our own plant with exact friction cones, MuJoCo, or both."),
+    RESULT,
 ]
 MjcfOption = Annotated[
-    Path | None, typer.Option(help="Gravity: the robot of this MuJoCo file, not the UR5e.")
+    Path | None, typer.Option(help="Gravity: the robot of this MuJoCo file, not the UR5e."), INPUT
 ]
 PanelOption = Annotated[
-    int, typer.Option("--panel", min=0, help="Also this many perturbed contact tasks.")
+    int, typer.Option("--panel", min=0, help="Also this many perturbed contact tasks."), RESULT
 ]
-SaveOption = Annotated[Path | None, typer.Option(help="Keep the traces as .npz in this folder.")]
-PlotOption = Annotated[Path | None, typer.Option(help="Draw the traces as .png in this folder.")]
+SaveOption = Annotated[
+    Path | None, typer.Option(help="Keep the traces as .npz in this folder."), OUTPUT
+]
+PlotOption = Annotated[
+    Path | None, typer.Option(help="Draw the traces as .png in this folder."), OUTPUT
+]
+
+
+SeedOption = Annotated[int, typer.Option(min=0, help="Seed of the panel."), RESULT]
 
 
 def lab(
@@ -71,7 +83,7 @@ def lab(
     plant: PlantOption = PlantChoice.own,
     mjcf: MjcfOption = None,
     panel_size: PanelOption = 0,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the panel.")] = 0,
+    seed: SeedOption = 0,
     save: SaveOption = None,
     plot: PlotOption = None,
     record: RecordOption = None,

@@ -15,6 +15,7 @@ import numpy as np
 import typer
 
 from qddot import identify as identification
+from qddot.cli.parameters import INPUT, NUMBERS, NUMBERS_OR_FILE, OUTPUT, RESULT, WORDS, one_of
 from qddot.cli.terminal import (
     CouplingsChoice,
     errors_as_messages,
@@ -26,6 +27,7 @@ from qddot.cli.terminal import (
 from qddot.display.progress import OnStep
 from qddot.errors import InvalidArgument
 from qddot.identify import Log, Shaft
+from qddot.identify.fitting import Method
 from qddot.robot.robot import Robot
 
 __all__ = [
@@ -48,9 +50,10 @@ __all__ = [
 LogArgument = Annotated[
     Path,
     typer.Argument(help="A log: .csv .parquet .npz .npy .mat .mcap .db3, or a rosbag2 folder."),
+    INPUT,
 ]
 TorqueLogOption = Annotated[
-    Path | None, typer.Option(help="A second file with the torques, row by row.")
+    Path | None, typer.Option(help="A second file with the torques, row by row."), INPUT
 ]
 ColumnOption = Annotated[
     list[str] | None,
@@ -58,39 +61,53 @@ ColumnOption = Annotated[
         "--column",
         help="Columns of a signal: q=pos_{joint}, tau=cur_{i}, t=0, v=7,8,9. May be repeated.",
     ),
+    WORDS,
 ]
 UnitOption = Annotated[
     list[str] | None,
     typer.Option("--unit", help="Unit of a signal: q=deg, tau=A, 'q=motor rad'. May be repeated."),
+    WORDS,
 ]
 GearOption = Annotated[
-    str | None, typer.Option(help="Gear ratios with commas, or a text file with their matrix.")
+    str | None,
+    typer.Option(help="Gear ratios with commas, or a text file with their matrix."),
+    NUMBERS_OR_FILE,
 ]
 ConstantOption = Annotated[
-    str | None, typer.Option(help="Torque constants in N m/A, one or one a joint.")
+    str | None, typer.Option(help="Torque constants in N m/A, one or one a joint."), NUMBERS
 ]
 OffsetOption = Annotated[
-    str | None, typer.Option(help="Added to joint positions, rad, one a joint.")
+    str | None, typer.Option(help="Added to joint positions, rad, one a joint."), NUMBERS
 ]
 RateOption = Annotated[
-    float | None, typer.Option(help="Samples a second, where the file has no time.")
+    float | None, typer.Option(help="Samples a second, where the file has no time."), RESULT
 ]
 BandwidthOption = Annotated[
-    float | None, typer.Option(help="Hz up to which torques count; by the motion otherwise.")
+    float | None,
+    typer.Option(help="Hz up to which torques count; by the motion otherwise."),
+    RESULT,
 ]
 FrictionOption = Annotated[
     str,
     typer.Option(help=f"auto, or terms with commas: {', '.join(identification.DRIVE_TERMS)}."),
+    one_of((*identification.DRIVE_TERMS, "auto")),
 ]
 ShaftOption = Annotated[
     list[str] | None,
     typer.Option("--shaft", help="A shaft that several joints turn: motor6=joint_5,joint_6."),
+    WORDS,
 ]
-MethodOption = Annotated[str, typer.Option(help="ols, wls, robust or feasible.")]
+MethodOption = Annotated[
+    str,
+    typer.Option(help="ols, wls, robust or feasible."),
+    one_of(typing.get_args(Method)),
+]
 SaveOption = Annotated[
-    Path | None, typer.Option("--save", help="Write the result as JSON into this file.")
+    Path | None, typer.Option("--save", help="Write the result as JSON into this file."), OUTPUT
 ]
-PlotOption = Annotated[Path | None, typer.Option("--plot", help="Draw the result into this file.")]
+PlotOption = Annotated[
+    Path | None, typer.Option("--plot", help="Draw the result into this file."), OUTPUT
+]
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from qddot.cli.evidence import VERDICT_COLOURS, claim_table
+from qddot.cli.parameters import INPUT, OUTPUT, RESULT, WORDS, one_of
 from qddot.cli.recording import RecordOption, open_recorder
 from qddot.cli.terminal import (
     BaseOption,
@@ -27,7 +29,7 @@ from qddot.cli.terminal import (
 )
 from qddot.errors import InvalidArgument, RecordError, count_text
 from qddot.evidence.reader import CUT_SHORT, read_record
-from qddot.evidence.record import Record, Verdict
+from qddot.evidence.record import Record, Run, Verdict, canonical_json
 from qddot.evidence.record_file import take_over_part
 from qddot.evidence.recorder import Recorder
 from qddot.pipeline import (
@@ -40,42 +42,54 @@ from qddot.pipeline import (
 )
 from qddot.pipeline.context import EXPECTED, parse_expectations
 from qddot.pipeline.hardware_steps import latency_budget
+from qddot.pipeline.steps import known_steps
 from qddot.report import require_plotly, write_report
+from qddot.simulate.integrators import INTEGRATORS
 
 __all__ = ["pipeline"]
 
 _LISTING = "; ".join(f"{s.number} {s.title}" for s in STEPS)
 
 
-StepsOption = Annotated[str, typer.Option(help=f"Such as 1,4-6. {_LISTING}.")]
-OnlyOption = Annotated[list[str] | None, typer.Option(help="Only this step; again for more.")]
-SkipOption = Annotated[list[str] | None, typer.Option(help="Without this step; again for more.")]
+StepsOption = Annotated[str, typer.Option(help=f"Such as 1,4-6. {_LISTING}."), WORDS]
+OnlyOption = Annotated[
+    list[str] | None, typer.Option(help="Only this step; again for more."), WORDS
+]
+SkipOption = Annotated[
+    list[str] | None, typer.Option(help="Without this step; again for more."), WORDS
+]
 ExpectOption = Annotated[
     list[str] | None,
     typer.Option(help=f"What is meant, KEY=VALUE of {', '.join(EXPECTED)}; again for more."),
+    WORDS,
 ]
 AcceptOption = Annotated[
     list[str] | None,
     typer.Option(help="A link whose doubtful inertia (step 2) is meant; again for more."),
+    WORDS,
 ]
 LogOption = Annotated[
-    Path | None, typer.Option(help="A log of the real robot; without one, virtual hardware.")
+    Path | None, typer.Option(help="A log of the real robot; without one, virtual hardware."), INPUT
 ]
 IntegratorOption = Annotated[
-    str | None, typer.Option(help="That of your simulator, to be judged in steps 9 and 10.")
+    str | None,
+    typer.Option(help="That of your simulator, to be judged in steps 9 and 10."),
+    one_of(INTEGRATORS),
 ]
-StepOption = Annotated[float | None, typer.Option(help="The step of your simulator, s.")]
-SeedOption = Annotated[int, typer.Option(min=0, help="Seed of states and virtual hardware.")]
+StepOption = Annotated[float | None, typer.Option(help="The step of your simulator, s."), RESULT]
+SeedOption = Annotated[
+    int, typer.Option(min=0, help="Seed of states and virtual hardware."), RESULT
+]
 DurationOption = Annotated[
-    float, typer.Option(min=2.0, max=600.0, help="Seconds of the log of virtual hardware.")
+    float, typer.Option(min=2.0, max=600.0, help="Seconds of the log of virtual hardware."), RESULT
 ]
 NoGapsOption = Annotated[
-    bool, typer.Option("--strict", help="What is not evaluated counts as failed.")
+    bool, typer.Option("--strict", help="What is not evaluated counts as failed."), RESULT
 ]
 ResumeOption = Annotated[
-    bool, typer.Option("--resume", help="Go on where the record of a killed run ends.")
+    bool, typer.Option("--resume", help="Go on where the record of a killed run ends."), OUTPUT
 ]
-ReportOption = Annotated[Path | None, typer.Option(help="Write the HTML report here.")]
+ReportOption = Annotated[Path | None, typer.Option(help="Write the HTML report here."), OUTPUT]
 
 
 def pipeline(
@@ -131,7 +145,7 @@ def pipeline(
             _require_same_run(record, before, recorder.run)
             work = Context(robot, settings, recorder, on_step)
             show = functools.partial(_print_step, recorder)
-            run_pipeline(work, chosen, before, None if as_json else show)
+            _print_changed(record, run_pipeline(work, chosen, before, None if as_json else show))
         found = recorder.record
         if report is not None:
             write_report(found, report, force)
@@ -169,8 +183,11 @@ def _earlier_record(record: Path | None, resume: bool) -> Record | None:
     return found
 
 
-def _require_same_run(file: Path | None, before: Record | None, run: Any) -> None:
-    """Refuse to go on with the record of another robot or of other options."""
+def _require_same_run(file: Path | None, before: Record | None, run: Run) -> None:
+    """Refuse to go on with the record of another robot or of other options.
+
+    Say which whole steps of it are computed again, since they were not computed here.
+    """
     if before is None:
         return
     digests = [[x.sha256 for x in r.inputs] for r in (before.run, run)]
@@ -178,9 +195,16 @@ def _require_same_run(file: Path | None, before: Record | None, run: Any) -> Non
         raise RecordError(
             str(file), "it is of another file, or the file has changed; leave --resume"
         )
-    if before.run.seed != run.seed or before.run.arguments != run.arguments:
+    configurations = [canonical_json(r.configuration) for r in (before.run, run)]
+    if before.run.seed != run.seed or configurations[0] != configurations[1]:
         here, there = (" ".join(r.arguments) for r in (before.run, run))
         raise RecordError(str(file), f"it is of other options: {here!r}, not {there!r}")
+    kept = known_steps(before, run)
+    unknown = [step for step in before.whole_steps if step not in kept]
+    if unknown:
+        words = f" {file}: not known to be computed on this machine by this version of qddot, so "
+        words += f"computed again: {', '.join(unknown)}"
+        err.print(style_text(("note:", "yellow"), words), soft_wrap=True)
 
 
 def _print_losses(record: Path, before: Record) -> None:
@@ -191,6 +215,14 @@ def _print_losses(record: Path, before: Record) -> None:
         reasons = "; ".join(damage) or "its steps lack something, or do not say how much they wrote"
         again = ", ".join(lost) if lost else "those that are not finished"
         words = f" {record}: {reasons}; steps that are run again: {again}"
+        err.print(style_text(("warning", "yellow"), words), soft_wrap=True)
+
+
+def _print_changed(record: Path | None, changed: Sequence[str]) -> None:
+    """Say of which steps a record had other results than this run found."""
+    if changed:
+        words = f" {record}: other results than the record had: {', '.join(changed)}; "
+        words += "what was computed just now counts"
         err.print(style_text(("warning", "yellow"), words), soft_wrap=True)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
@@ -11,19 +11,21 @@ from typing import Annotated, Any
 
 import typer
 
-from qddot.evidence.inputs import gather_inputs
+from qddot.cli.parameters import OUTPUT, ParameterRole, parameter_roles
+from qddot.evidence.inputs import gather_inputs, number_sources
+from qddot.evidence.privacy import hide_home
 from qddot.evidence.record import Run
 from qddot.evidence.recorder import Recorder
 
-__all__ = ["RecordOption", "open_recorder", "recorded_arguments"]
+__all__ = ["RecordOption", "open_recorder"]
 
 RecordOption = Annotated[
-    Path | None, typer.Option(help="Keep the evidence in this MCAP file; see `qddot evidence`.")
+    Path | None,
+    typer.Option(help="Keep the evidence in this MCAP file; see `qddot evidence`."),
+    OUTPUT,
 ]
-_OUTPUTS = {
-    "as_json", "record", "force", "plot", "save", "html", "page", "fix", "report", "resume", "write"
-}  # fmt: skip
-"""Parameters that say where results go, and have no part in them."""
+_MESH_READERS = ("audit", "compare", "lab", "pipeline")
+"""Commands that read the meshes of a description, whether its inertias come from them or not."""
 
 
 @contextmanager
@@ -35,23 +37,29 @@ def open_recorder(
     seed: int | None = None,
     **facts: Any,
 ) -> Iterator[Recorder]:
-    """A recorder for the command that is running; without a file it keeps things in memory."""
+    """A recorder for the command that is running; without a file it keeps things in memory.
+
+    The record has the parameters that results depend on, with {0}, {1} and so on for its sources.
+    """
     given = [str(x) for x in sources]
-    kept = gather_inputs(given) if file is not None else ()
+    trust = bool(context.params.get("trust", False))
+    numbers = number_sources(given) if file is not None else {x: i for i, x in enumerate(given)}
+    roles = {name: role for name, role in parameter_roles(context.command).items() if role.kept}
+    configuration = {
+        name: _record_value(context.params.get(name), role, numbers) for name, role in roles.items()
+    }
     # words of the command after the name of the program
     words: list[str] = []
     place: Any = context
     while place.parent is not None:
         words.insert(0, place.info_name or "")
         place = place.parent
+    meshes = any(word in _MESH_READERS for word in words)
+    kept = gather_inputs(given, trust, meshes) if file is not None else ()
     run = Run(
         command=" ".join(words) or context.info_name or "",
-        arguments=recorded_arguments(context, given),
-        configuration={
-            k: _placeholder(v, given) if str(v) in given else _plain(v)
-            for k, v in context.params.items()
-            if k not in _OUTPUTS
-        },
+        arguments=_words_of(context.command, configuration),
+        configuration=configuration,
         inputs=kept,
         seed=seed,
         **facts,
@@ -60,35 +68,36 @@ def open_recorder(
         yield recorder
 
 
-def recorded_arguments(context: typer.Context, sources: Sequence[str]) -> tuple[str, ...]:
-    """The arguments with which the command would run again; sources are {0}, {1} and so on."""
-    given: list[str] = []
-    options: list[str] = []
-    for parameter in context.command.params:
-        value = context.params.get(parameter.name)
-        if parameter.name in _OUTPUTS or value is None:
-            continue
-        each = value if isinstance(value, list | tuple) else [value]
-        if parameter.param_type_name == "argument":
-            given += [_placeholder(x, sources) for x in each]
-        elif isinstance(value, bool) and value != parameter.default:
-            options.append(parameter.opts[-1] if value else parameter.secondary_opts[-1])
-        elif value != parameter.default:
-            options += [
-                word for x in each for word in (parameter.opts[-1], _placeholder(x, sources))
-            ]
-    return (*given, *options)
-
-
-def _placeholder(value: Any, sources: Sequence[str]) -> str:
-    text = str(_plain(value))
-    return f"{{{sources.index(text)}}}" if text in sources else text
-
-
-def _plain(value: Any) -> Any:
-    """A value for JSON."""
+def _record_value(value: Any, role: ParameterRole, numbers: Mapping[str, int]) -> Any:
+    """A value as plain data: a source by its number, any other path by its name alone."""
+    if isinstance(value, list | tuple):
+        return [_record_value(x, role, numbers) for x in value]
+    if role.file and str(value) in numbers:
+        return f"{{{numbers[str(value)]}}}"
+    if isinstance(value, os.PathLike):
+        return Path(value).name
     if isinstance(value, Enum):
         return value.value
-    if isinstance(value, os.PathLike):
-        return str(value)
-    return value
+    # not all that begins with a slash is a path: topics of a log do too
+    return hide_home(value) if isinstance(value, str) else value
+
+
+def _words_of(command: Any, configuration: Mapping[str, Any]) -> tuple[str, ...]:
+    """The configuration as arguments, for people: nothing is run from them."""
+    given: list[str] = []
+    options: list[str] = []
+    for parameter in command.params:
+        value = configuration.get(parameter.name)
+        plain = (
+            parameter.default.value if isinstance(parameter.default, Enum) else parameter.default
+        )
+        if value is None:
+            continue
+        each = value if isinstance(value, list) else [value]
+        if parameter.param_type_name == "argument":
+            given += map(str, each)
+        elif isinstance(value, bool) and value != plain:
+            options.append(parameter.opts[-1] if value else parameter.secondary_opts[-1])
+        elif value != plain:
+            options += [word for x in each for word in (parameter.opts[-1], str(x))]
+    return (*given, *options)

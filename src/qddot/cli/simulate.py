@@ -14,6 +14,7 @@ from rich.table import Table
 from qddot.algorithms.kinematics import world_poses
 from qddot.algorithms.recursion import joint_kinematics
 from qddot.cli.motions import count_finite, has_free_base, motion_table, plot_motion
+from qddot.cli.parameters import OUTPUT, RESULT, WORDS, one_of
 from qddot.cli.recording import RecordOption, open_recorder
 from qddot.cli.states import STATE_HELP, start_configuration, write_motion_table
 from qddot.cli.terminal import (
@@ -64,25 +65,31 @@ _SAMPLES = 20_000
 IntegratorOption = Annotated[
     str | None,
     typer.Option(help=f"One of {', '.join(INTEGRATORS)}; rk4, or semi_implicit with ground."),
+    one_of(INTEGRATORS),
 ]
 StepOption = Annotated[
     float | None,
     typer.Option(help=f"Length of a step, s; {_STEP:g}, or {_GROUND_STEP:g} with ground."),
+    RESULT,
 ]
 TorqueOption = Annotated[
     str | None,
     typer.Option(help="Held throughout, N m or N: one for all joints, one a joint, or gravity."),
+    WORDS,
 ]
-StateOption = Annotated[str, typer.Option(help=f"Where it starts, at rest: {STATE_HELP}.")]
+StateOption = Annotated[str, typer.Option(help=f"Where it starts, at rest: {STATE_HELP}."), WORDS]
 WithoutOption = Annotated[
     str,
     typer.Option(
         help=f"Physics of the file to leave out, with commas between: {', '.join(PHYSICS)}; "
         f"or passive, for {', '.join(PASSIVE)}."
     ),
+    one_of((*PHYSICS, "passive")),
 ]
 GroundOption = Annotated[
-    bool, typer.Option("--ground", help="On level ground, by the collision shapes of the file.")
+    bool,
+    typer.Option("--ground", help="On level ground, by the collision shapes of the file."),
+    RESULT,
 ]
 
 
@@ -112,20 +119,25 @@ class _Request:
         return f"from rest at {place} under torques {given}"
 
 
+SaveOption = Annotated[
+    Path | None, typer.Option(help="Keep the motion: .npz, .mcap or .csv."), OUTPUT
+]
+
+
 def simulate(
     context: typer.Context,
     robot: RobotArgument = "ur5e",
-    time: Annotated[float, typer.Option(help="How long, s.")] = 2.0,
+    time: Annotated[float, typer.Option(help="How long, s."), RESULT] = 2.0,
     dt: StepOption = None,
     integrator: IntegratorOption = None,
     torque: TorqueOption = None,
     state: StateOption = "random",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of a random start.")] = 0,
-    every: Annotated[int | None, typer.Option(min=1, help="Keep every n-th step.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of a random start."), RESULT] = 0,
+    every: Annotated[int | None, typer.Option(min=1, help="Keep every n-th step."), RESULT] = None,
     without: WithoutOption = "",
     ground: GroundOption = False,
-    plot: Annotated[Path | None, typer.Option(help="Draw motion and energy here.")] = None,
-    save: Annotated[Path | None, typer.Option(help="Keep the motion: .npz, .mcap or .csv.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw motion and energy here."), OUTPUT] = None,
+    save: SaveOption = None,
     record: RecordOption = None,
     base: BaseOption = None,
     couplings: CouplingsOption = CouplingsChoice.exact,

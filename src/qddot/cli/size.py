@@ -11,6 +11,7 @@ from rich.text import Text
 
 from qddot.analysis import sizing
 from qddot.analysis.sizing import GEAR_RATIOS, MARGIN, Sizing
+from qddot.cli.parameters import NUMBERS, OUTPUT, RESULT, WORDS
 from qddot.cli.recording import RecordOption, open_recorder
 from qddot.cli.terminal import (
     BaseOption,
@@ -19,6 +20,8 @@ from qddot.cli.terminal import (
     ForceOption,
     JsonOption,
     RobotArgument,
+    SeedOption,
+    StatesOption,
     StrictOption,
     TrustOption,
     check_outputs,
@@ -37,30 +40,46 @@ from qddot.evidence.results import record_sizing
 __all__ = ["size"]
 
 VerboseOption = Annotated[
-    bool, typer.Option("--verbose", help="Also the worst states, Coriolis, reflected inertia.")
+    bool,
+    typer.Option("--verbose", help="Also the worst states, Coriolis, reflected inertia."),
+    RESULT,
+]
+
+
+FrameOption = Annotated[str | None, typer.Option(help="Where it is; the end of the chain."), WORDS]
+CentreOption = Annotated[
+    str, typer.Option(help="Its centre of mass in that frame, x,y,z."), NUMBERS
+]
+SpeedOption = Annotated[
+    str,
+    typer.Option(help="Largest speed, rad/s: one for all, one a joint, or 50% of limits."),
+    NUMBERS,
+]
+AccelerationOption = Annotated[
+    str, typer.Option(help="Largest acceleration, rad/s²: one for all or one a joint."), NUMBERS
 ]
 
 
 def size(
     context: typer.Context,
     robot: RobotArgument = "ur5e",
-    payload: Annotated[float, typer.Option(help="Mass of the payload in kg.")] = 0.0,
-    frame: Annotated[str | None, typer.Option(help="Where it is; the end of the chain.")] = None,
-    com: Annotated[str, typer.Option(help="Its centre of mass in that frame, x,y,z.")] = "0,0,0",
-    speed: Annotated[
-        str, typer.Option(help="Largest speed, rad/s: one for all, one a joint, or 50% of limits.")
-    ] = "1",
-    acceleration: Annotated[
-        str, typer.Option(help="Largest acceleration, rad/s²: one for all or one a joint.")
-    ] = "1.4",
-    samples: Annotated[int, typer.Option(min=1, help="How many random states.")] = 10**6,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the random states.")] = 0,
+    payload: Annotated[float, typer.Option(help="Mass of the payload in kg."), RESULT] = 0.0,
+    frame: FrameOption = None,
+    com: CentreOption = "0,0,0",
+    speed: SpeedOption = "1",
+    acceleration: AccelerationOption = "1.4",
+    samples: StatesOption = 10**6,
+    seed: SeedOption = 0,
     rotor_inertia: Annotated[
-        str | None, typer.Option(help="Of the motors, kg m², if the description has none.")
+        str | None, typer.Option(help="Of the motors, kg m², if the description has none."), NUMBERS
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the answer into this file.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the answer into this file."), OUTPUT
+    ] = None,
     friction: Annotated[
-        bool, typer.Option("--friction", help="With damping, friction and springs of the file.")
+        bool,
+        typer.Option("--friction", help="With damping, friction and springs of the file."),
+        RESULT,
     ] = False,
     verbose: VerboseOption = False,
     record: RecordOption = None,

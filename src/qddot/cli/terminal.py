@@ -25,6 +25,7 @@ from rich.progress import Progress, TextColumn
 from rich.text import Text
 
 from qddot.cli.encoding import spell
+from qddot.cli.parameters import INPUT, OUTPUT, RESULT, TRUST
 from qddot.display.progress import OnStep
 from qddot.errors import CannotWrite, QddotError
 from qddot.files import check_target, fill_whole, write_whole
@@ -40,6 +41,8 @@ __all__ = [
     "ForceOption",
     "JsonOption",
     "RobotArgument",
+    "SeedOption",
+    "StatesOption",
     "StrictOption",
     "TrustOption",
     "check_outputs",
@@ -131,20 +134,30 @@ class CouplingsChoice(str, Enum):
 
 
 RobotArgument = Annotated[
-    str, typer.Argument(help="A file (.urdf .xacro .xml .sdf) or a name; see `qddot robots`.")
+    str,
+    typer.Argument(help="A file (.urdf .xacro .xml .sdf) or a name; see `qddot robots`."),
+    INPUT,
 ]
 BaseOption = Annotated[
-    BaseChoice | None, typer.Option(help="Fix or free the root link; as the file says by default.")
+    BaseChoice | None,
+    typer.Option(help="Fix or free the root link; as the file says by default."),
+    RESULT,
 ]
 CouplingsOption = Annotated[
-    CouplingsChoice, typer.Option(help="Mimic joints: exact followers, or independent.")
+    CouplingsChoice, typer.Option(help="Mimic joints: exact followers, or independent."), RESULT
 ]
-StrictOption = Annotated[bool, typer.Option("--strict", help="Refuse an impossible inertia.")]
+StrictOption = Annotated[
+    bool, typer.Option("--strict", help="Refuse an impossible inertia."), RESULT
+]
 TrustOption = Annotated[
-    bool, typer.Option("--trust", help="Let a xacro file run its code; for files of your own.")
+    bool,
+    typer.Option("--trust", help="Let a xacro file run its code; for files of your own."),
+    TRUST,
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
-ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
+StatesOption = Annotated[int, typer.Option(min=1, help="How many random states."), RESULT]
+SeedOption = Annotated[int, typer.Option(min=0, help="Seed of the random states."), RESULT]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines."), OUTPUT]
+ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite files that exist."), OUTPUT]
 
 
 _OPTION_WORDS = {

@@ -23,6 +23,7 @@ import numpy as np
 
 from qddot.errors import InvalidArgument, UnknownName
 from qddot.evidence.metrics import evaluate_metric
+from qddot.evidence.privacy import shorten_paths
 from qddot.evidence.record import (
     LABELS,
     Claim,
@@ -238,16 +239,16 @@ class Recorder:
             step=self.step,
             name=name,
             verdict=verdict,
-            compared=compared,
+            compared=shorten_paths(compared),
             value=value,
             unit=unit,
             relation=relation,
             bound=bound,
-            detail=detail,
-            fix=fix,
+            detail=shorten_paths(detail),
+            fix=shorten_paths(fix),
             metric=metric,
             label=label if verdict is Verdict.FAIL else "",
-            cause=cause if verdict is Verdict.FAIL else "",
+            cause=shorten_paths(cause) if verdict is Verdict.FAIL else "",
         )
         self.claims.append(made)
         self._send("/claim", {**vars(made), "verdict": verdict.value})
@@ -257,6 +258,7 @@ class Recorder:
 
     def note(self, text: str, level: str = "info") -> None:
         """Keep a line of the log, in Foxglove's own schema."""
+        text = shorten_paths(text)
         self.lines.append(text)
         now = time.time_ns()
         message = {

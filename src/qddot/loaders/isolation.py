@@ -23,7 +23,7 @@ from typing import IO, Any
 
 from qddot.errors import DescriptionError, MissingPackage, QddotError
 
-__all__ = ["ChildLimits", "run_isolated"]
+__all__ = ["ChildLimits", "Enclosure", "run_isolated"]
 
 _SCRIPT = Path(__file__).with_name("isolation_child.py")
 _ENVIRONMENT = (
@@ -38,12 +38,25 @@ _MIB = 2**20
 
 @dataclass(frozen=True)
 class ChildLimits:
-    """Bounds of a child: seconds, seconds of processor time, bytes of memory and of output."""
+    """Bounds of a child: seconds, seconds of processor time, bytes of memory, output, files."""
 
     seconds: float = 15.0
     cpu_seconds: int = 10
     memory: int = 1024 * _MIB
     output: int = 64 * _MIB
+    file_size: int = 0
+
+
+@dataclass(frozen=True)
+class Enclosure:
+    """The folder that a child works in and alone may write into, and places that it may read.
+
+    Linux sees to it (Landlock, from 5.13 on), for all that the child starts too. A child in an
+    enclosure imports the whole package.
+    """
+
+    folder: Path
+    readable: tuple[Path, ...]
 
 
 def run_isolated(
@@ -52,6 +65,7 @@ def run_isolated(
     file: str | Path,
     limits: ChildLimits | None = None,
     environment: Mapping[str, str] | None = None,
+    enclosure: Enclosure | None = None,
 ) -> Any:
     """The result of a task "module:function" that ran in a child process.
 
@@ -69,6 +83,9 @@ def run_isolated(
         "cpu_seconds": limits.cpu_seconds,
         "memory": limits.memory,
         "output": limits.output,
+        "file_size": limits.file_size,
+        "folder": str(enclosure.folder) if enclosure else None,
+        "readable": [str(path) for path in enclosure.readable] if enclosure else [],
     }
     answer, status, messages = _run_child(json.dumps(request).encode(), limits, environment, file)
     if len(answer) > limits.output + 1 or answer[:1] == b"o":

@@ -25,6 +25,7 @@ from qddot.loaders.mjcf_actuators import (
     force_range,
 )
 from qddot.loaders.mujoco_checks import LOOKS, check_file, mujoco_errors, open_spec
+from qddot.loaders.opened import note_opened
 from qddot.model.joints import JOINTS, Drivetrain, Joint, Limits
 from qddot.model.links import Coupling, Finding, FrameDraft, Link, Loop, PolynomialCoupling
 from qddot.spatial.algebra import Inertia, Mat3, Sym3, Transform, Vec3, rotation_from_quaternion
@@ -202,7 +203,18 @@ def compile_spec(
             if mesh.file in outside:
                 reason = f"inertia depends on mesh {mesh.file!r}: {outside[mesh.file]}"
                 raise DescriptionError(name, reason)
-        return spec.compile()
+        model = spec.compile()
+    note_opened(*_mesh_files(spec))
+    return model
+
+
+def _mesh_files(spec: Any) -> Iterator[Path]:
+    """Files of the meshes of a spec: below its folder of meshes, or beside what it includes."""
+    folder = Path(spec.modelfiledir)
+    for mesh in spec.meshes:
+        names = (mesh.file, Path(mesh.file).name) if mesh.file else ()
+        places = (folder / spec.meshdir / name for name in names)
+        yield from [place for place in places if place.is_file()][:1]
 
 
 def drop_looks(spec: Any) -> None:

@@ -11,6 +11,7 @@ from qddot.errors import MissingPackage
 from qddot.loaders import isolation
 from qddot.loaders.description import Description
 from qddot.loaders.left_out import left_out_of_urdf
+from qddot.loaders.opened import note_opened
 from qddot.loaders.urdf_document import UrdfDocument, read_urdf_document
 from qddot.loaders.xml import Element
 from qddot.model.joints import JOINTS, Drivetrain, Joint, Limits, plane_basis
@@ -209,7 +210,9 @@ def expand_xacro(path: Path, arguments: dict[str, str] | None = None, trust: boo
         raise MissingPackage("xacro", "loading a .xacro file")
     task, file = "qddot.loaders.xacro_expansion:expand", str(path.absolute())
     environment = dict(os.environ) if trust else None
-    text = isolation.run_isolated(
+    answer = isolation.run_isolated(
         task, file, arguments or {}, trust, file=path, environment=environment, limits=_LIMITS
     )
-    return bytes(text)
+    note_opened(*answer["opened"])
+    text: str = answer["text"]
+    return text.encode()

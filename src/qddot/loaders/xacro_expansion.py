@@ -33,6 +33,7 @@ from qddot.loaders.expressions import (
     math_symbols,
 )
 from qddot.loaders.locate import find_package
+from qddot.loaders.opened import note_opened, watch_opened
 from qddot.loaders.trust import ReadableFolders, Refused
 
 __all__ = ["expand", "global_symbols"]
@@ -60,8 +61,8 @@ _ACTIONS = (
 """Beginnings of audit events: programs, connections and changes of files."""
 
 
-def expand(file: str, arguments: dict[str, str], trust: bool) -> bytes:
-    """The URDF text that a xacro file expands to."""
+def expand(file: str, arguments: dict[str, str], trust: bool) -> dict[str, Any]:
+    """The URDF text that a xacro file expands to, and the files that were opened for it."""
     folders = ReadableFolders(Path(file))
     if sys.platform != "win32":  # whose stack is short
         sys.setrecursionlimit(_FRAMES)
@@ -71,9 +72,10 @@ def expand(file: str, arguments: dict[str, str], trust: bool) -> bytes:
         _replace_evaluation(folders)
         _refuse_actions()
     # what xacro prints is not needed
-    with contextlib.redirect_stderr(_Nowhere()):
+    with contextlib.redirect_stderr(_Nowhere()), watch_opened() as opened:
         try:
-            return bytes(xacro.process_file(file, mappings=dict(arguments)).toxml("utf-8"))
+            text = xacro.process_file(file, mappings=dict(arguments)).toxml("utf-8").decode()
+            return {"text": text, "opened": [str(path) for path in opened]}
         except DescriptionError:
             raise
         except Exception as error:  # xacro lets errors of any kind through
@@ -153,6 +155,7 @@ def _read_file(path: Path) -> bytes:
         raise xacro.XacroException(f"{path} is not a file")
     if path.stat().st_size > _MOST_BYTES:
         raise xacro.XacroException(f"{path} is larger than {_MOST_BYTES // 2**20} MiB")
+    note_opened(path)
     return path.read_bytes()
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from xml.parsers import expat
 
 from qddot.errors import DescriptionError, control_character, count_text
+from qddot.loaders.opened import note_opened
 from qddot.spatial.algebra import Transform, Vec3, rotation_from_rpy
 
 __all__ = ["Element", "blank_elements", "parse_xml", "read_file", "whole_degrees"]
@@ -178,9 +179,11 @@ def read_file(path: Path) -> bytes:
             raise DescriptionError(path, "is not a file")
         if status.st_size > _MOST_BYTES:
             raise DescriptionError(path, f"is larger than {_MOST_BYTES // 2**20} MiB")
-        return path.read_bytes()
+        content = path.read_bytes()
     except OSError as error:
         raise DescriptionError(path, f"cannot be read: {error.strerror}") from error
+    note_opened(path)
+    return content
 
 
 def parse_xml(content: bytes, file: str) -> Element:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from qddot.errors import InvalidArgument, QddotError
-from qddot.evidence.record import Record, Verdict
+from qddot.evidence.record import Record, Run, Verdict
 from qddot.pipeline.context import Context, NotApplicable
 from qddot.pipeline.hardware_steps import (
     build_controllers,
@@ -16,6 +17,7 @@ from qddot.pipeline.hardware_steps import (
     vary_latency,
     verify_on_log,
 )
+from qddot.pipeline.memory import is_remembered, remember_step, step_digest
 from qddot.pipeline.model_steps import (
     audit_inertias,
     check_coriolis_matrix,
@@ -27,7 +29,14 @@ from qddot.pipeline.model_steps import (
 )
 from qddot.pipeline.simulation_steps import certify_integrator, probe_contact
 
-__all__ = ["STEPS", "PipelineStep", "run_pipeline", "select_steps", "step_verdict"]
+__all__ = [
+    "STEPS",
+    "PipelineStep",
+    "known_steps",
+    "run_pipeline",
+    "select_steps",
+    "step_verdict",
+]
 
 
 @dataclass(frozen=True)
@@ -109,13 +118,18 @@ def run_pipeline(
     steps: Sequence[PipelineStep] = STEPS,
     before: Record | None = None,
     on_done: Callable[[PipelineStep, Verdict], None] | None = None,
-) -> None:
-    """Run the steps into the record of a context; those that `before` has whole are copied."""
-    whole = before.whole_steps if before is not None else ()
+) -> tuple[str, ...]:
+    """Run the steps into the record of a context; steps of which `before` has other results.
+
+    Copied are steps that `before` has whole, and that this user computed on this machine for the
+    same inputs, configuration and versions. All others are computed; what they find counts.
+    """
+    changed = []
+    kept = known_steps(before, context.recorder.run) if before is not None else ()
     report = context.on_step
     for k, step in enumerate(steps):
         report(step.title, k, len(steps))
-        if before is not None and step.name in whole:
+        if before is not None and step.name in kept:
             context.recorder.take_step(before, step.name)
         else:
             # progress within a step shows beside its title
@@ -126,8 +140,23 @@ def run_pipeline(
             with context.recorder.mark(step.name, step.title):
                 _run_step(context, step)
             context.on_step = report
+            found = context.recorder.record
+            remember_step(found, step.name)
+            if before is not None and step.name in before.whole_steps:
+                now = dataclasses.replace(before, run=found.run)
+                if step_digest(now, step.name) != step_digest(found, step.name):
+                    changed.append(step.name)
         if on_done is not None:
             on_done(step, step_verdict(context.recorder.record, step))
+    return tuple(changed)
+
+
+def known_steps(before: Record, run: Run) -> tuple[str, ...]:
+    """Steps of an earlier record that a run may copy; none where files may run their code."""
+    if run.configuration.get("trust"):
+        return ()
+    same = dataclasses.replace(before, run=run)
+    return tuple(step for step in before.whole_steps if is_remembered(same, step))
 
 
 def _run_step(context: Context, step: PipelineStep) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from qddot.compile.runtime.results import refuse_masked
 from qddot.errors import InvalidArgument, WrongType
 
 __all__ = ["MOST_AXES", "as_numbers", "axis_lengths"]
@@ -26,8 +27,12 @@ _OTHER_LIBRARIES = {
 
 
 def as_numbers(function: str, argument: str, given: Any) -> np.ndarray:
-    """An array of floats, complex numbers or number objects such as those of mpmath."""
+    """A plain array of floats, complex numbers or number objects such as those of mpmath.
+
+    Classes of arrays with shape rules of their own, such as np.matrix, become plain arrays.
+    """
     label = f"{function}: {argument}"
+    refuse_masked(label, given)
     try:
         x = np.asarray(given)
     except Exception as error:  # arrays of other libraries raise whatever they like

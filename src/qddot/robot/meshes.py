@@ -21,10 +21,11 @@ from qddot.compile.runtime.cache import Cache, Entry, cache_folder
 from qddot.errors import DescriptionError
 from qddot.loaders.isolation import ChildLimits, run_isolated
 
-__all__ = ["UnreadableMesh", "mesh_cache", "read_meshes", "triangles_of"]
+__all__ = ["MOST_MESH_BYTES", "UnreadableMesh", "mesh_cache", "read_meshes", "triangles_of"]
 
 _VERSION = "mesh 2"
-_MOST_BYTES = 64 * 2**20
+MOST_MESH_BYTES = 64 * 2**20
+"""Bytes of the largest mesh file that is read."""
 _LIMITS = ChildLimits(seconds=60.0, cpu_seconds=40, memory=2**30, output=256 * 2**20)
 _MOST_SECONDS = 9.0
 """Processor time of a mesh, and of all meshes of a robot together that are not read in time."""
@@ -53,8 +54,8 @@ def read_meshes(files: Iterable[Path], facts: Facts) -> dict[Path, Entry | Unrea
             status = file.stat()
             if not stat.S_ISREG(status.st_mode):
                 raise UnreadableMesh("is not a file")
-            if status.st_size > _MOST_BYTES:
-                raise UnreadableMesh(f"is larger than {_MOST_BYTES // 2**20} MiB")
+            if status.st_size > MOST_MESH_BYTES:
+                raise UnreadableMesh(f"is larger than {MOST_MESH_BYTES // 2**20} MiB")
             if status.st_size == 0:
                 raise UnreadableMesh("is empty")
             there.append((file, status.st_mtime_ns, status.st_size))

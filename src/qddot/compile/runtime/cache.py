@@ -97,7 +97,12 @@ class Cache:
         return entry
 
     def write(self, key: str, entry: Entry) -> None:
-        """Keep an entry, and drop the longest unused ones when the folder grows too large."""
+        """Keep an entry, and drop the longest unused ones when the folder grows too large.
+
+        Nothing is kept where QDDOT_CACHE_READ_ONLY is set.
+        """
+        if os.environ.get("QDDOT_CACHE_READ_ONLY"):
+            return
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             handle, temporary = tempfile.mkstemp(dir=self.folder, suffix=".part")

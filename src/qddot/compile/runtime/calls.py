@@ -42,12 +42,18 @@ def guard_memory(
             if foreign or any(x.dtype.kind in "SUV" for x in own):
                 raise TypeError("results are written to arrays of NumPy, of numbers")
             refuse_shared_results(gufunc.__name__, own)
-        most = 1
+        most, lists = 1, False
         for x in given:
-            if type(x) is not ndarray and not isinstance(x, ndarray):
-                # a list takes more memory than its numbers
-                return gufunc(*given)
-            most *= x.size
+            if type(x) is ndarray:
+                most *= x.size
+            elif isinstance(x, ndarray):
+                # NumPy would give results its class, with rules of its own for shapes
+                raise TypeError("arrays of a class of their own take the general way")
+            else:
+                lists = True
+        if lists:
+            # a list takes more memory than its numbers
+            return gufunc(*given)
         if most >= small:
             arrays, results = given[: len(cores)], given[len(cores) :]
             try:

@@ -16,7 +16,7 @@ import numpy as np
 from qddot.compile.runtime.chunks import run_batch
 from qddot.compile.runtime.gufunc import aligned_zeros
 from qddot.compile.runtime.memory import require_batch
-from qddot.compile.runtime.results import overlaps_itself
+from qddot.compile.runtime.results import overlaps_itself, refuse_masked
 from qddot.compile.runtime.threads import broadcast_batch, leading_axes
 from qddot.errors import InvalidArgument
 
@@ -37,6 +37,8 @@ def refill_arrays(
 
     Its float32 loop must be there first: where it cannot be compiled, nothing may be written.
     """
+    for x in given:
+        refuse_masked(gufunc.__name__, x)
     arrays, out = [np.asarray(x) for x in given[: len(inputs)]], given[len(inputs) :]
     cores = [len(shape) for shape in inputs]
     batch = broadcast_batch(leading_axes(arrays, cores))

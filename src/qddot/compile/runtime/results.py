@@ -1,4 +1,4 @@
-"""Arrays that results are written to: accepted or refused alike by every way of computing them."""
+"""Arrays of a call, refused alike by every way of computing: those for results, and masked ones."""
 
 from __future__ import annotations
 
@@ -9,15 +9,22 @@ from typing import Any, cast
 import numpy as np
 
 from qddot.compile.runtime.threads import broadcast_batch
-from qddot.errors import InvalidArgument, ShapeMismatch
+from qddot.errors import InvalidArgument, ShapeMismatch, WrongType
 
-__all__ = ["overlaps_itself", "refuse_shared_results", "validate_out"]
+__all__ = ["overlaps_itself", "refuse_masked", "refuse_shared_results", "validate_out"]
 
 Shape = tuple[int, ...]
 _KINDS = "fcO"
 """Kinds of numbers that results can be written as; NumPy would write them as text too."""
 _EFFORT = 10_000
 """Work that NumPy may put into the question whether two arrays share a number."""
+
+
+def refuse_masked(label: str, given: Any) -> None:
+    """Refuse an array with masked entries, which have no value to compute with."""
+    if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
+        accepted = "masked entries have no value: give x.filled(value) or x.compressed()"
+        raise WrongType(label, "a masked array", accepted)
 
 
 def validate_out(

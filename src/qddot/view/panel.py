@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import html
 from typing import Any
 
 import numpy as np
 
+from qddot.display.markup import element
 from qddot.display.plots import PALETTE
 from qddot.errors import count_text
 from qddot.model.model import WORLD
@@ -298,10 +298,8 @@ class Panel:
             facts.append(f"contact forces {force:.4g} N in all")
         if view.scene.geometry.missing:
             facts.append(f"{count_text(len(view.scene.geometry.missing), 'shape')} not shown")
-        lines = "".join(f"<div>{html.escape(x)}</div>" for x in facts)
-        self._facts.content = (
-            f'<div class="qddot-facts" style="font-size:12px;padding:4px 8px">{lines}</div>'
-        )
+        lines, style = (element("div", x) for x in facts), "font-size:12px;padding:4px 8px"
+        self._facts.content = str(element("div", lines, class_="qddot-facts", style=style))
         if self._plot is not None and view.motion is not None and turn:
             self._time.value = min(view.at, view.motion.duration)
             if self._playing.value != view.playing:

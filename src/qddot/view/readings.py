@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from qddot.display.markup import Markup, element
 from qddot.display.text import Readable
 from qddot.errors import InvalidArgument
 from qddot.model.model import WORLD
@@ -104,21 +104,18 @@ def torque_bars(
         share = float(torque[k] / scale[k]) if math.isfinite(float(torque[k])) else 0.0
         colour = _GREEN if abs(share) < _AMBER_FROM else _AMBER if abs(share) < 1.0 else _RED
         width = 50.0 * min(abs(share), 1.0)
-        bars = _strip(50.0, "1px", "#888")
-        bars += _strip(
-            50.0 if share >= 0 else 50.0 - width, f"{width:.1f}%", colour if bounded[k] else _BLUE
-        )
+        start, fill = 50.0 if share >= 0 else 50.0 - width, colour if bounded[k] else _BLUE
+        bars = [_strip(50.0, "1px", "#888"), _strip(start, f"{width:.1f}%", fill)]
         if ghost is not None and math.isfinite(float(ghost[k])):
-            bars += _strip(50.0 + 50.0 * float(np.clip(ghost[k] / scale[k], -1, 1)), "2px", _GHOST)
+            at = 50.0 + 50.0 * float(np.clip(ghost[k] / scale[k], -1, 1))
+            bars.append(_strip(at, "2px", _GHOST))
         limit = f" / {effort[k]:.3g}" if bounded[k] else ""
-        label = html.escape(name)
-        rows.append(
-            f'<p><span title="{label}">{label}</span><b>{bars}</b>'
-            f"<u>{round(float(torque[k]), 2) + 0.0:.2f}{limit} {units[k]}</u></p>"
-        )
-    return f'{_BAR_STYLE}<div class="qddot-torques">{"".join(rows)}</div>'
+        value = f"{round(float(torque[k]), 2) + 0.0:.2f}{limit} {units[k]}"
+        label = element("span", name, title=name)
+        rows.append(element("p", label, element("b", bars), element("u", value)))
+    return f"{_BAR_STYLE}{element('div', rows, class_='qddot-torques')}"
 
 
-def _strip(left: float, width: str, colour: str) -> str:
+def _strip(left: float, width: str, colour: str) -> Markup:
     """An upright strip of a bar."""
-    return f'<i style="left:{left:.1f}%;width:{width};background:{colour}"></i>'
+    return element("i", style=f"left:{left:.1f}%;width:{width};background:{colour}")

@@ -137,6 +137,6 @@ def page(title: str, style: str, body: Any, scripts: Sequence[str] = ()) -> str:
         element("title", title),
         Markup(f"<style>{style}</style>"),
     )
-    code = [Markup(f"<script>{x}</script>") for x in scripts]
-    whole = element("html", element("head", head), element("body", body, code), lang="en")
+    last = [Markup(f"<script>{x}</script>") for x in scripts]
+    whole = element("html", element("head", head), element("body", body, last), lang="en")
     return f"<!doctype html>{whole}\n"

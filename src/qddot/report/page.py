@@ -15,7 +15,7 @@ from qddot.evidence.metrics import DEFINITIONS
 from qddot.evidence.record import Record, Verdict
 from qddot.files import write_whole
 from qddot.report.picture import robot_picture
-from qddot.report.plots import make_plots, plain_text, trace_with
+from qddot.report.plots import Shape, make_plots, plain_text, trace_with
 
 __all__ = ["report_page", "require_plotly", "write_report"]
 
@@ -231,7 +231,8 @@ def _claims(record: Record) -> Markup:
 def _picture(record: Record) -> Markup:
     """The robot drawn, and a table of its bodies."""
     vectors = dict.fromkeys(("origin", "com", "edges"), (3,))
-    trace = trace_with(record, "picture", True, **vectors, axes=(9,), parent=(), mass=())
+    shapes: dict[str, Shape] = {**vectors, "axes": (9,), "parent": (), "mass": ()}
+    trace = trace_with(record, "picture", shapes, labelled=True)
     drawn = None if trace is None else robot_picture(trace)
     if trace is None or drawn is None:
         return joined()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,8 @@ from qddot.evidence.record import Record, RecordTrace
 
 __all__ = ["PLOTS", "Plot", "make_plots", "plain_text", "trace_with"]
 
+Shape = tuple[int | None, ...]
+"""Shape of an entry of a column; None is any length."""
 _MOST_POINTS = 1200
 _MOST_LINES = 8
 _LINE = 40
@@ -60,15 +62,15 @@ def plain_text(x: Any) -> Any:
 
 
 def trace_with(
-    record: Record, name: str, labelled: bool = False, **columns: tuple[int | None, ...]
+    record: Record, name: str, columns: Mapping[str, Shape], labelled: bool = False
 ) -> RecordTrace | None:
     """The trace of a name if it has rows and these columns: traces of a user may have any.
 
     Args:
         record: The record.
         name: The name of the trace.
+        columns: Shape of an entry of each column; None stands for any length.
         labelled: Whether each row needs a label.
-        **columns: Shape of an entry of each column; None stands for any length.
     """
     trace = record.traces.get(name)
     if trace is None or not len(trace) or (labelled and not trace.labels):
@@ -104,7 +106,7 @@ def _axes(x: str, y: str, **more: Any) -> dict[str, Any]:
 
 def _plot_condition_map(record: Record) -> Iterator[Plot]:
     """cond(M) over two joints, with the line of 1000."""
-    trace = trace_with(record, "condition_map", x=(), y=(), condition=(None,))
+    trace = trace_with(record, "condition_map", {"x": (), "y": (), "condition": (None,)})
     if trace is None or not (trace.columns["condition"] > 0).any():
         return
     values = np.log10(np.where(trace.columns["condition"] > 0, trace.columns["condition"], np.nan))
@@ -132,7 +134,7 @@ def _plot_condition_map(record: Record) -> Iterator[Plot]:
 
 def _plot_mass_ellipsoids(record: Record) -> Iterator[Plot]:
     """The mass felt at the tip by direction, a line a pose."""
-    trace = trace_with(record, "mass_ellipsoids", angle=(), mass=(None,))
+    trace = trace_with(record, "mass_ellipsoids", {"angle": (), "mass": (None,)})
     if trace is None:
         return
     angle, mass = trace.columns["angle"], trace.columns["mass"]
@@ -161,7 +163,7 @@ def _plot_mass_ellipsoids(record: Record) -> Iterator[Plot]:
 def _plot_residuals(record: Record) -> Iterator[Plot]:
     """Residuals of the invariants, worst state each."""
     checks = [n for n in record.traces if n.startswith("check/") and not n.endswith("definite")]
-    names = [n for n in checks if trace_with(record, n, residual=())]
+    names = [n for n in checks if trace_with(record, n, {"residual": ()})]
     if not names:
         return
     worst = np.array([np.abs(record.traces[n].columns["residual"]).max() for n in names])
@@ -187,7 +189,7 @@ def _plot_residuals(record: Record) -> Iterator[Plot]:
 def _plot_energy(record: Record) -> Iterator[Plot]:
     """Energy errors of free swings by integrator."""
     swings = [n for n in record.traces if n.startswith("integrator/") and n.endswith("/energy")]
-    names = [n for n in swings if trace_with(record, n, time=(), error=())]
+    names = [n for n in swings if trace_with(record, n, {"time": (), "error": ()})]
     data = []
     for k, name in enumerate(names):
         trace = record.traces[name]
@@ -206,7 +208,7 @@ def _plot_energy(record: Record) -> Iterator[Plot]:
 
 def _plot_contact(record: Record) -> Iterator[Plot]:
     """Normal force and gap of the contact test."""
-    trace = trace_with(record, "contact", time=(), normal_force=(), gap=())
+    trace = trace_with(record, "contact", {"time": (), "normal_force": (), "gap": ()})
     if trace is None:
         return
     rows = _thin(trace)
@@ -235,8 +237,8 @@ def _plot_contact(record: Record) -> Iterator[Plot]:
 
 def _plot_tracking(record: Record) -> Iterator[Plot]:
     """RMS tracking errors over time by law."""
-    shapes: dict[str, tuple[int | None, ...]] = {"time": (), "error": (None,), "reference": (None,)}
-    names = [n for n in record.traces if trace_with(record, n, **shapes)]
+    shapes: dict[str, Shape] = {"time": (), "error": (None,), "reference": (None,)}
+    names = [n for n in record.traces if trace_with(record, n, shapes)]
     data = []
     for k, name in enumerate(names):
         trace = record.traces[name]
@@ -254,12 +256,8 @@ def _plot_tracking(record: Record) -> Iterator[Plot]:
 
 def _plot_torques(record: Record) -> Iterator[Plot]:
     """Measured against predicted torques, joint by joint."""
-    shapes: dict[str, tuple[int | None, ...]] = {
-        "time": (),
-        "measured": (None,),
-        "predicted": (None,),
-    }
-    found = (trace_with(record, f"{x}/torques", **shapes) for x in ("hardware", "identification"))
+    shapes: dict[str, Shape] = {"time": (), "measured": (None,), "predicted": (None,)}
+    found = (trace_with(record, f"{x}/torques", shapes) for x in ("hardware", "identification"))
     trace = next(filter(None, found), None)
     if trace is None or trace.columns["measured"].shape != trace.columns["predicted"].shape:
         return
@@ -285,7 +283,7 @@ def _plot_torques(record: Record) -> Iterator[Plot]:
 
 def _plot_budget(record: Record) -> Iterator[Plot]:
     """The terms of the torque by joint."""
-    trace = trace_with(record, "torque_budget", labelled=True)
+    trace = trace_with(record, "torque_budget", {}, labelled=True)
     if trace is None or any(values.ndim > 1 for values in trace.columns.values()):
         return
     data = [
@@ -308,8 +306,8 @@ def _plot_budget(record: Record) -> Iterator[Plot]:
 def _plot_identification(record: Record) -> Iterator[Plot]:
     """Residual by joint before and after identification."""
     names = {"factory": "file as it is", "identified": "identified"}
-    shapes: dict[str, tuple[int | None, ...]] = dict.fromkeys(names, ())
-    trace = trace_with(record, "identification/residuals", labelled=True, **shapes)
+    shapes: dict[str, Shape] = dict.fromkeys(names, ())
+    trace = trace_with(record, "identification/residuals", shapes, labelled=True)
     if trace is None:
         return
     data = [
@@ -331,7 +329,7 @@ def _plot_identification(record: Record) -> Iterator[Plot]:
 def _plot_motion(record: Record) -> Iterator[Plot]:
     """Coordinates and energies of a simulated motion."""
     for name in ("motion", "free_motion"):
-        trace = trace_with(record, name, time=(), v=(None,))
+        trace = trace_with(record, name, {"time": (), "v": (None,)})
         if trace is None:
             continue
         rows = _thin(trace)
@@ -348,7 +346,8 @@ def _plot_motion(record: Record) -> Iterator[Plot]:
         words = "The fastest velocities of the motion."
         yield Plot(name.replace("_", " ").capitalize(), words, (name,), data, layout)
         parts = ("kinetic", "potential", "residual")
-        energy = trace_with(record, f"{name}/energy", time=(), **dict.fromkeys(parts, ()))
+        shapes: dict[str, Shape] = dict.fromkeys(("time", *parts), ())
+        energy = trace_with(record, f"{name}/energy", shapes)
         if energy is not None:
             rows = _thin(energy)
             clock = energy.columns["time"][rows]
@@ -360,7 +359,7 @@ def _plot_motion(record: Record) -> Iterator[Plot]:
 def _plot_sizing(record: Record) -> Iterator[Plot]:
     """Largest torques against ratings."""
     names = ("static", "dynamic", "rating")
-    trace = trace_with(record, "torques", labelled=True, **dict.fromkeys(names, ()))
+    trace = trace_with(record, "torques", dict.fromkeys(names, ()), labelled=True)
     if trace is None:
         return
     data = [

@@ -11,6 +11,7 @@ import numpy as np
 from qddot.errors import InvalidArgument
 from qddot.files import fill_whole
 from qddot.robot.robot import Robot
+from qddot.view.client import secure_page
 from qddot.view.motion import as_motion, sweep_motion
 from qddot.view.panel import Panel
 from qddot.view.session import View
@@ -76,7 +77,6 @@ def export_page(
         page = recorder.as_html()
     finally:
         view.close()
-    title = f"<title>{robot.name}</title>"
-    page = page.replace("<title>Viser</title>", title)
+    page = secure_page(page, robot.name)
     fill_whole(target, lambda draft: draft.write_text(page, encoding="utf-8"), force=force)
     return target

@@ -35,7 +35,8 @@ _MOST_JUDGED = 10**6
 class Rollout(Readable):
     """Trajectories of a batch: the last axes of q and v are time and coordinate.
 
-    A sample is taken every `every` steps. `effect_states` are the states of effects, sensors and
+    A sample is taken every `every` steps. `tau` has the torques that were given, without those of a
+    law; `torques` has both. `effect_states` are the states of effects, sensors and
     contact at the end, `effect_history` the same at each sample, if recorded. `residuals` has, for
     each of `step.residual_names`, the largest residual up to each sample. `step` and `inputs`
     (torques, references, constants) are those of the loop; `native` says that it was compiled.
@@ -91,6 +92,25 @@ class Rollout(Readable):
         """Whether a sample and all before it are finite numbers, by batch and time."""
         sound = np.isfinite(self.q).all(-1) & np.isfinite(self.v).all(-1)
         return np.logical_and.accumulate(sound, axis=-1)
+
+    @cached_property
+    def torques(self) -> np.ndarray | None:
+        """Joint torques (..., samples, nv): those given as `tau`, and those of the law.
+
+        Each is that of the step which begins at the sample; the last sample has that of the step
+        which would follow, with the torques given last. None where they depend on states of the law
+        or of effects that were not recorded: `record=True` keeps them.
+        """
+        step = self.step
+        if step is None or step.feedback is None:
+            given = self.tau.shape[-2]
+            rows = np.minimum(np.arange(self.q.shape[-2]), given - 1)
+            return self.tau[..., rows, :] if given else np.zeros_like(self.v)
+        if any(step.state_sizes) and not self.effect_history:
+            return None
+        with np.errstate(all="ignore"):
+            start = step.begin(*self.step_inputs(last=True))
+        return stack_scalars(start.plant.torque(start.q, start.v, 0.0), self.q.shape[:-1])
 
     @cached_property
     def status(self) -> Status:

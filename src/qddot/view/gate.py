@@ -25,7 +25,7 @@ from typing import Any
 
 from qddot.view.client import client_policy, other_viser, require_viser
 
-__all__ = ["Gate", "open_server"]
+__all__ = ["LOG", "Gate", "accepts", "open_server"]
 
 LOG = logging.getLogger("qddot.view")
 LOG.addHandler(logging.NullHandler())

@@ -59,10 +59,8 @@ class Panel:
         self._gizmo: Any = None
         self._ellipsoid: Any = None
         robot = view.robot
-        # the joints that have motors: a free base has none
-        driven = [b for b in robot.model.independent if not b.joint.kind.floats]
-        self._driven = [k for b in driven for k in b.dofs]
-        self._units = ["N m" if turns else "N" for b in driven for turns in b.joint.kind.angular]
+        self._driven = view.dynamics.motors
+        self._units = ["N m" if robot.model.angular[k] else "N" for k in self._driven]
         self._draws = 0
         self._facts = self.gui.add_html("")
         self._bars = self.gui.add_html("")

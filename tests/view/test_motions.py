@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import importlib.util
 
 import numpy as np
@@ -91,15 +93,20 @@ def test_what_a_control_loop_saves_is_played(arm, tmp_path):
 @pytest.mark.parametrize("choices", [{}, {"record": True}, {"feedback_at": "stages"}])
 def test_a_rollout_has_the_torques_of_its_law(arm, choices, tmp_path):
     motion = swing(arm, tau=np.array([0.5, 0.0]), **choices)
-    expected = -np.array([3.0, 2.0]) * motion.q + [0.5, 0.0]
-    assert motion.torques == pytest.approx(expected)
+    expected = -np.array([3.0, 2.0]) * motion.q[:-1] + [0.5, 0.0]
+    assert motion.tau == pytest.approx(expected)
+    # torques are held, so the last sample has those of the one before
+    expected = np.concatenate([expected, expected[-1:]])
     motion.save(tmp_path / "motion.npz")
     save_trajectory(arm, motion, tmp_path / "motion.mcap")
     for given in (motion, tmp_path / "motion.npz", tmp_path / "motion.mcap"):
         assert as_motion(given, arm).tau == pytest.approx(expected)
-    # what continues is the torque that was given
-    assert qddot.simulate.load(tmp_path / "motion.npz").tau.tolist() == motion.tau.tolist()
-    assert "torques" not in swing(arm)._shown_fields()
+    # what continues is what was given
+    again, further = qddot.simulate.load(tmp_path / "motion.npz"), {"steps": 20}
+    goal = {"q_ref": np.zeros(2), "v_ref": np.zeros(2)}
+    assert again.tau.tolist() == motion.tau.tolist()
+    assert again.resume(**further, **goal).q.tolist() == motion.resume(**further, **goal).q.tolist()
+    assert again.inputs[0].tolist() == motion.inputs[0].tolist() == [[0.5, 0.0]] * 4
 
 
 def test_torques_of_a_batch_and_of_rollouts_without_a_law(arm):
@@ -109,11 +116,14 @@ def test_torques_of_a_batch_and_of_rollouts_without_a_law(arm):
         q0, np.zeros((3, 2)), dt=1e-3, steps=20, every=10, feedback=law, q_ref=np.zeros(2),
         v_ref=np.zeros(2),
     )  # fmt: skip
-    assert motion.torques == pytest.approx(-np.array([3.0, 2.0]) * motion.q)
+    assert motion.tau == pytest.approx(-np.array([3.0, 2.0]) * motion.q[:, :-1])
+    assert "tau" in dict(motion._shown_fields())
+    assert dataclasses.replace(motion, dt=1.0).tau.tolist() == motion.tau.tolist()
+    assert copy.copy(motion).tau.tolist() == motion.tau.tolist()
     given = np.array([[1.0, 2.0], [3.0, 4.0]])
     plain = arm.rollout([0.1, 0.2], [0.0, 0.0], given, dt=1e-3, steps=20, every=10)
-    assert plain.torques.tolist() == [*given.tolist(), given[-1].tolist()]
-    assert as_motion(plain).tau.tolist() == plain.torques.tolist()
+    assert plain.tau.tolist() == given.tolist()
+    assert as_motion(plain).tau.tolist() == [*given.tolist(), given[-1].tolist()]
 
 
 class Remembering:
@@ -148,7 +158,7 @@ def test_torques_that_depend_on_what_was_not_recorded_are_not_known(tmp_path):
                 else:
                     assert tau[0] == pytest.approx([1.0, 1.0])
                     assert (tau[1:] > 1.5).all()
-    assert forgotten.torques is None
+    assert np.isnan(forgotten.tau).all()
 
 
 def test_holding_torques_of_a_robot_with_loops_are_those_of_its_motors():

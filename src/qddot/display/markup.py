@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from qddot.errors import InvalidArgument
@@ -23,6 +24,9 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 _VOID = frozenset(("br", "hr", "img", "link", "meta"))
 _RAW = frozenset(("script", "style"))
 """Elements whose content is code: only `page` and `data_block` make them."""
+_ADDRESSES = frozenset(("action", "formaction", "href", "src", "srcdoc"))
+_OWN = re.compile(r"#|data:,|http://[^/@]+:[0-9]+/[A-Za-z0-9_-]+/$")
+_PLACE = "a place of the page, such as #name, or the address of a view"
 _ENDS_CODE = re.compile(r"</(?:script|style)|<!--", re.IGNORECASE)
 _NONE = "'none'"
 
@@ -46,12 +50,19 @@ def element(tag: str, *children: Any, **attributes: Any) -> Markup:
         **attributes: A trailing underscore is dropped, other underscores are hyphens. None and
             False leave an attribute out, True gives it no value. An `href` is a place of the page.
     """
-    if not _NAME.fullmatch(tag) or tag in _RAW:
-        raise InvalidArgument("element: tag", tag, "a name of an element without code")
-    written = "".join(map(_attribute, attributes, attributes.values()))
+    _check_tag(tag)
+    written = "".join(
+        [_attribute(name, x) for name, x in attributes.items() if x is not None and x is not False]
+    )
     if tag in _VOID:
         return Markup(f"<{tag}{written}>")
-    return Markup(f"<{tag}{written}>{joined(children).text}</{tag}>")
+    return Markup(f"<{tag}{written}>{''.join(map(_content, children))}</{tag}>")
+
+
+@lru_cache(maxsize=256)
+def _check_tag(tag: str) -> None:
+    if not _NAME.fullmatch(tag) or tag in _RAW:
+        raise InvalidArgument("element: tag", tag, "a name of an element without code")
 
 
 def joined(*children: Any) -> Markup:
@@ -61,26 +72,35 @@ def joined(*children: Any) -> Markup:
 
 def _content(child: Any) -> str:
     """HTML of a child."""
-    if child is None:
-        return ""
     if isinstance(child, Markup):
         return child.text
-    if isinstance(child, Iterable) and not isinstance(child, str):
+    if isinstance(child, str):
+        return html.escape(child)
+    if child is None:
+        return ""
+    if isinstance(child, Iterable):
         return "".join(map(_content, child))
     return html.escape(str(child))
 
 
+@lru_cache(maxsize=256)
+def _attribute_name(name: str) -> str:
+    """The name of an attribute that is given as an argument of Python."""
+    written = name.rstrip("_").replace("_", "-")
+    if not _NAME.fullmatch(written) or written.lower().startswith("on"):
+        raise InvalidArgument("element: attribute", name, "a name without code")
+    return written
+
+
 def _attribute(name: str, value: Any) -> str:
     """An attribute with the space before it."""
-    name = name.rstrip("_").replace("_", "-")
-    if not _NAME.fullmatch(name) or name.lower().startswith("on"):
-        raise InvalidArgument("element: attribute", name, "a name without code")
-    if value is None or value is False:
-        return ""
+    written = _attribute_name(name)
+    if value is True:
+        return f" {written}"
     text = html.escape(str(value))
-    if name == "href" and not text.startswith(("#", "data:,")):
-        raise InvalidArgument("element: href", value, "a place of the page, such as #name")
-    return f" {name}" if value is True else f' {name}="{text}"'
+    if written in _ADDRESSES and not _OWN.match(text):
+        raise InvalidArgument(f"element: {written}", value, _PLACE)
+    return f' {written}="{text}"'
 
 
 def data_block(name: str, value: Any) -> Markup:

@@ -183,9 +183,10 @@ def record_motion(
     recorder: Recorder, motion: Rollout, ledger: EnergyLedger, name: str = "motion"
 ) -> None:
     """A rollout with its energy ledger: motion, energies, claims on status and energy."""
-    tau = motion.torques
-    columns = {"time": motion.time, "q": motion.q, "v": motion.v}
-    columns |= {} if tau is None else {"tau": tau}
+    last = len(motion.tau) - 1
+    rows = np.minimum(np.arange(len(motion.time)), last)
+    tau = motion.tau[rows] if last >= 0 else np.zeros_like(motion.v)
+    columns = {"time": motion.time, "q": motion.q, "v": motion.v, "tau": tau}
     model = motion.step.model if motion.step else None
     joints = dict(zip(("q", "v", "tau"), joint_units(model.angular if model else ()), strict=True))
     names = ",".join(model.velocity_names) if model else ""

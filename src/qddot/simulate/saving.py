@@ -89,10 +89,6 @@ def write_archive(model: Model | None, rollout: Any, draft: Path) -> None:
         name: x[tuple(slice(1) if stride == 0 else slice(None) for stride in x.strides)]
         for name, x in arrays.items()
     }
-    if rollout.step and rollout.step.feedback:
-        # `tau` has the torques that were given; no rows where those of the law are not known
-        torques = rollout.torques
-        entries["torques"] = np.empty((0, rollout.v.shape[-1])) if torques is None else torques
     entries |= {"label": rollout.status.label, "first_bad_step": rollout.status.step}
     entries["header"] = np.array(json.dumps(header).encode())
     np.savez(draft, **entries)

@@ -36,7 +36,7 @@ _SCHEMA = {
             for name, words in (
                 ("q", "configuration, joint by joint; m, rad, quaternions (x, y, z, w)"),
                 ("v", "velocity; m/s, rad/s"),
-                ("tau", "joint torques, those of a law included; N, N m; null: not recorded"),
+                ("tau", "joint torques given; N, N m"),
             )
         },
     },
@@ -184,10 +184,10 @@ def _write_mcap(model: Model, rollout: Rollout, draft: Path) -> None:
     )
     channel = writer.register_channel(topic="/state", message_encoding="json", schema_id=schema)
     writer.add_metadata("qddot", rollout_facts(model, rollout))
-    torques = rollout.torques
-    tau = np.full_like(rollout.v, math.nan) if torques is None else torques
+    last = len(rollout.tau) - 1
     for k, t in enumerate(rollout.time):
-        rows = {"q": rollout.q[k], "v": rollout.v[k], "tau": tau[k]}
+        tau = rollout.tau[min(k, last)] if last >= 0 else np.zeros(model.nv)
+        rows = {"q": rollout.q[k], "v": rollout.v[k], "tau": tau}
         # JSON has no NaN and no infinity
         plain = {
             name: [y if math.isfinite(y) else None for y in x.tolist()] for name, x in rows.items()

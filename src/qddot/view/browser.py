@@ -28,6 +28,9 @@ def open_view(
     port: int = 8080,
 ) -> View:
     """A view of a robot with its panel, at `view.url`, playing a motion if one is given."""
+    if motion is not None:
+        # a motion that cannot be played starts no server
+        motion = as_motion(motion, robot, forces=True)
     view = View(robot, ghost=ghost, host=host, port=port)
     view.start(Panel(view))
     if motion is not None:

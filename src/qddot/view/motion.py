@@ -21,7 +21,7 @@ from qddot.view.coordinates import start_configuration
 __all__ = ["RobotMotion", "as_motion", "read_motion", "sweep_motion"]
 
 _CONTACTS = ("contact_points", "contact_forces")
-_FIELDS = ("time", "q", "v", "tau", "torques", *_CONTACTS)
+_FIELDS = ("time", "q", "v", "tau", *_CONTACTS)
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,15 +73,10 @@ def as_motion(given: Any, robot: Robot | None = None, *, forces: bool = False) -
         given = read_motion(Path(given))
     if isinstance(given, Mapping):
         fields = {name: given.get(name) for name in _FIELDS}
-        # a saved rollout has the torques of its law beside those given; no rows: not known
-        torques = fields.pop("torques")
-        if torques is not None:
-            fields["tau"] = torques if len(torques) else None
     elif hasattr(given, "q") and hasattr(given, "time"):
         fields = {name: getattr(given, name, None) for name in ("time", "q", "v", "tau")}
-        if isinstance(given, Rollout):
-            fields["tau"] = given.torques
-            fields |= _contact_fields(given) if forces else {}
+        if forces and isinstance(given, Rollout):
+            fields |= _contact_fields(given)
         if robot is None and getattr(given, "step", None) is not None:
             robot = Robot(given.step.model)
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -139,15 +140,24 @@ def torque_bars(
         colour = _GREEN if abs(share) < _AMBER_FROM else _AMBER if abs(share) < 1.0 else _RED
         width = 50.0 * min(abs(share), 1.0)
         start, fill = 50.0 if share >= 0 else 50.0 - width, colour if bounded[k] else _BLUE
-        bars = [_strip(50.0, "1px", "#888"), _strip(start, f"{width:.1f}%", fill)]
+        bars = [_middle(), _strip(start, f"{width:.1f}%", fill)]
         if ghost is not None and math.isfinite(float(ghost[k])):
             at = 50.0 + 50.0 * float(np.clip(ghost[k] / scale[k], -1, 1))
             bars.append(_strip(at, "2px", _GHOST))
         limit = f" / {effort[k]:.3g}" if bounded[k] else ""
         value = f"{round(float(torque[k]), 2) + 0.0:.2f}{limit} {units[k]}"
-        label = element("span", name, title=name)
-        rows.append(element("p", label, element("b", bars), element("u", value)))
+        rows.append(element("p", _label(name), element("b", bars), element("u", value)))
     return f"{_BAR_STYLE}{element('div', rows, class_='qddot-torques')}"
+
+
+@lru_cache(maxsize=1024)
+def _label(name: str) -> Markup:
+    return element("span", name, title=name)
+
+
+@cache
+def _middle() -> Markup:
+    return _strip(50.0, "1px", "#888")
 
 
 def _strip(left: float, width: str, colour: str) -> Markup:

@@ -104,7 +104,7 @@ def _fill(hint: object, text: str) -> object:
     origin = typing.get_origin(hint)
     if hint in (str, typing.Any):
         return text
-    if hint is float or hint is int:
+    if hint in (bool, float, int):
         return hint(1)
     if hint is bytes:
         return text.encode()

@@ -42,6 +42,7 @@ __all__ = [
     "UnknownArgument",
     "UnknownName",
     "Unsupported",
+    "UnsupportedVersion",
     "UnusableLog",
     "WrongType",
     "combination",
@@ -444,6 +445,14 @@ class MissingPackage(QddotError, ImportError):
         self.package, self.feature = package, feature
         command = f"pip install {install or package}"
         super().__init__(f"{feature} needs the package {package!r}: {command}")
+
+
+class UnsupportedVersion(QddotError):
+    """A package whose installed version is not as qddot relies on it to be."""
+
+    def __init__(self, package: str, reason: str, install: str) -> None:
+        self.package, self.reason = package, reason
+        super().__init__(f"this version of {package!r} cannot be used: {reason}; {install}")
 
 
 class JointsDiffer(QddotError):

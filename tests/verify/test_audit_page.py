@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from xml.sax.saxutils import quoteattr
 
 import pytest
+from html_pages import HOSTILE, PLAIN, check_page, filled, look_at, skeleton
 
 from qddot.loaders import locate_source
 from qddot.verify.audit import audit
+from qddot.verify.audit.findings import SEVERITIES, AuditFinding
 from qddot.verify.audit.page import html_page
 
 NARROW = 390
@@ -89,3 +93,31 @@ def test_nothing_is_wider_than_a_narrow_screen(page_of):
     assert page.count("<table>") == page.count('<div class="panel"><table>') == 1
     (panel,) = re.findall(r"\n\.panel \{(.*?)\}", style, re.S)
     assert "overflow-x: auto" in panel
+
+
+TWO = """<robot name={0}><link name={1}><inertial><mass value="2"/><inertia ixx="0.2" iyy="0.2"
+  izz="0.9" ixy="0" ixz="0" iyz="0"/></inertial></link><link name={2}><inertial>
+  <origin xyz="0 0 0.5"/><mass value="2000"/><inertia ixx="0.2" iyy="0.2" izz="0.002" ixy="0"
+  ixz="0" iyz="0"/></inertial><visual><geometry><mesh filename={2}/></geometry></visual></link>
+  <joint name={3} type="continuous"><parent link={1}/><child link={2}/></joint></robot>"""
+
+
+def test_no_text_of_a_file_is_markup(tmp_path):
+    pages = {}
+    for text in (PLAIN, HOSTILE):
+        # a line separator is refused in names of files and of links
+        name = text.replace("\u2028", "").replace("\u2029", "")
+        file = tmp_path / f"{name.replace('/', '')[:60]}.urdf"
+        file.write_text(TWO.format(*(quoteattr(f"{k}{name}") for k in range(4))), "utf-8")
+        found = audit(file)
+        findings = [filled(AuditFinding, text, severity=s, meant=None) for s in SEVERITIES]
+        assert found.findings
+        changed = dataclasses.replace(found, findings=(*found.findings, *findings))
+        pages[text] = html_page(changed)
+    assert skeleton(pages[HOSTILE]) == skeleton(pages[PLAIN])
+    assert HOSTILE in "".join(check_page(pages[HOSTILE]).text)
+
+
+def test_a_browser_has_no_complaint(page_of, tmp_path):
+    for seen in look_at(page_of(scaled_forearm(1000, 1)), tmp_path):
+        assert seen["problems"] == []

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import importlib.util
 import urllib.request
+from pathlib import Path
 
 import numpy as np
 import pytest
+from html_pages import HOSTILE, PLAIN, check_page, read_page, skeleton
 
 import qddot
 from qddot.control import PD
-from qddot.errors import DescriptionError, InvalidArgument, ShapeMismatch, UnknownName
+from qddot.display.markup import script_hash
+from qddot.display.text import html_table
+from qddot.errors import (
+    DescriptionError,
+    InvalidArgument,
+    ShapeMismatch,
+    UnknownName,
+    UnsupportedVersion,
+)
 from qddot.model.tool_frame import tool_frame
 from qddot.robot.robot import Robot
 from qddot.simulate import save_trajectory
 from qddot.simulate.contact import ComplementarityContact, Plane, Scene, Sphere
+from qddot.view.client import client_scripts, secure_page
 from qddot.view.coordinates import (
     coordinates_from_sliders,
     sliders_from_coordinates,
@@ -318,14 +329,62 @@ def test_a_view_answers_and_follows(arm):
         view.close()
 
 
-@needs_viser
-def test_an_exported_page_stands_alone(arm, tmp_path):
-    import re
+def named_chain(text: str) -> Robot:
+    """A robot in which everything that has a name has this text in it."""
+    base = {"name": f"0{text}", "parent": None, "joint_name": f"j0{text}", "joint": "fixed"}
+    moving = {"joint": "revolute", "axis": (0, 0, 1), "mass": 1.0}
+    links = [
+        moving | {"name": f"{k}{text}", "parent": f"{k - 1}{text}", "joint_name": f"j{k}{text}"}
+        for k in (1, 2)
+    ]
+    return Robot.from_links(f"robot {text}", [base, *links])
 
+
+@needs_viser
+def test_an_exported_page_runs_its_own_code_alone(arm, tmp_path):
     from qddot.view.browser import export_page
 
-    page = export_page(arm, tmp_path / "arm.html").read_text("utf-8")
-    assert "__VISER_EMBED_DATA__" in page
-    assert not re.findall(r"(?:src|href)=[\"']https?://", page)
+    # line separators are refused in names
+    hostile = HOSTILE.replace("\u2028", "").replace("\u2029", "")
+    pages = {}
+    for text in (PLAIN, hostile):
+        motion = np.zeros((3, 2))
+        page = export_page(named_chain(text), tmp_path / "robot.html", motion).read_text("utf-8")
+        assert "__VISER_EMBED_DATA__" in page
+        pages[text] = page
+    assert skeleton(pages[hostile]) == skeleton(pages[PLAIN])
+    found = check_page(pages[hostile])
+    assert f"robot {hostile}" in found.text
+    # the code that viser packs and puts into the page is the last that the policy allows
+    code = client_scripts(pages[hostile])[-1]
+    assert "WebGLRenderer" in code
+    (policy,) = [a["content"] for _, a in found.elements if "http-equiv" in a]
+    assert script_hash(code) in policy
+    assert script_hash(code + " ") not in policy
     with pytest.raises(InvalidArgument, match=r"\.html"):
         export_page(arm, tmp_path / "arm.txt")
+
+
+@needs_viser
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("data-p=", "data-q="), ("data-cs=\"", "data-cs=\"1"), ("data-p=\"", "data-p=\"~"),
+     ("<title>Viser</title>", "<title></title>"), ("data-p=\"", "data-p=\"é")],
+)  # fmt: skip
+def test_a_page_of_another_viser_is_refused(old, new):
+    import viser
+
+    file = Path(viser.__file__).parent / "client" / "build" / "index.html"
+    page = file.read_text("utf-8")
+    assert "Content-Security-Policy" in secure_page(page, "title")
+    with pytest.raises(UnsupportedVersion, match="viser"):
+        secure_page(page.replace(old, new, 1), "title")
+
+
+def test_no_name_is_markup_on_the_panel(arm):
+    for text in (torque_bars([HOSTILE], np.ones(1), np.ones(1), [HOSTILE], np.ones(1)),
+                 html_table([HOSTILE], [[HOSTILE]], HOSTILE)):  # fmt: skip
+        tags = {tag for tag, _ in read_page(text).elements}
+        assert tags <= {"style", "div", "p", "span", "b", "i", "u"} | {
+            "table", "caption", "thead", "tbody", "tr", "th", "td"
+        }  # fmt: skip

@@ -1,1 +1,1 @@
-"""How results are shown: as text, HTML and LaTeX (`text`), and as plots (`plots`)."""
+"""How results are shown: text, HTML and LaTeX (`text`), pages (`markup`), plots (`plots`)."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import html
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
+from qddot.display.markup import element
 
 __all__ = [
     "Readable",
@@ -44,12 +45,10 @@ def text_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def html_table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:
     """An HTML table; text in it is data."""
-    top = f"<caption>{html.escape(caption)}</caption>" if caption else ""
-    head = "".join(f"<th>{html.escape(x)}</th>" for x in heads)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(x)}</td>" for x in row) + "</tr>" for row in rows
-    )
-    return f"<table>{top}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    head = element("thead", element("tr", (element("th", x) for x in heads)))
+    body = (element("tr", (element("td", x) for x in row)) for row in rows)
+    top = element("caption", caption) if caption else None
+    return str(element("table", top, head, element("tbody", body)))
 
 
 def latex_matrix(A: np.ndarray, digits: int = 4) -> str:
@@ -121,11 +120,11 @@ class Readable:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th>{html.escape(name)}</th><td><pre>{html.escape(text)}</pre></td></tr>"
+        rows = (
+            element("tr", element("th", name), element("td", element("pre", text)))
             for name, text in self._shown_fields()
         )
-        return f"<table><caption>{type(self).__name__}</caption>{rows}</table>"
+        return str(element("table", element("caption", type(self).__name__), rows))
 
 
 class Tabular:

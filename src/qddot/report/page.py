@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import html
 import importlib.util
-import json
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from qddot.display.markup import Markup, data_block, element, joined, page
 from qddot.errors import MissingPackage, count_text
 from qddot.evidence.metrics import DEFINITIONS
 from qddot.evidence.record import Record, Verdict
 from qddot.files import write_whole
 from qddot.report.picture import robot_picture
-from qddot.report.plots import make_plots
+from qddot.report.plots import Shape, make_plots, plain_text, trace_with
 
 __all__ = ["report_page", "require_plotly", "write_report"]
 
@@ -61,6 +62,7 @@ code { font-size:.85em } a { color:inherit }
 }
 """
 _SCRIPT = """
+const PLOTS = JSON.parse(document.getElementById("plots").textContent);
 const config = {responsive: true, displaylogo: false, displayModeBar: false};
 for (const plot of PLOTS) {
   const layout = Object.assign({margin: {l: 62, r: 16, t: 8, b: 46}, font: {size: 12},
@@ -96,41 +98,33 @@ def report_page(record: Record) -> str:
     require_plotly()
     from plotly.offline import get_plotlyjs
 
-    plots = make_plots(record)
-    given = [{"id": f"plot{k}", "data": p.data, "layout": p.layout} for k, p in enumerate(plots)]
-    # no text of a record may end the script
-    data = json.dumps(given).replace("<", "\\u003c")
-    title = html.escape(_title(record))
     # plots, each with links to its traces
-    figures = []
+    plots, figures = make_plots(record), []
     for k, plot in enumerate(plots):
-        links = ", ".join(
-            f'<a href="#trace-{html.escape(t)}">{html.escape(t)}</a>' for t in plot.traces[:4]
-        )
+        links = _commas(_link("trace", name, name) for name in plot.traces[:4])
         figures.append(
-            f"<figure><h3>{html.escape(plot.title)}</h3>"
-            f'<p class="dim">{html.escape(plot.caption)} Traces: {links}.</p>'
-            f'<div class="plot" id="plot{k}"></div></figure>'
+            element(
+                "figure",
+                element("h3", plot.title),
+                element("p", plot.caption, " Traces: ", links, ".", class_="dim"),
+                element("div", class_="plot", id=f"plot{k}"),
+            )
         )
-    sections = [
+    body = joined(
         _summary(record),
         _claims(record),
         _picture(record),
-        f'<h2>Plots</h2><div class="grid">{"".join(figures)}</div>' if figures else "",
+        (element("h2", "Plots"), element("div", figures, class_="grid")) if figures else None,
         _reference_tables(record),
-    ]
-    scripts = ""
-    if plots:
-        scripts = (
-            f"<script>{get_plotlyjs()}</script><script>const PLOTS = {data};{_SCRIPT}</script>"
-        )
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        '<link rel="icon" href="data:,">'
-        f"<title>{title}</title><style>{_STYLE}</style></head><body>"
-        f"{''.join(sections)}{scripts}</body></html>\n"
     )
+    if not plots:
+        return page(_title(record), _STYLE, body)
+    given = [
+        {"id": f"plot{k}", "data": plain_text(p.data), "layout": plain_text(p.layout)}
+        for k, p in enumerate(plots)
+    ]
+    scripts = (get_plotlyjs(), _SCRIPT)
+    return page(_title(record), _STYLE, (body, data_block("plots", given)), scripts)
 
 
 def _title(record: Record) -> str:
@@ -140,24 +134,31 @@ def _title(record: Record) -> str:
     return f"qddot {record.run.command} {shown}".strip()
 
 
-def _mark(verdict: Verdict) -> str:
-    return f'<span class="mark {_CLASS[verdict]}">{verdict.value}</span>'
+def _link(kind: str, name: str, text: Any) -> Markup:
+    """A link to the row of a trace or metric."""
+    return element("a", text, href=f"#{kind}-{name}")
 
 
-def _rows(rows: list[str], *heads: str) -> str:
-    head = "".join(f"<th>{h}</th>" for h in heads)
-    return (
-        f'<table class="cards"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
-    )
+def _commas(parts: Iterable[Any]) -> list[Any]:
+    """Parts with commas between them."""
+    return [x for part in parts for x in (", ", part)][1:]
 
 
-def _cell(text: str, name: str = "", kind: str = "") -> str:
-    told = f' data-name="{html.escape(name)}"' if name and text else ""
-    kind = f' class="{kind}"' if kind else ""
-    return f"<td{kind}{told}>{text}</td>"
+def _mark(verdict: Verdict) -> Markup:
+    return element("span", verdict.value, class_=f"mark {_CLASS[verdict]}")
 
 
-def _summary(record: Record) -> str:
+def _table(rows: Iterable[Any], heads: Iterable[str], kind: str | None = "cards") -> Markup:
+    top = element("thead", element("tr", (element("th", x) for x in heads)))
+    return element("table", top, element("tbody", rows), class_=kind)
+
+
+def _cell(content: Any, name: str = "", kind: str | None = None) -> Markup:
+    """A cell; `name` is the head of its column where a narrow page has no heads."""
+    return element("td", content, class_=kind, data_name=(content and name) or None)
+
+
+def _summary(record: Record) -> Markup:
     """The verdict in one line, and a row a step."""
     counts = [(v, sum(c.verdict is v for c in record.claims)) for v in Verdict]
     listed = ", ".join(f"{n} {v.value}" for v, n in counts if n)
@@ -168,10 +169,8 @@ def _summary(record: Record) -> str:
             "simulated plant with other masses, friction, delay and noise."
         )
     notes += [f"Damage: {words}." for words in record.damage]
-    body = "".join(f'<p class="dim">{html.escape(x)}</p>' for x in notes)
-    steps = [m for m in record.marks if m.event == "begin"]
     rows = []
-    for mark in steps:
+    for mark in (m for m in record.marks if m.event == "begin"):
         claims = [c for c in record.claims if c.step == mark.step]
         by_verdict = {v: [c for c in claims if c.verdict is v] for v in Verdict}
         order = (Verdict.FAIL, Verdict.PASS)
@@ -189,48 +188,54 @@ def _summary(record: Record) -> str:
             words = doubtful[0].detail or doubtful[0].compared
         cells = (
             _cell(mark.step.lstrip("0"), kind="tight"),
-            _cell(html.escape(mark.title + record.mark_virtual(mark.step)), kind="name"),
+            _cell(mark.title + record.mark_virtual(mark.step), kind="name"),
             _cell(_mark(verdict), kind="tight"),
-            _cell(html.escape(words)),
+            _cell(words),
         )
-        rows.append(f"<tr>{''.join(cells)}</tr>")
-    heads = ("", "step", "verdict", "in a sentence")
-    table = _rows(rows, *heads).replace("cards", "cards steps", 1) if rows else ""
-    badge = f'<span class="badge {_CLASS[record.verdict]}">{record.verdict.value}</span>'
-    facts = f"{listed or 'no claims'}; {html.escape(record.run.started)}; seed {record.run.seed}"
-    digest = f"digest <code>{record.digest[:16]}</code>"
-    return (
-        f"<h1>{html.escape(_title(record))}</h1><p>{badge}</p><p>{facts}; {digest}</p>{body}{table}"
+        rows.append(element("tr", cells))
+    run, verdict = record.run, record.verdict
+    digest = element("code", record.digest[:16])
+    facts = f"{listed or 'no claims'}; {run.started}; seed {run.seed}; digest "
+    return joined(
+        element("h1", _title(record)),
+        element("p", element("span", verdict.value, class_=f"badge {_CLASS[verdict]}")),
+        element("p", facts, digest),
+        (element("p", x, class_="dim") for x in notes),
+        _table(rows, ("", "step", "verdict", "in a sentence"), "cards steps") if rows else None,
     )
 
 
-def _claims(record: Record) -> str:
+def _claims(record: Record) -> Markup:
+    """A row for each claim."""
     rows = []
     for c in record.claims:
-        value = "" if c.value is None else f"{c.value:.3g} {html.escape(c.unit)}".strip()
+        value: Any = "" if c.value is None else f"{c.value:.3g} {c.unit}".strip()
         if c.metric and value:
-            value = f'<a href="#metric-{html.escape(c.metric)}">{value}</a>'
+            value = _link("metric", c.metric, value)
         words = "; ".join(filter(None, (c.compared, c.detail)))
         if c.verdict is not Verdict.PASS and c.fix:
             words += f". Fix: {c.fix}"
-        label = f" ({c.label})" if c.label else ""
         cells = (
             _cell(c.step.lstrip("0"), kind="tight"),
-            _cell(f"<b>{html.escape(c.name)}</b>", kind="name"),
-            _cell(_mark(c.verdict) + html.escape(label), kind="tight"),
+            _cell(element("b", c.name), kind="name"),
+            _cell((_mark(c.verdict), f" ({c.label})" if c.label else ""), kind="tight"),
             _cell(value, "value", "tight"),
-            _cell(html.escape(c.threshold), "threshold", "tight"),
-            _cell(html.escape(words)),
+            _cell(c.threshold, "threshold", "tight"),
+            _cell(words),
         )
-        rows.append(f"<tr>{''.join(cells)}</tr>")
+        rows.append(element("tr", cells))
     heads = ("step", "claim", "verdict", "value", "threshold", "what was compared")
-    return f"<h2>Claims</h2>{_rows(rows, *heads)}" if rows else ""
+    return joined(element("h2", "Claims"), _table(rows, heads)) if rows else joined()
 
 
-def _picture(record: Record) -> str:
-    trace = record.traces.get("picture")
-    if trace is None:
-        return ""
+def _picture(record: Record) -> Markup:
+    """The robot drawn, and a table of its bodies."""
+    vectors = dict.fromkeys(("origin", "com", "edges"), (3,))
+    shapes: dict[str, Shape] = {**vectors, "axes": (9,), "parent": (), "mass": ()}
+    trace = trace_with(record, "picture", shapes, labelled=True)
+    drawn = None if trace is None else robot_picture(trace)
+    if trace is None or drawn is None:
+        return joined()
     rows = []
     for name, mass, edges in zip(
         trace.labels, trace.columns["mass"], trace.columns["edges"], strict=True
@@ -238,57 +243,58 @@ def _picture(record: Record) -> str:
         # edges of the box in mm, the longest first
         lengths = " × ".join(f"{1e3 * x:.0f}" for x in sorted(edges, reverse=True)) + " mm"
         box = lengths if np.isfinite(edges).all() else "no box has this tensor"
-        cells = (_cell(html.escape(name)), _cell(f"{mass:.4g} kg", kind="tight"), _cell(box))
-        rows.append(f"<tr>{''.join(cells)}</tr>")
+        cells = (_cell(name), _cell(f"{mass:.4g} kg", kind="tight"), _cell(box))
+        rows.append(element("tr", cells))
     words = (
         "At the neutral configuration. A box has the mass and the inertia tensor of its body: one "
         "that is much larger or smaller than the part, or askew, is a mistake in the file."
     )
-    table = _rows(rows, "body", "mass", "box of equal inertia").replace(' class="cards"', "")
-    return (
-        f'<h2>Robot</h2><p class="dim">{words}</p>'
-        f'<div class="grid"><div>{robot_picture(trace)}</div><div>{table}</div></div>'
+    table = _table(rows, ("body", "mass", "box of equal inertia"), None)
+    sides = (element("div", drawn), element("div", table))
+    return joined(
+        element("h2", "Robot"),
+        element("p", words, class_="dim"),
+        element("div", sides, class_="grid"),
     )
 
 
-def _reference_tables(record: Record) -> str:
+def _reference_tables(record: Record) -> Markup:
     """Tables of metrics, traces and the facts of the run, which the page refers to."""
+
+    def name_cell(kind: str, name: str, step: str) -> Markup:
+        content = (element("b", name), record.mark_virtual(step))
+        return element("td", content, class_="name", id=f"{kind}-{name}")
+
+    def section(title: str, rows: list[Markup], *heads: str) -> Markup:
+        return joined(element("h2", title), _table(rows, heads)) if rows else joined()
+
     # metrics with their definitions
-    rows = []
+    metrics = []
     for m in record.metrics.values():
         known = DEFINITIONS.get(m.definition)
         formula = f"{m.definition}: {known.formula}" if known else m.definition
-        links = ", ".join(
-            f'<a href="#trace-{html.escape(x.rpartition(".")[0])}">{html.escape(x)}</a>'
-            for x in m.operands
-        )
-        name = html.escape(m.name)
+        links = _commas(_link("trace", x.rpartition(".")[0], x) for x in m.operands)
         cells = (
-            f'<td class="name" id="metric-{name}"><b>{name}</b>{record.mark_virtual(m.step)}</td>',
-            _cell(f"{m.value:.6g} {html.escape(m.unit)}".strip(), "value"),
-            _cell(html.escape(formula), "definition"),
+            name_cell("metric", m.name, m.step),
+            _cell(f"{m.value:.6g} {m.unit}".strip(), "value"),
+            _cell(formula, "definition"),
             _cell(links, "of"),
         )
-        rows.append(f"<tr>{''.join(cells)}</tr>")
-    heads = ("metric", "value", "definition", "of")
-    metrics = f"<h2>Metrics</h2>{_rows(rows, *heads)}" if rows else ""
+        metrics.append(element("tr", cells))
     # traces with their columns
-    rows = []
+    traces = []
     for name, trace in record.traces.items():
         columns = ", ".join(
             f"{c}{list(x.shape[1:]) or ''} {trace.units.get(c, '')}".strip()
             for c, x in trace.columns.items()
         )
-        safe, mark = html.escape(name), record.mark_virtual(trace.step)
         cells = (
-            f'<td class="name" id="trace-{safe}"><b>{safe}</b>{mark}</td>',
+            name_cell("trace", name, trace.step),
             _cell(str(len(trace)), "rows"),
-            _cell(html.escape(columns), "columns"),
-            _cell(f"<code>{trace.digest[:12]}</code>", "digest"),
+            _cell(columns, "columns"),
+            _cell(element("code", trace.digest[:12]), "digest"),
         )
-        rows.append(f"<tr>{''.join(cells)}</tr>")
-    heads = ("trace", "rows", "columns", "digest")
-    traces = f"<h2>Traces</h2>{_rows(rows, *heads)}" if rows else ""
+        traces.append(element("tr", cells))
     # facts of the run
     run = record.run
     facts = {
@@ -303,7 +309,12 @@ def _reference_tables(record: Record) -> str:
         **{f"input {x.place}": f"{x.size} bytes, sha256 {x.sha256}" for x in run.inputs},
         "digest of the results": record.digest,
     }
-    rows = [f"<tr>{_cell(html.escape(k))}{_cell(html.escape(v))}</tr>" for k, v in facts.items()]
-    again = "<p>Run again from the record: <code>qddot evidence replay RECORD</code></p>"
-    table = f"<h2>Run</h2><table><tbody>{''.join(rows)}</tbody></table>{again}"
-    return f"{metrics}{traces}{table}"
+    rows = [element("tr", _cell(k), _cell(v)) for k, v in facts.items()]
+    again = ("Run again from the record: ", element("code", "qddot evidence replay RECORD"))
+    return joined(
+        section("Metrics", metrics, "metric", "value", "definition", "of"),
+        section("Traces", traces, "trace", "rows", "columns", "digest"),
+        element("h2", "Run"),
+        element("table", element("tbody", rows)),
+        element("p", again),
+    )

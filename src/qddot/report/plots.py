@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import math
-from collections.abc import Callable, Iterator
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +14,14 @@ import numpy as np
 from qddot.display.plots import PALETTE
 from qddot.evidence.record import Record, RecordTrace
 
-__all__ = ["PLOTS", "Plot", "make_plots"]
+__all__ = ["PLOTS", "Plot", "make_plots", "plain_text", "trace_with"]
 
+Shape = tuple[int | None, ...]
+"""Shape of an entry of a column; None is any length."""
 _MOST_POINTS = 1200
 _MOST_LINES = 8
+_LINE = 40
+"""Letters of a line of text in a plot."""
 _DAMPED = 3.0
 """log₁₀ of the condition number of M above which inverses are damped."""
 _MOST_MASS = 30.0
@@ -35,7 +41,47 @@ class Plot:
 
 def make_plots(record: Record) -> list[Plot]:
     """The plots that a record has traces for."""
-    return [plot for make in PLOTS for plot in make(record)]
+    # a record may hold any numbers
+    with np.errstate(all="ignore"):
+        return [plot for make in PLOTS for plot in make(record)]
+
+
+def plain_text(x: Any) -> Any:
+    """Data of plotly in which no text is markup, which plotly reads in all that it shows.
+
+    Long text is broken into lines, since plotly lets it stick out.
+    """
+    if isinstance(x, dict):
+        return {name: plain_text(value) for name, value in x.items()}
+    if isinstance(x, list):
+        return [plain_text(value) for value in x]
+    if not isinstance(x, str):
+        return x
+    lines = textwrap.wrap(x, _LINE) if len(x) > _LINE else [x]
+    return "<br>".join(html.escape(line, quote=False) for line in lines)
+
+
+def trace_with(
+    record: Record, name: str, columns: Mapping[str, Shape], labelled: bool = False
+) -> RecordTrace | None:
+    """The trace of a name if it has rows and these columns: traces of a user may have any.
+
+    Args:
+        record: The record.
+        name: The name of the trace.
+        columns: Shape of an entry of each column; None stands for any length.
+        labelled: Whether each row needs a label.
+    """
+    trace = record.traces.get(name)
+    if trace is None or not len(trace) or (labelled and not trace.labels):
+        return None
+    for column, shape in columns.items():
+        found = trace.columns[column].shape[1:] if column in trace.columns else None
+        if found is None or len(found) != len(shape) or 0 in found:
+            return None
+        if any(n is not None and n != m for n, m in zip(shape, found, strict=True)):
+            return None
+    return trace
 
 
 def _numbers(x: np.ndarray, digits: int = 6) -> list[float | None]:
@@ -60,10 +106,10 @@ def _axes(x: str, y: str, **more: Any) -> dict[str, Any]:
 
 def _plot_condition_map(record: Record) -> Iterator[Plot]:
     """cond(M) over two joints, with the line of 1000."""
-    trace = record.traces.get("condition_map")
-    if trace is None:
+    trace = trace_with(record, "condition_map", {"x": (), "y": (), "condition": (None,)})
+    if trace is None or not (trace.columns["condition"] > 0).any():
         return
-    values = np.log10(trace.columns["condition"])
+    values = np.log10(np.where(trace.columns["condition"] > 0, trace.columns["condition"], np.nan))
     grid = {
         "x": _numbers(trace.columns["x"]),
         "y": _numbers(trace.columns["y"]),
@@ -82,13 +128,13 @@ def _plot_condition_map(record: Record) -> Iterator[Plot]:
         words += "on the brighter side of the white line."
     else:
         words += "everywhere here." if least >= _DAMPED else "nowhere here."
-    layout = _axes(trace.units["x"], trace.units["y"])
+    layout = _axes(trace.units.get("x", ""), trace.units.get("y", ""))
     yield Plot("Condition number of the mass matrix", words, ("condition_map",), data, layout)
 
 
 def _plot_mass_ellipsoids(record: Record) -> Iterator[Plot]:
     """The mass felt at the tip by direction, a line a pose."""
-    trace = record.traces.get("mass_ellipsoids")
+    trace = trace_with(record, "mass_ellipsoids", {"angle": (), "mass": (None,)})
     if trace is None:
         return
     angle, mass = trace.columns["angle"], trace.columns["mass"]
@@ -116,7 +162,8 @@ def _plot_mass_ellipsoids(record: Record) -> Iterator[Plot]:
 
 def _plot_residuals(record: Record) -> Iterator[Plot]:
     """Residuals of the invariants, worst state each."""
-    names = [n for n in record.traces if n.startswith("check/") and not n.endswith("definite")]
+    checks = [n for n in record.traces if n.startswith("check/") and not n.endswith("definite")]
+    names = [n for n in checks if trace_with(record, n, {"residual": ()})]
     if not names:
         return
     worst = np.array([np.abs(record.traces[n].columns["residual"]).max() for n in names])
@@ -141,13 +188,14 @@ def _plot_residuals(record: Record) -> Iterator[Plot]:
 
 def _plot_energy(record: Record) -> Iterator[Plot]:
     """Energy errors of free swings by integrator."""
-    names = [n for n in record.traces if n.startswith("integrator/") and n.endswith("/energy")]
+    swings = [n for n in record.traces if n.startswith("integrator/") and n.endswith("/energy")]
+    names = [n for n in swings if trace_with(record, n, {"time": (), "error": ()})]
     data = []
     for k, name in enumerate(names):
         trace = record.traces[name]
         rows = _thin(trace)
         error = np.maximum(np.abs(trace.columns["error"][rows]), 1e-17)
-        label = name.split("/")[1]
+        label = name.removeprefix("integrator/").removesuffix("/energy")
         data.append(_line(label, trace.columns["time"][rows], error, k))
     if data:
         layout = _axes("time, s", "|energy error| / peak kinetic energy", type="log")
@@ -160,17 +208,18 @@ def _plot_energy(record: Record) -> Iterator[Plot]:
 
 def _plot_contact(record: Record) -> Iterator[Plot]:
     """Normal force and gap of the contact test."""
-    trace = record.traces.get("contact")
+    trace = trace_with(record, "contact", {"time": (), "normal_force": (), "gap": ()})
     if trace is None:
         return
-    time = trace.columns["time"]
+    rows = _thin(trace)
+    time, gap = trace.columns["time"][rows], trace.columns["gap"][rows]
     data = [
-        _line("normal force, N", time, trace.columns["normal_force"], 0),
-        _line("gap, mm", time, 1e3 * trace.columns["gap"], 1, yaxis="y2"),
+        _line("normal force, N", time, trace.columns["normal_force"][rows], 0),
+        _line("gap, mm", time, 1e3 * gap, 1, yaxis="y2"),
     ]
     # both from zero, so that rounding errors do not fill the plot
     layout = _axes("time, s", "normal force, N", rangemode="tozero")
-    depth = 1.1e3 * float(np.nanmax(np.abs(trace.columns["gap"]), initial=1e-4))
+    depth = 1.1e3 * float(np.nanmax(np.abs(gap), initial=1e-4).clip(max=1e300))
     # the next of 1, 2, 5, 10 … is the end of the axis, and has a tick
     power = 10.0 ** math.floor(math.log10(depth))
     end = next(k * power for k in (1, 2, 5, 10) if k * power >= depth)
@@ -188,11 +237,8 @@ def _plot_contact(record: Record) -> Iterator[Plot]:
 
 def _plot_tracking(record: Record) -> Iterator[Plot]:
     """RMS tracking errors over time by law."""
-    names = [
-        n
-        for n, trace in record.traces.items()
-        if {"time", "error", "reference"} <= set(trace.columns)
-    ]
+    shapes: dict[str, Shape] = {"time": (), "error": (None,), "reference": (None,)}
+    names = [n for n in record.traces if trace_with(record, n, shapes)]
     data = []
     for k, name in enumerate(names):
         trace = record.traces[name]
@@ -210,8 +256,10 @@ def _plot_tracking(record: Record) -> Iterator[Plot]:
 
 def _plot_torques(record: Record) -> Iterator[Plot]:
     """Measured against predicted torques, joint by joint."""
-    trace = record.traces.get("hardware/torques") or record.traces.get("identification/torques")
-    if trace is None:
+    shapes: dict[str, Shape] = {"time": (), "measured": (None,), "predicted": (None,)}
+    found = (trace_with(record, f"{x}/torques", shapes) for x in ("hardware", "identification"))
+    trace = next(filter(None, found), None)
+    if trace is None or trace.columns["measured"].shape != trace.columns["predicted"].shape:
         return
     rows = _thin(trace)
     time = trace.columns["time"][rows]
@@ -235,8 +283,8 @@ def _plot_torques(record: Record) -> Iterator[Plot]:
 
 def _plot_budget(record: Record) -> Iterator[Plot]:
     """The terms of the torque by joint."""
-    trace = record.traces.get("torque_budget")
-    if trace is None:
+    trace = trace_with(record, "torque_budget", {}, labelled=True)
+    if trace is None or any(values.ndim > 1 for values in trace.columns.values()):
         return
     data = [
         {
@@ -257,20 +305,20 @@ def _plot_budget(record: Record) -> Iterator[Plot]:
 
 def _plot_identification(record: Record) -> Iterator[Plot]:
     """Residual by joint before and after identification."""
-    trace = record.traces.get("identification/residuals")
+    names = {"factory": "file as it is", "identified": "identified"}
+    shapes: dict[str, Shape] = dict.fromkeys(names, ())
+    trace = trace_with(record, "identification/residuals", shapes, labelled=True)
     if trace is None:
         return
-    names = {"factory": "file as it is", "identified": "identified"}
     data = [
         {
             "type": "bar",
-            "name": names.get(c, c),
+            "name": names[c],
             "x": list(trace.labels),
             "y": _numbers(100.0 * trace.columns[c], 3),
             "marker": {"color": PALETTE[k]},
         }
-        for k, c in enumerate(("factory", "identified"))
-        if c in trace.columns
+        for k, c in enumerate(names)
     ]
     layout = {**_axes("", "residual of the torque, %"), "barmode": "group"}
     words = "RMS of measured less predicted torque over RMS of the measured one, held-out part."
@@ -281,7 +329,7 @@ def _plot_identification(record: Record) -> Iterator[Plot]:
 def _plot_motion(record: Record) -> Iterator[Plot]:
     """Coordinates and energies of a simulated motion."""
     for name in ("motion", "free_motion"):
-        trace = record.traces.get(name)
+        trace = trace_with(record, name, {"time": (), "v": (None,)})
         if trace is None:
             continue
         rows = _thin(trace)
@@ -297,9 +345,11 @@ def _plot_motion(record: Record) -> Iterator[Plot]:
         layout = _axes("time, s", f"velocity, {trace.units.get('v', 'rad/s or m/s')}")
         words = "The fastest velocities of the motion."
         yield Plot(name.replace("_", " ").capitalize(), words, (name,), data, layout)
-        energy = record.traces.get(f"{name}/energy")
+        parts = ("kinetic", "potential", "residual")
+        shapes: dict[str, Shape] = dict.fromkeys(("time", *parts), ())
+        energy = trace_with(record, f"{name}/energy", shapes)
         if energy is not None:
-            parts = [p for p in ("kinetic", "potential", "residual") if p in energy.columns]
+            rows = _thin(energy)
             clock = energy.columns["time"][rows]
             data = [_line(p, clock, energy.columns[p][rows], k) for k, p in enumerate(parts)]
             words = "Where the energy is; the residual is what nothing accounts for."
@@ -308,13 +358,14 @@ def _plot_motion(record: Record) -> Iterator[Plot]:
 
 def _plot_sizing(record: Record) -> Iterator[Plot]:
     """Largest torques against ratings."""
-    trace = record.traces.get("torques")
-    if trace is None or "dynamic" not in trace.columns:
+    names = ("static", "dynamic", "rating")
+    trace = trace_with(record, "torques", dict.fromkeys(names, ()), labelled=True)
+    if trace is None:
         return
     data = [
         {"type": "bar", "name": c, "x": list(trace.labels), "y": _numbers(trace.columns[c], 4),
          "marker": {"color": PALETTE[k]}}
-        for k, c in enumerate(("static", "dynamic", "rating"))
+        for k, c in enumerate(names)
     ]  # fmt: skip
     layout = {**_axes("", "torque, N m or N"), "barmode": "group"}
     words = "The largest torque at rest and moving, beside the rating of the joint."

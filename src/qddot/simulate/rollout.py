@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,11 +32,28 @@ _MOST_JUDGED = 10**6
 """Numbers of a trajectory up to which its status is found in order to be shown."""
 
 
+class _Torques:
+    """Joint torques of a rollout; those of a law are computed when they are first read."""
+
+    def __get__(self, rollout: Rollout | None, kind: type) -> np.ndarray:
+        if rollout is None:
+            raise AttributeError("tau")  # the field of the dataclass has no default
+        if rollout.__dict__["tau"] is None:
+            rollout.__dict__["tau"] = rollout._law_torques()
+        found: np.ndarray = rollout.__dict__["tau"]
+        return found
+
+    def __set__(self, rollout: Rollout, value: np.ndarray | None) -> None:
+        rollout.__dict__["tau"] = value
+
+
 @dataclass(frozen=True, repr=False)
 class Rollout(Readable):
     """Trajectories of a batch: the last axes of q and v are time and coordinate.
 
-    A sample is taken every `every` steps. `effect_states` are the states of effects, sensors and
+    A sample is taken every `every` steps. `tau` has a row less: the torques, those of a law
+    included, of the step that begins at each sample but the last; NaN where they depend on states
+    that were not recorded (`record=True`). `effect_states` are the states of effects, sensors and
     contact at the end, `effect_history` the same at each sample, if recorded. `residuals` has, for
     each of `step.residual_names`, the largest residual up to each sample. `step` and `inputs`
     (torques, references, constants) are those of the loop; `native` says that it was compiled.
@@ -45,7 +62,10 @@ class Rollout(Readable):
     time: np.ndarray
     q: np.ndarray
     v: np.ndarray
-    tau: np.ndarray
+    if TYPE_CHECKING:
+        tau: np.ndarray
+    else:
+        tau: np.ndarray = _Torques()
     dt: float
     integrator: str
     effect_states: tuple[np.ndarray, ...] = ()
@@ -60,8 +80,10 @@ class Rollout(Readable):
         """Span of time, ranges of the trajectories, and the status of rollouts that are few."""
         span = f"{self.time[0]:.4g} … {self.time[-1]:.4g} s, {len(self.time)} samples"
         shown = [("time", f"{span}, steps of {self.dt:.4g} s, {self.integrator}")]
-        shown += [(name, range_text(getattr(self, name))) for name in ("q", "v", "tau")]
-        if self.step is not None and self.q.size <= _MOST_JUDGED:
+        few = self.q.size <= _MOST_JUDGED
+        names = ("q", "v", "tau") if few or self.__dict__["tau"] is not None else ("q", "v")
+        shown += [(name, range_text(getattr(self, name))) for name in names]
+        if self.step is not None and few:
             shown.append(("status", str(self.status)))
         return shown
 
@@ -171,6 +193,16 @@ class Rollout(Readable):
         constants = zip(self.inputs[sampled:], shapes.constants, strict=True)
         return [*values, *(nested_over_time(x, len(core)) for x, core in constants)]
 
+    def _law_torques(self) -> np.ndarray:
+        """Torques given and of the law (..., samples − 1, nv), computed again from the samples."""
+        step = self._require_step()
+        shape = (*self.q.shape[:-2], self.q.shape[-2] - 1, step.model.nv)
+        if any(step.state_sizes) and not self.effect_history:
+            return np.full(shape, np.nan)
+        with np.errstate(all="ignore"):
+            start = step.begin(*self.step_inputs(last=False))
+            return stack_scalars(start.plant.torque(start.q, start.v, 0.0), shape[:-1])
+
     def _require_step(self) -> Step:
         if self.step is None:
             accepted = "it needs one that qddot.simulate.rollout made"
@@ -233,7 +265,7 @@ def run_steps(
         time=time,
         q=q,
         v=v,
-        tau=inputs[0],
+        tau=cast(Any, None) if step.feedback else inputs[0],
         dt=dt,
         integrator=step.integrator,
         effect_states=_by_component(step, final, batch),

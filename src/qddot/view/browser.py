@@ -11,6 +11,7 @@ import numpy as np
 from qddot.errors import InvalidArgument
 from qddot.files import fill_whole
 from qddot.robot.robot import Robot
+from qddot.view.client import secure_page
 from qddot.view.motion import as_motion, sweep_motion
 from qddot.view.panel import Panel
 from qddot.view.session import View
@@ -27,6 +28,9 @@ def open_view(
     port: int = 8080,
 ) -> View:
     """A view of a robot with its panel, at `view.url`, playing a motion if one is given."""
+    if motion is not None:
+        # a motion that cannot be played starts no server
+        motion = as_motion(motion, robot, forces=True)
     view = View(robot, ghost=ghost, host=host, port=port)
     view.start(Panel(view))
     if motion is not None:
@@ -76,7 +80,6 @@ def export_page(
         page = recorder.as_html()
     finally:
         view.close()
-    title = f"<title>{robot.name}</title>"
-    page = page.replace("<title>Viser</title>", title)
+    page = secure_page(page, robot.name)
     fill_whole(target, lambda draft: draft.write_text(page, encoding="utf-8"), force=force)
     return target

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,13 +15,13 @@ from qddot.display.text import Readable
 from qddot.errors import DescriptionError, InvalidArgument, ShapeMismatch, UnknownName
 from qddot.robot.robot import Robot
 from qddot.simulate.contact.ledger import contact_ledger
-from qddot.simulate.layout import stack_scalars
 from qddot.simulate.rollout import Rollout
 from qddot.view.coordinates import start_configuration
 
 __all__ = ["RobotMotion", "as_motion", "read_motion", "sweep_motion"]
 
-_FIELDS = ("time", "q", "v", "tau", "contact_points", "contact_forces")
+_CONTACTS = ("contact_points", "contact_forces")
+_FIELDS = ("time", "q", "v", "tau", *_CONTACTS)
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,7 +65,7 @@ def as_motion(given: Any, robot: Robot | None = None, *, forces: bool = False) -
     """A motion from a rollout, the arrays of a log by name, a log file, or configurations.
 
     A rollout knows its robot; the others need one. A batch shows its first motion. With `forces`
-    the torques of the law and the contact forces of a single rollout are computed again.
+    the contact forces of a single rollout are computed again.
     """
     if isinstance(given, RobotMotion):
         return given
@@ -75,62 +76,75 @@ def as_motion(given: Any, robot: Robot | None = None, *, forces: bool = False) -
     elif hasattr(given, "q") and hasattr(given, "time"):
         fields = {name: getattr(given, name, None) for name in ("time", "q", "v", "tau")}
         if forces and isinstance(given, Rollout):
-            fields |= _recomputed_fields(given)
+            fields |= _contact_fields(given)
         if robot is None and getattr(given, "step", None) is not None:
             robot = Robot(given.step.model)
     else:
-        q = np.asarray(given, dtype=float)
+        q = _as_numbers("q", given)
         fields = {"time": np.arange(q.shape[-2] if q.ndim > 1 else 1) * 0.02, "q": q}
     if robot is None:
         raise InvalidArgument("robot", None, "a motion that does not know its robot needs one")
     return _check_motion(robot, fields)
 
 
-def _recomputed_fields(rollout: Rollout) -> dict[str, np.ndarray]:
-    """Torques of the law, and points and forces of contacts, of one rollout at its samples."""
-    found: dict[str, np.ndarray] = {}
+def _contact_fields(rollout: Rollout) -> dict[str, np.ndarray]:
+    """Points and forces of contacts of one rollout at its samples, where they can be computed."""
     step = rollout.step
     if step is None or rollout.q.ndim != 2 or not len(rollout.tau):
-        return found
+        return {}
     if any(step.state_sizes) and not rollout.effect_history:
-        return found  # they depend on states that were not recorded
-    if step.feedback is not None:
-        with np.errstate(all="ignore"):
-            start = step.begin(*rollout.step_inputs(last=True))
-        found["tau"] = stack_scalars(start.plant.torque(start.q, start.v, 0.0), rollout.time.shape)
+        return {}  # they depend on states that were not recorded
     try:
         ledger = contact_ledger(rollout)
     except InvalidArgument:
-        return found  # nothing can touch
-    return found | {"contact_points": ledger.point, "contact_forces": ledger.force}
+        return {}  # nothing can touch
+    return {"contact_points": ledger.point, "contact_forces": ledger.force}
+
+
+def _as_numbers(name: str, given: Any) -> np.ndarray:
+    """An array of floats."""
+    try:
+        return np.asarray(given, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgument(f"motion: {name}", given, "it must be rows of numbers") from error
+
+
+def _first_of_batch(x: np.ndarray, axes: int) -> np.ndarray:
+    """The first entry along all axes but the last ones."""
+    if x.ndim > axes and not all(x.shape[: x.ndim - axes]):
+        raise InvalidArgument("motion", x.shape, "a batch has one motion at least")
+    return x[(0,) * max(x.ndim - axes, 0)]
 
 
 def _check_motion(robot: Robot, fields: Mapping[str, Any]) -> RobotMotion:
     """The motion of fields that fit the robot, the first of a batch, up to where it is finite."""
     if fields.get("q") is None or fields.get("time") is None:
         raise InvalidArgument("motion", sorted(fields), "it needs time and q")
-    time, q = (np.asarray(fields[name], dtype=float) for name in ("time", "q"))
-    q = q[(0,) * (q.ndim - 2)] if q.ndim > 2 else np.atleast_2d(q)
+    time, q = (_as_numbers(name, fields[name]) for name in ("time", "q"))
+    if time.ndim != 1 or not len(time):
+        raise ShapeMismatch("motion", "time", "(samples,), one at least", time.shape)
+    q = np.atleast_2d(_first_of_batch(q, 2))
     if q.shape != (len(time), robot.nq):
         raise ShapeMismatch("motion", "q", f"({len(time)}, {robot.nq})", q.shape)
     arrays: list[np.ndarray | None] = []
     for name in ("v", "tau"):
-        x = None if fields.get(name) is None else np.asarray(fields[name], dtype=float)
-        if x is not None and x.ndim > 2:
-            x = x[(0,) * (x.ndim - 2)]
-        if x is not None and x.ndim == 1:
-            x = np.broadcast_to(x, (len(time), robot.nv))
-        # torques are held: there may be one sample less
-        if x is not None and len(x) == len(time) - 1 and len(x):
+        if fields.get(name) is None:
+            arrays.append(None)
+            continue
+        given = _as_numbers(name, fields[name])
+        x = np.atleast_2d(_first_of_batch(given, 2))
+        # one row stands for all; torques are held, so there may be one sample less
+        if len(x) == 1:
+            x = np.broadcast_to(x, (len(time), x.shape[1]))
+        elif len(x) == len(time) - 1:
             x = np.concatenate([x, x[-1:]])
-        if x is not None and x.shape != (len(time), robot.nv):
-            raise ShapeMismatch("motion", name, f"({len(time)}, {robot.nv})", x.shape)
-        arrays.append(x)
+        if x.shape != (len(time), robot.nv):
+            raise ShapeMismatch("motion", name, f"({len(time)}, {robot.nv})", given.shape)
+        arrays.append(None if np.isnan(x).all() else x)
     contacts: list[np.ndarray | None] = [None, None]
-    if all(fields.get(name) is not None for name in _FIELDS[4:]):
-        for n, name in enumerate(_FIELDS[4:]):
-            x = np.asarray(fields[name], dtype=float)
-            x = x[(0,) * (x.ndim - 3)] if x.ndim > 3 else x
+    if all(fields.get(name) is not None for name in _CONTACTS):
+        for n, name in enumerate(_CONTACTS):
+            x = _first_of_batch(_as_numbers(name, fields[name]), 3)
             if x.ndim != 3 or (len(x), x.shape[2]) != (len(time), 3):
                 raise ShapeMismatch("motion", name, f"({len(time)}, contacts, 3)", x.shape)
             contacts[n] = np.where(np.isfinite(x), x, 0.0)
@@ -160,7 +174,7 @@ def read_motion(file: Path, trace: str | None = None) -> dict[str, np.ndarray]:
     try:
         with np.load(file, allow_pickle=False) as archive:
             found = {name: archive[name] for name in _FIELDS if name in archive}
-    except (OSError, ValueError, TypeError, EOFError) as error:
+    except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise DescriptionError(file, f"no motion can be read: {error}") from error
     return found
 
@@ -169,7 +183,7 @@ def _read_csv(file: Path) -> dict[str, np.ndarray]:
     """Columns time, q…, v…, tau… by the first word of their names."""
     try:
         table = np.genfromtxt(file, delimiter=",", names=True, dtype=float, deletechars="")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, IndexError) as error:
         raise DescriptionError(file, f"no table can be read: {error}") from error
     names = table.dtype.names or ()
     fields: dict[str, np.ndarray] = {}

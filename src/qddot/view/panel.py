@@ -2,27 +2,51 @@
 
 from __future__ import annotations
 
-import html
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from qddot.display.markup import element
 from qddot.display.plots import PALETTE
 from qddot.errors import count_text
 from qddot.model.model import WORLD
 from qddot.view.coordinates import sliders_from_coordinates
+from qddot.view.gate import LOG
 from qddot.view.motion import RobotMotion
 from qddot.view.readings import Readings, torque_bars
 from qddot.view.scene import OVERLAYS, TOOL_ELLIPSOIDS, quaternions
 from qddot.view.session import View
 
-__all__ = ["Panel"]
+__all__ = ["Panel", "control_value", "listen"]
 
 _MOST_OPEN = 14
 _MOST_CURVES = 8
 _MOST_SAMPLES = 300
 _SLOWER = 4
 """Drawings of a playing motion between two of the sliders and curves."""
+
+
+def control_value(handle: Any) -> Any:
+    """The value of a control, within its bounds or options whatever a page sent."""
+    value = handle.value
+    if hasattr(handle, "options"):
+        return value if value in handle.options else handle.options[0]
+    return min(max(value, handle.min), handle.max) if hasattr(handle, "min") else value
+
+
+def listen(handle: Any) -> Callable[[Callable[[Any], None]], None]:
+    """Call a function when a control is used; what fails for a page's message is logged."""
+
+    def register(action: Callable[[Any], None]) -> None:
+        @handle.on_update
+        def _(event: Any) -> None:
+            try:
+                action(event)
+            except Exception as error:
+                LOG.info("a message of a page was ignored: %s", error)
+
+    return register
 
 
 class Panel:
@@ -35,10 +59,8 @@ class Panel:
         self._gizmo: Any = None
         self._ellipsoid: Any = None
         robot = view.robot
-        # the joints that have motors: a free base has none
-        driven = [b for b in robot.model.independent if not b.joint.kind.floats]
-        self._driven = [k for b in driven for k in b.dofs]
-        self._units = ["N m" if turns else "N" for b in driven for turns in b.joint.kind.angular]
+        self._driven = view.dynamics.motors
+        self._units = ["N m" if robot.model.angular[k] else "N" for k in self._driven]
         self._draws = 0
         self._facts = self.gui.add_html("")
         self._bars = self.gui.add_html("")
@@ -61,13 +83,12 @@ class Panel:
         named = {"neutral": view.robot.neutral(), **view.robot.configurations}
         choice = gui.add_dropdown("configuration", [*named, "random"])
 
-        @choice.on_update
+        @listen(choice)
         def _(event: Any) -> None:
             if event.client is not None:
                 view.playing = False
-                view.set_state(
-                    named[choice.value] if choice.value in named else view.robot.random()
-                )
+                name = control_value(choice)
+                view.set_state(named[name] if name in named else view.robot.random())
 
         self._sliders = []
         folders: dict[str, Any] = {}
@@ -80,12 +101,12 @@ class Panel:
                 step = (s.upper - s.lower) / 1000
                 hint = f"{s.lower:.4g} to {s.upper:.4g} {s.unit}"
                 handle = gui.add_slider(s.label, s.lower, s.upper, step, value, hint=hint)
-            handle.on_update(self._slide)
+            listen(handle)(self._slide)
             self._sliders.append(handle)
 
     def _slide(self, event: Any) -> None:
         if event.client is not None:
-            self.view.set_sliders([handle.value for handle in self._sliders])
+            self.view.set_sliders([control_value(handle) for handle in self._sliders])
 
     def _add_tool(self) -> None:
         """The frame that is the tool, the handle that drags it, its ellipsoid, and a payload."""
@@ -106,34 +127,34 @@ class Panel:
         )
         self._drag = drag
 
-        @frame.on_update
+        @listen(frame)
         def _(_: Any) -> None:
             view.set_payload(0.0)
-            view.tool = frame.value
-            view.set_payload(payload.value)
+            view.tool = control_value(frame)
+            view.set_payload(control_value(payload))
 
-        @drag.on_update
+        @listen(drag)
         def _(_: Any) -> None:
             view.playing = False
             self._place_gizmo()
             self._gizmo.visible = drag.value
 
-        @self._gizmo.on_update
+        @listen(self._gizmo)
         def _(event: Any) -> None:
             if event.client is not None:
-                prescribed = "position" if task.value == "position" else "pose"
+                prescribed = "position" if control_value(task) == "position" else "pose"
                 view.drag_tool(self._gizmo.wxyz, self._gizmo.position, prescribed)
                 # what is out of reach is let go of where the tool stopped
                 if event.phase == "end":
                     self._place_gizmo()
 
-        @self._ellipsoid.on_update
+        @listen(self._ellipsoid)
         def _(_: Any) -> None:
             view.request_drawing()
 
-        @payload.on_update
+        @listen(payload)
         def _(_: Any) -> None:
-            view.set_payload(payload.value)
+            view.set_payload(control_value(payload))
 
     def _place_gizmo(self) -> None:
         """The handle to where the tool is."""
@@ -146,11 +167,11 @@ class Panel:
         floats = any(b.joint.kind.floats for b in view.robot.model.bodies)
         self._shown: dict[str, Any] = {}
         opacity = gui.add_slider("robot", 0.0, 1.0, 0.05, 1.0, hint="opacity")
-        opacity.on_update(lambda _: view.scene.set_opacity(opacity.value))
+        listen(opacity)(lambda _: view.scene.set_opacity(control_value(opacity)))
         if view.ghost_scene is not None:
             ghost_scene, name = view.ghost_scene, view.ghost.name if view.ghost else ""
             pale = gui.add_slider(f"ghost: {name}", 0.0, 1.0, 0.05, 0.3, hint="opacity")
-            pale.on_update(lambda _: ghost_scene.set_opacity(pale.value))
+            listen(pale)(lambda _: ghost_scene.set_opacity(control_value(pale)))
         for name in OVERLAYS:
             if name == "support polygon" and not floats:
                 continue
@@ -163,7 +184,7 @@ class Panel:
                 view.scene.show(name, box.value)
                 view.request_drawing()
 
-            box.on_update(toggle)
+            listen(box)(toggle)
 
     def add_player(self, motion: RobotMotion) -> None:
         """Controls of a motion: play, time, speed, and curves in step with it."""
@@ -200,31 +221,31 @@ class Panel:
                 aspect=1.4,
             )
 
-        @playing.on_update
+        @listen(playing)
         def _(event: Any) -> None:
             if event.client is not None:
                 view.playing = playing.value
 
-        @self._time.on_update
+        @listen(self._time)
         def _(event: Any) -> None:
             if event.client is not None:
                 view.playing = False
-                view.seek(self._time.value)
+                view.seek(control_value(self._time))
 
-        @speed.on_update
+        @listen(speed)
         def _(_: Any) -> None:
-            view.speed = speed.value
+            view.speed = control_value(speed)
 
-        @source.on_update
+        @listen(source)
         def _(_: Any) -> None:
-            self.full_torque = source.value == "of the motion"
+            self.full_torque = control_value(source) == "of the motion"
             view.request_drawing()
 
         if self._contacts is not None:
-            self._contacts.on_update(lambda _: view.request_drawing())
+            listen(self._contacts)(lambda _: view.request_drawing())
         for choice in (self._quantity, self._first):
             if choice is not None:
-                choice.on_update(lambda _: self._renew_plot())
+                listen(choice)(lambda _: self._renew_plot())
 
     def _renew_plot(self) -> None:
         """Other curves."""
@@ -239,9 +260,11 @@ class Panel:
         names = view.robot.model.velocity_names
         start = 0
         if self._first is not None:
-            start = next(k for k, n in enumerate(names) if n.rsplit(".", 1)[0] == self._first.value)
+            start = next(
+                k for k, n in enumerate(names) if n.rsplit(".", 1)[0] == control_value(self._first)
+            )
         rows = range(start, min(start + _MOST_CURVES, len(names)))
-        values = self._curves[self._quantity.value]
+        values = self._curves[control_value(self._quantity)]
         every = max(1, len(motion.time) // _MOST_SAMPLES)
         time = (motion.time - motion.time[0])[::every]
         kept = np.array(values[::every][:, list(rows)], dtype=float)
@@ -286,7 +309,7 @@ class Panel:
         if view.tool is not None and self._ellipsoid is not None:
             at = robot.call("frame_pose", q, frame=view.tool)[:3, 3]
             facts.append(f"{view.tool} {at[0]:.3f}, {at[1]:.3f}, {at[2]:.3f} m")
-            text = view.scene.mark_tool(q, view.tool, self._ellipsoid.value)
+            text = view.scene.mark_tool(q, view.tool, control_value(self._ellipsoid))
             if text != self._ellipsoid_text.content:
                 self._ellipsoid_text.content = text
         if margin is not None:
@@ -298,10 +321,8 @@ class Panel:
             facts.append(f"contact forces {force:.4g} N in all")
         if view.scene.geometry.missing:
             facts.append(f"{count_text(len(view.scene.geometry.missing), 'shape')} not shown")
-        lines = "".join(f"<div>{html.escape(x)}</div>" for x in facts)
-        self._facts.content = (
-            f'<div class="qddot-facts" style="font-size:12px;padding:4px 8px">{lines}</div>'
-        )
+        lines, style = (element("div", x) for x in facts), "font-size:12px;padding:4px 8px"
+        self._facts.content = str(element("div", lines, class_="qddot-facts", style=style))
         if self._plot is not None and view.motion is not None and turn:
             self._time.value = min(view.at, view.motion.duration)
             if self._playing.value != view.playing:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 
+from qddot.analysis.constraints.dynamics import inverse_dynamics
+from qddot.display.markup import Markup, element
 from qddot.display.text import Readable
-from qddot.errors import InvalidArgument
+from qddot.errors import InvalidArgument, QddotError
 from qddot.model.model import WORLD
 from qddot.robot.robot import Robot
 
-__all__ = ["Dynamics", "Readings", "torque_bars"]
+__all__ = ["Dynamics", "Readings", "motor_dofs", "torque_bars"]
 
 _GREEN, _AMBER, _RED, _BLUE, _GHOST = "#5a9e52", "#d98032", "#b5484a", "#3b6fb6", "#8a6fb0"
 _AMBER_FROM = 0.7
@@ -44,23 +46,56 @@ class Readings(Readable):
     bodies: np.ndarray
 
 
+def motor_dofs(robot: Robot) -> list[int]:
+    """Velocities that a motor drives: all joints but a floating base.
+
+    In a robot with loops most joints are passive: there those that have an effort limit are driven,
+    if there are any.
+    """
+    driven = [k for b in robot.model.independent if not b.joint.kind.floats for k in b.dofs]
+    effort = robot.limits.effort
+    limited = [k for k in driven if math.isfinite(effort[k]) and effort[k] > 0.0]
+    return limited if robot.model.loops and limited else driven
+
+
 class Dynamics:
     """Compiled functions of a robot whose inertias are inputs, so that a payload costs nothing."""
 
     def __init__(self, robot: Robot) -> None:
-        self.robot = robot
+        self.robot, self._carrying = robot, robot
         self.parameters = robot.inertial_parameters
-        names = ("inverse_dynamics", "mass_matrix", "center_of_mass") if robot.nv else ()
+        self.motors = motor_dofs(robot)
+        names = ["mass_matrix", "center_of_mass"] if robot.nv else []
+        if robot.nv and not robot.model.loops:
+            names.append("inverse_dynamics")
         self._compiled: dict[str, Any] = {
             name: robot.compile(name, parameters="inertia") for name in names
         }
+        self._motor_names = tuple(robot.model.velocity_names[k] for k in self.motors)
+        if robot.model.loops:
+            self._compiled["constrained_inverse_dynamics"] = robot.compile(
+                "constrained_inverse_dynamics", parameters="inertia", actuated=self._motor_names
+            )
 
     def set_payload(self, frame: str, mass: float) -> None:
         """Carry a point mass at a frame; zero is none."""
         if self.robot.model.frame(frame).body == WORLD:
             raise InvalidArgument("payload: frame", frame, "it must be on a body that moves")
-        carrying = self.robot.with_payload(frame, mass) if mass else self.robot
-        self.parameters = carrying.inertial_parameters
+        self._carrying = self.robot.with_payload(frame, mass) if mass else self.robot
+        self.parameters = self._carrying.inertial_parameters
+
+    def torques(self, q: np.ndarray, v: np.ndarray, a: np.ndarray) -> np.ndarray:
+        """Torques (nv) of a motion; with loops those of the motors, zero at passive joints."""
+        if not self.robot.model.loops:
+            return np.asarray(self._compiled["inverse_dynamics"](q, v, a, self.parameters))
+        tau = self._compiled["constrained_inverse_dynamics"](q, v, a, self.parameters)[0]
+        if np.isfinite(tau).all():
+            return np.asarray(tau)
+        # equations of the loops that depend on each other
+        try:
+            return inverse_dynamics(self._carrying, q, v, a, self._motor_names).tau
+        except QddotError:
+            return np.full(self.robot.nv, math.nan)
 
     def read(
         self,
@@ -76,7 +111,7 @@ class Dynamics:
         still = np.zeros(robot.nv)
         v, a = (still if x is None else x for x in (v, a))
         if tau is None:
-            tau = self._compiled["inverse_dynamics"](q, v, a, self.parameters)
+            tau = self.torques(q, v, a)
         M = self._compiled["mass_matrix"](q, self.parameters)
         values = np.linalg.eigvalsh(M) if np.isfinite(M).all() else np.array([0.0, 1.0])
         condition = float(values[-1] / values[0]) if values[0] > 0 else math.inf
@@ -104,21 +139,27 @@ def torque_bars(
         share = float(torque[k] / scale[k]) if math.isfinite(float(torque[k])) else 0.0
         colour = _GREEN if abs(share) < _AMBER_FROM else _AMBER if abs(share) < 1.0 else _RED
         width = 50.0 * min(abs(share), 1.0)
-        bars = _strip(50.0, "1px", "#888")
-        bars += _strip(
-            50.0 if share >= 0 else 50.0 - width, f"{width:.1f}%", colour if bounded[k] else _BLUE
-        )
+        start, fill = 50.0 if share >= 0 else 50.0 - width, colour if bounded[k] else _BLUE
+        bars = [_middle(), _strip(start, f"{width:.1f}%", fill)]
         if ghost is not None and math.isfinite(float(ghost[k])):
-            bars += _strip(50.0 + 50.0 * float(np.clip(ghost[k] / scale[k], -1, 1)), "2px", _GHOST)
+            at = 50.0 + 50.0 * float(np.clip(ghost[k] / scale[k], -1, 1))
+            bars.append(_strip(at, "2px", _GHOST))
         limit = f" / {effort[k]:.3g}" if bounded[k] else ""
-        label = html.escape(name)
-        rows.append(
-            f'<p><span title="{label}">{label}</span><b>{bars}</b>'
-            f"<u>{round(float(torque[k]), 2) + 0.0:.2f}{limit} {units[k]}</u></p>"
-        )
-    return f'{_BAR_STYLE}<div class="qddot-torques">{"".join(rows)}</div>'
+        value = f"{round(float(torque[k]), 2) + 0.0:.2f}{limit} {units[k]}"
+        rows.append(element("p", _label(name), element("b", bars), element("u", value)))
+    return f"{_BAR_STYLE}{element('div', rows, class_='qddot-torques')}"
 
 
-def _strip(left: float, width: str, colour: str) -> str:
+@lru_cache(maxsize=1024)
+def _label(name: str) -> Markup:
+    return element("span", name, title=name)
+
+
+@cache
+def _middle() -> Markup:
+    return _strip(50.0, "1px", "#888")
+
+
+def _strip(left: float, width: str, colour: str) -> Markup:
     """An upright strip of a bar."""
-    return f'<i style="left:{left:.1f}%;width:{width};background:{colour}"></i>'
+    return element("i", style=f"left:{left:.1f}%;width:{width};background:{colour}")

@@ -13,11 +13,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from qddot.display.markup import element
 from qddot.errors import InvalidArgument, MissingPackage, ShapeMismatch
 from qddot.model.model import WORLD
 from qddot.model.tool_frame import tool_frame
 from qddot.robot.robot import Robot
 from qddot.view.coordinates import coordinates_from_sliders, sliders_of, start_configuration
+from qddot.view.gate import LOG, open_server
 from qddot.view.motion import RobotMotion, as_motion
 from qddot.view.readings import Dynamics, Readings
 from qddot.view.scene import RobotScene
@@ -69,12 +71,8 @@ class View:
             raise InvalidArgument("view", robot, "it needs a Robot")
         if importlib.util.find_spec("viser") is None:
             raise MissingPackage("viser", "the view in the browser", "'qddot[view]'")
-        import viser
-
         self.robot, self.ghost = robot, ghost
-        # it prints a banner whatever it is told
-        with contextlib.redirect_stdout(io.StringIO()):
-            self.server = viser.ViserServer(host=host, port=port, verbose=False)
+        self.server, self.gate = open_server(host, port)
         self.server.gui.configure_theme(
             control_width="large",
             show_logo=False,
@@ -110,12 +108,11 @@ class View:
 
     @property
     def url(self) -> str:
-        """Address of the page."""
-        host = self.server.get_host()
-        return f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{self.server.get_port()}"
+        """Address of the page, with the token without which nothing is served."""
+        return self.gate.url
 
     def _repr_html_(self) -> str:
-        return f'<iframe src="{self.url}" width="100%" height="560" style="border:0"></iframe>'
+        return str(element("iframe", src=self.url, width="100%", height=560, style="border:0"))
 
     def __repr__(self) -> str:
         return f"<View of {self.robot.name!r} at {self.url}>"
@@ -297,7 +294,11 @@ class View:
             last = now
             if self._wanted.wait(_FRAME_TIME):
                 self._wanted.clear()
-                self.draw()
+                try:
+                    self.draw()
+                except Exception as error:
+                    # the next state may be drawn again
+                    LOG.warning("a state cannot be drawn: %s", error)
                 time.sleep(max(0.0, _FRAME_TIME - (time.perf_counter() - now)))
 
     def wait(self) -> None:

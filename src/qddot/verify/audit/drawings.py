@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from qddot.display.markup import Markup, element
 from qddot.verify.audit.evidence import inertia_defect_share
 from qddot.verify.audit.geometry import Geometry
 from qddot.verify.audit.records import Inertial, Pose, RobotRecord, identity_pose
@@ -68,9 +69,16 @@ class _View:
 
 
 def draw_link(
-    geometry: Geometry, written: Inertial | None, meant: Inertial | None, edge: int = 170
-) -> str:
-    """Three views of a link in its own axes; `meant` is drawn too where it differs."""
+    geometry: Geometry,
+    written: Inertial | None,
+    meant: Inertial | None,
+    kind: str = "",
+    edge: int = 170,
+) -> list[Markup]:
+    """Three views of a link in its own axes; `meant` is drawn too where it differs.
+
+    `kind` is a class for what is drawn of the inertia as written.
+    """
     # the views hold the link, and of its inertias all that is not absurdly far
     points = np.concatenate([geometry.points, geometry.anchors])
     middle = (points.max(0) + points.min(0)) / 2
@@ -98,9 +106,9 @@ def draw_link(
         if meant is not None:
             parts += _svg_inertia(view, meant, identity_pose(), "meant")
         if written is not None:
-            parts += _svg_inertia(view, written, identity_pose(), "written")
+            parts += _svg_inertia(view, written, identity_pose(), f"written {kind}".rstrip())
         drawn.append(_svg_image(view, parts, f"{name}: {across} →, {up} ↑"))
-    return "".join(drawn)
+    return drawn
 
 
 def draw_robot(
@@ -108,7 +116,7 @@ def draw_robot(
     geometries: dict[str, Geometry],
     colours: dict[str, str],
     edge: int = 400,
-) -> str:
+) -> list[Markup]:
     """Three views of the robot, all joints at zero; `colours` gives classes to ellipsoids."""
     poses = robot.zero_poses()
     placed = {
@@ -136,11 +144,11 @@ def draw_robot(
     for (name, across, up, _), view in zip(_PLANES, views, strict=True):
         parts = [_svg_polygon(view, points) for each in placed.values() for points in each]
         for link in robot.links_with_mass():
-            kind = f"written {colours.get(link.name, '')}"
+            kind = f"written {colours.get(link.name, '')}".rstrip()
             if link.inertial is not None:
                 parts += _svg_inertia(view, link.inertial, poses[link.name], kind)
         drawn.append(_svg_image(view, parts, f"{name}: {across} →, {up} ↑"))
-    return "".join(drawn)
+    return drawn
 
 
 def _make_views(points: Array, edge: int, square: bool = True) -> list[_View]:
@@ -157,7 +165,7 @@ def _make_views(points: Array, edge: int, square: bool = True) -> list[_View]:
     return views
 
 
-def _svg_inertia(view: _View, i: Inertial, pose: Pose, kind: str) -> Iterator[str]:
+def _svg_inertia(view: _View, i: Inertial, pose: Pose, kind: str) -> Iterator[Markup]:
     """The ellipsoid of an inertia and its centre; a cross where the inertia is impossible."""
     if not i.is_finite or not i.has_mass:
         return
@@ -169,25 +177,30 @@ def _svg_inertia(view: _View, i: Inertial, pose: Pose, kind: str) -> Iterator[st
         x, y = view.to_pixels(centre)[0]
         d = 6
         cross = f"M{x - d:.1f} {y - d:.1f}l{2 * d} {2 * d}m0 {-2 * d}l{-2 * d} {2 * d}"
-        yield f'<path class="cross {kind}" d="{cross}"/>'
+        yield element("path", class_=f"cross {kind}", d=cross)
 
 
-def _svg_ellipse(view: _View, e: _Ellipse, kind: str) -> str:
+def _tenths(**lengths: float) -> dict[str, str]:
+    """Lengths in pixels as attributes, to a tenth."""
+    return {name: f"{x:.1f}" for name, x in lengths.items()}
+
+
+def _svg_ellipse(view: _View, e: _Ellipse, kind: str) -> Markup:
     """An ellipse; a frame where it holds the whole view."""
     if min(e.a, e.b) > 0.0 and view.is_within(e):
-        room = f'width="{view.width - 4:.1f}" height="{view.height - 4:.1f}"'
-        return f'<rect class="{kind} beyond" x="2" y="2" {room}/>'
+        room = _tenths(width=view.width - 4, height=view.height - 4)
+        return element("rect", class_=f"{kind} beyond", x=2, y=2, **room)
     turn = f"rotate({e.turn:.1f} {e.x:.1f} {e.y:.1f})"
-    shape = f'cx="{e.x:.1f}" cy="{e.y:.1f}" rx="{max(e.a, 0.5):.1f}" ry="{max(e.b, 0.5):.1f}"'
-    return f'<ellipse class="{kind}" {shape} transform="{turn}"/>'
+    shape = _tenths(cx=e.x, cy=e.y, rx=max(e.a, 0.5), ry=max(e.b, 0.5))
+    return element("ellipse", class_=kind, **shape, transform=turn)
 
 
-def _svg_dot(view: _View, point: Array, kind: str, radius: float) -> str:
+def _svg_dot(view: _View, point: Array, kind: str, radius: float) -> Markup:
     x, y = view.to_pixels(point)[0]
-    return f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}"/>'
+    return element("circle", class_=kind, **_tenths(cx=x, cy=y), r=radius)
 
 
-def _svg_polygon(view: _View, points: Array) -> str:
+def _svg_polygon(view: _View, points: Array) -> Markup:
     """The silhouette of the convex hull of points."""
     from scipy.spatial import ConvexHull, QhullError
 
@@ -197,11 +210,11 @@ def _svg_polygon(view: _View, points: Array) -> str:
     except (QhullError, ValueError):
         flat = flat[[0, -1]]
     corners = " ".join(f"{x:.1f},{y:.1f}" for x, y in flat)
-    return f'<polygon class="shape" points="{corners}"/>'
+    return element("polygon", class_="shape", points=corners)
 
 
-def _svg_image(view: _View, parts: Sequence[str], label: str) -> str:
+def _svg_image(view: _View, parts: Sequence[Markup], label: str) -> Markup:
     w, h = round(view.width), round(view.height)
-    head = f'<svg width="{w}" height="{h}" viewBox="0 0 {w} {h}" role="img">'
-    text = f'<text class="axes" x="7" y="{h - 7}">{label}</text>'
-    return f"{head}<title>{label}</title>{''.join(parts)}{text}</svg>"
+    text = element("text", label, class_="axes", x=7, y=h - 7)
+    size = {"width": w, "height": h, "viewBox": f"0 0 {w} {h}"}
+    return element("svg", element("title", label), parts, text, **size, role="img")

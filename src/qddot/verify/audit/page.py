@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from html import escape
+from typing import Any
 
 import numpy as np
 
+from qddot.display.markup import Markup, element, page
 from qddot.errors import count_text
 from qddot.verify.audit.audit import Audit
 from qddot.verify.audit.drawings import draw_link, draw_robot
@@ -93,16 +94,20 @@ details summary { cursor: pointer; color: var(--soft); }
 }
 """
 _VERDICTS = {"error": "error", "warning": "warning", "info": "note"}
+_OVAL = {"cx": 17, "cy": 9, "rx": 14, "ry": 6}
 _KEYS = (
-    ('<polygon class="shape" points="3,3 31,3 31,15 3,15"/>', "shapes (convex hulls)"),
-    ('<ellipse class="written" cx="17" cy="9" rx="14" ry="6"/>', "inertia as written"),
-    ('<ellipse class="meant" cx="17" cy="9" rx="14" ry="6"/>', "as probably meant"),
-    ('<ellipse class="uniform" cx="17" cy="9" rx="14" ry="6"/>', "its shapes at one density"),
-    ('<circle class="com" cx="17" cy="9" r="2.5"/>', "centre of mass"),
-    ('<circle class="joint" cx="17" cy="9" r="3"/>', "joints"),
-    ('<path class="cross" d="M11 3l12 12m0 -12l-12 12"/>', "no ellipsoid: impossible or a point"),
+    (element("polygon", class_="shape", points="3,3 31,3 31,15 3,15"), "shapes (convex hulls)"),
+    (element("ellipse", class_="written", **_OVAL), "inertia as written"),
+    (element("ellipse", class_="meant", **_OVAL), "as probably meant"),
+    (element("ellipse", class_="uniform", **_OVAL), "its shapes at one density"),
+    (element("circle", class_="com", cx=17, cy=9, r=2.5), "centre of mass"),
+    (element("circle", class_="joint", cx=17, cy=9, r=3), "joints"),
     (
-        '<rect class="written beyond" x="3" y="3" width="28" height="12"/>',
+        element("path", class_="cross", d="M11 3l12 12m0 -12l-12 12"),
+        "no ellipsoid: impossible or a point",
+    ),
+    (
+        element("rect", class_="written beyond", x=3, y=3, width=28, height=12),
         "ellipsoid beyond the view",
     ),
 )
@@ -116,76 +121,104 @@ def html_page(result: Audit) -> str:
     for f in result.findings:
         for name in (f.subject, *f.links[:1]):
             worst.setdefault(name, f.severity)
-    # tiles: mass, links, and the number of findings of each severity
+    body = (
+        element("h1", robot.name),
+        element("p", f"audit of {robot.file.name}", class_="file"),
+        element("div", _tiles(result), class_="tiles"),
+        element("h2", "The robot at zero angles"),
+        _panel(_drawn_robot(result, worst), _legend()),
+        element("h2", "Findings"),
+        _listed_findings(result),
+        element("h2", "Links"),
+        _panel(_link_table(result, worst)),
+        element("h2", "Every link"),
+        element("div", _link_cards(result, worst), class_="links"),
+    )
+    return page(f"{robot.name}: audit", _STYLE, element("main", body))
+
+
+def _panel(*content: Any) -> Markup:
+    return element("div", content, class_="panel")
+
+
+def _tiles(result: Audit) -> Iterator[Markup]:
+    """Mass, links, and the number of findings of each severity."""
+    robot = result.robot
     counts = [("", len(robot.links), "link")]
     counts += [(s, result.count(s), _VERDICTS[s]) for s in SEVERITIES]
     tiles = [(c, *count_text(n, noun).split()) for c, n, noun in counts]
     tiles.insert(0, ("", f"{result.mass:.4g} kg", "total mass"))
     tiles.insert(2, ("", str(sum(1 for _ in robot.links_with_mass())), "with mass"))
-    cells = "".join(f'<div class="tile {c}"><b>{b}</b><span>{w}</span></div>' for c, b, w in tiles)
-    # the robot, links with errors and warnings in colour, and its legend
+    for kind, number, words in tiles:
+        cells = (element("b", number), element("span", words))
+        yield element("div", cells, class_=f"tile {kind}".strip())
+
+
+def _drawn_robot(result: Audit, worst: dict[str, str]) -> Markup:
+    """The robot, links with errors and warnings in colour."""
     colours = {name: s for name, s in worst.items() if s != "info"}
-    drawn = draw_robot(robot, dict(result.case.geometries), colours)
-    legend = "".join(
-        f'<span><svg width="34" height="18" viewBox="0 0 34 18">{shape}</svg>{words}</span>'
-        for shape, words in _KEYS
-    )
-    # findings, notes folded away
+    drawn = draw_robot(result.robot, dict(result.case.geometries), colours)
+    return element("div", drawn, class_="views")
+
+
+def _legend() -> Markup:
+    size = {"width": 34, "height": 18, "viewBox": "0 0 34 18"}
+    keys = (element("span", element("svg", shape, **size), words) for shape, words in _KEYS)
+    return element("div", keys, class_="legend")
+
+
+def _listed_findings(result: Audit) -> Iterator[Markup]:
+    """The findings, notes folded away."""
     serious = [f for f in result.findings if f.severity != "info"]
     notes = [f for f in result.findings if f.severity == "info"]
-    findings = "".join(_format_finding(result, f) for f in serious)
     if not serious:
-        findings = '<div class="panel">No errors and no warnings.</div>'
+        yield _panel("No errors and no warnings.")
+    yield from (_format_finding(result, f) for f in serious)
     if notes:
-        inner = "".join(_format_finding(result, f) for f in notes)
-        count = count_text(len(notes), "note")
-        findings += f"<details><summary>{count}</summary>{inner}</details>"
-    # a line for each link with an inertia or shapes
+        head = element("summary", count_text(len(notes), "note"))
+        yield element("details", head, (_format_finding(result, f) for f in notes))
+
+
+def _link_table(result: Audit, worst: dict[str, str]) -> Markup:
+    """A line for each link with an inertia or shapes."""
     rows, names = [], list[str]()
-    for link in robot.links.values():
+    for link in result.robot.links.values():
         values = _link_properties(result, link)
         names = list(values)
         if link.inertial is None and not link.shapes:
             continue
         verdict = worst.get(link.name, "")
         twins = ", ".join(t.name for t in result.case.twins.get(link.name, ())[:2])
-        line = "".join(f"<td>{escape(v)}</td>" for v in values.values())
-        name = f'<a href="#{escape(link.name)}">{escape(link.name)}</a>'
-        last = f'<td class="{verdict}">{_VERDICTS.get(verdict, "")}</td>'
-        rows.append(f"<tr><td>{name}</td>{line}<td>{escape(twins)}</td>{last}</tr>")
-    heads = "".join(f"<th>{escape(n)}</th>" for n in ("link", *names, "twins", ""))
-    table = f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-    body = "".join(
-        (
-            f"<h1>{escape(robot.name)}</h1>",
-            f'<p class="file">audit of {escape(robot.file.name)}</p>',
-            f'<div class="tiles">{cells}</div>',
-            f'<h2>The robot at zero angles</h2><div class="panel"><div class="views">{drawn}</div>',
-            f'<div class="legend">{legend}</div></div>',
-            f"<h2>Findings</h2>{findings}",
-            f'<h2>Links</h2><div class="panel">{table}</div>',
-            f'<h2>Every link</h2><div class="links">{"".join(_link_cards(result, worst))}</div>',
+        cells = (
+            element("td", _link_to(link.name)),
+            (element("td", x) for x in (*values.values(), twins)),
+            element("td", _VERDICTS.get(verdict, ""), class_=verdict or None),
         )
-    )
-    title = f"<title>{escape(robot.name)}: audit</title>"
-    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width">{title}'
-    top = f'<!doctype html><html lang="en"><head>{head}<style>{_STYLE}</style></head>'
-    return f"{top}<body><main>{body}</main></body></html>\n"
+        rows.append(element("tr", cells))
+    heads = element("tr", (element("th", n) for n in ("link", *names, "twins", "")))
+    return element("table", element("thead", heads), element("tbody", rows))
 
 
-def _format_finding(result: Audit, f: AuditFinding) -> str:
-    subject = escape(f.subject)
-    if f.subject in result.robot.links:
-        subject = f'<a href="#{subject}">{subject}</a>'
-    fixes = "".join(
-        f'<div class="fix">{escape(c.tag or c.kind)} {escape(c.attribute)}="{escape(c.text)}"</div>'
+def _link_to(name: str) -> Markup:
+    """A link to the card of a link."""
+    return element("a", name, href=f"#{name}")
+
+
+def _format_finding(result: Audit, f: AuditFinding) -> Markup:
+    """A finding with what it would change."""
+    subject = _link_to(f.subject) if f.subject in result.robot.links else f.subject
+    others = f" Not ruled out: {', '.join(f.others)}." if f.others else ""
+    kind = element("span", f.hypothesis, class_="kind")
+    fixes = (
+        element("div", f'{c.tag or c.kind} {c.attribute}="{c.text}"', class_="fix")
         for c in changes_of(result.robot, f)
     )
-    others = f" Not ruled out: {', '.join(f.others)}." if f.others else ""
-    head = f'<span class="head">{subject} <span class="kind">{escape(f.hypothesis)}</span></span>'
-    return (
-        f'<div class="finding {f.severity}">{head}<p>{escape(f.message)}.{escape(others)}</p>'
-        f"{fixes}</div>"
+    return element(
+        "div",
+        element("span", subject, " ", kind, class_="head"),
+        element("p", f"{f.message}.{others}"),
+        fixes,
+        class_=f"finding {f.severity}",
     )
 
 
@@ -215,7 +248,7 @@ def _link_properties(result: Audit, link: LinkRecord) -> dict[str, str]:
     return values
 
 
-def _link_cards(result: Audit, worst: dict[str, str]) -> Iterator[str]:
+def _link_cards(result: Audit, worst: dict[str, str]) -> Iterator[Markup]:
     """A card for every link that has an inertia or shapes."""
     for link in result.robot.links.values():
         if link.inertial is None and not link.shapes:
@@ -223,18 +256,21 @@ def _link_cards(result: Audit, worst: dict[str, str]) -> Iterator[str]:
         meant = result.meant.robot.links[link.name].inertial
         geometry = result.case.geometries[link.name]
         changed = meant if meant is not link.inertial else None
-        views = draw_link(geometry, link.inertial, changed)
         kind = worst.get(link.name, "none" if link.inertial is None else "fine")
-        facts = "".join(
-            f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>"
+        views = draw_link(geometry, link.inertial, changed, kind)
+        facts = (
+            (element("dt", k), element("dd", v))
             for k, v in _link_properties(result, link).items()
             if v
         )
         own = [f for f in result.findings if f.subject == link.name]
-        listed = "".join(f"<li>{escape(f.hypothesis)}: {escape(f.message)}</li>" for f in own)
-        notes = f"<ul>{listed}</ul>" if own else ""
-        colours = views.replace('class="written', f'class="written {kind}')
-        yield (
-            f'<section class="link {kind}" id="{escape(link.name)}"><h3>{escape(link.name)}</h3>'
-            f'<div class="views">{colours}</div><dl>{facts}</dl>{notes}</section>'
+        notes = element("ul", (element("li", f"{f.hypothesis}: {f.message}") for f in own))
+        yield element(
+            "section",
+            element("h3", link.name),
+            element("div", views, class_="views"),
+            element("dl", facts),
+            notes if own else None,
+            class_=f"link {kind}",
+            id=link.name,
         )

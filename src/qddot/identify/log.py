@@ -20,6 +20,8 @@ __all__ = ["Log", "make_log", "repair_times"]
 _MOST_LOST = 0.2
 """Share of rows that a repair may drop."""
 _LEAST_ROWS = 16
+_SHORTEST_PERIOD, _LONGEST_PERIOD = 1e-9, 1e9
+"""Periods in s outside which a column is no time."""
 _GAP = 5.5
 """Periods without a sample that end a segment."""
 _JITTER = 0.02
@@ -225,6 +227,9 @@ def _even_log(
     """Samples on an even grid, in segments between gaps."""
     steps = np.diff(time)
     dt = float(np.median(steps))
+    if not _SHORTEST_PERIOD < dt < _LONGEST_PERIOD:
+        reason = f"its samples are {dt:.3g} s apart; is the unit of time right?"
+        raise UnusableLog(source, f"{reason} --unit t=ms (units=) converts it")
     ends = np.flatnonzero(steps > _GAP * dt) + 1
     starts = [0, *ends.tolist()]
     if len(ends):

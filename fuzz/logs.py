@@ -14,8 +14,7 @@ import numpy as np
 
 import qddot
 from qddot import control, identify, simulate
-from qddot.pipeline.diagnosis import case_of_log
-from qddot.pipeline.doctor import diagnose
+from qddot.pipeline.doctor import examine_log
 from qddot.robot import Robot
 from qddot.simulate.store import load_trajectory, save_trajectory
 from qddot.view.motion import as_motion
@@ -189,8 +188,7 @@ def _read_log(file: Path) -> None:
     columns = {"t": 0, "q": [1, 2], "tau": [3, 4]} if file.suffix == ".npy" else None
     log = identify.read(file, arm(), columns=columns)
     str(log)
-    str(identify.inspect(arm(), log))
-    diagnose(case_of_log(arm(), log))
+    str(examine_log(arm(), log).inspection)
 
 
 def _read_motion(file: Path) -> None:

@@ -199,6 +199,7 @@ class _BoundedReader(io.BufferedReader):
     most = _MOST_DIRECTORY
 
     def read(self, size: int | None = -1, /) -> bytes:
+        """Up to so many bytes."""
         if size is not None and size > self.most:
             raise ValueError(f"its directory has {size} bytes; {self.most} at most are read")
         return super().read(size)

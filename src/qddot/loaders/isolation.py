@@ -34,6 +34,8 @@ _ENVIRONMENT = (
 """Variables that a child needs to find libraries and packages; it sees no others."""
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 _MOST_MESSAGES = 64 * 2**10
+_LONGEST_END = 2**20
+"""Bytes of what a task that yields pieces returns."""
 _MIB = 2**20
 
 
@@ -109,7 +111,7 @@ def stream_isolated(
                     kind = b"" if answer else b"o"
                     break
                 yield answer
-            answer = kind + (child.stdout.read(limits.output) if kind not in b"op" else b"")
+            answer = kind + (child.stdout.read(_LONGEST_END) if kind not in b"op" else b"")
         child.wait()
     finally:
         threads[0].cancel()  # type: ignore[attr-defined]

@@ -104,20 +104,23 @@ def _law(rng: random.Random, program: Callable[..., Any]) -> Any:
     odd = rng.random() < 0.3
     references = rng.choice(({}, {"q_ref": (2,)}, {"q": (-1,)}, {"x": "nv"}, None, [], {1: (2,)}))
     memory = rng.choice(({}, {"x": np.zeros(2)}, {"x": np.nan}, {"x": None}, None, {"x": "a"}))
+    senses = rng.choice(((), ("tool",), ("none",), None, 7))
+    after = rng.choice(("kept", "none", "torques", None))
 
     class Law:
         def references(self, robot: Any) -> Any:
             return references if odd else {}
 
         def senses(self, robot: Any) -> Any:
-            return rng.choice(((), ("tool",), ("none",), None, 7)) if odd else ()
+            return senses if odd else ()
 
         def memory(self, robot: Any) -> Any:
             return memory if odd else {}
 
         def command(self, robot: Any, state: Any, reference: Any, memory: Any) -> Any:
             tau = program(robot, state.q, state.v)
-            return tau, rng.choice((memory, {}, {"x": tau}, None)) if odd else memory
+            answers = {"kept": memory, "none": {}, "torques": {"x": tau}, None: None}
+            return tau, answers[after] if odd else memory
 
     return Law()
 

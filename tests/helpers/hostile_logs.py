@@ -214,7 +214,22 @@ def rollout_with(**changes: Any) -> Write:
     return write
 
 
+def columns_bomb(file: Path) -> None:
+    """An archive of 500 MB of zeros in columns, which would be held at once."""
+    zeros = array_file("(31250000, 2)", data=b"", order=True)
+    entry = zipfile.ZipInfo("q.npy")
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    with zipfile.ZipFile(file, "w") as archive:
+        with archive.open(entry, "w") as stream:
+            stream.write(zeros)
+            for _ in range(500):
+                stream.write(bytes(10**6))
+        # noise lets an archive unfold to more
+        archive.writestr("noise", np.random.default_rng(0).bytes(3 * 10**6))
+
+
 CASES["bomb.npz"] = bomb
+CASES["columns.npz"] = columns_bomb
 CASES["sum.npz"] = _changed(lambda f: pack(f, motion()), np.float64(0.39).tobytes(), b"12345678", 1)
 CASES["encrypted.npz"] = _changed(
     lambda f: pack(f, motion()), b"PK\1\2\x14\3\x14\0\0\0", b"PK\1\2\x14\3\x14\0\1\0"

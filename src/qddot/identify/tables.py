@@ -19,7 +19,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from qddot.display.progress import OnStep
-from qddot.errors import DescriptionError, QddotError, UnusableLog, count_text
+from qddot.errors import DescriptionError, QddotError, UnusableLog, count_text, format_bytes
 from qddot.identify.parsers import TIME, check_columns, choose_columns, rows_of_array
 from qddot.identify.spill import row_slices, stack_rows
 from qddot.loaders.arrays import ArrayArchive, check_regular, read_header
@@ -262,10 +262,15 @@ def _archive(path: Path) -> Table:
     shapes = {n: x.shape for n, x in archive.headers.items() if x.dtype.kind in "biuf"}
     names, length, used = choose_columns(path.name, shapes)
     table = Table(path.name, tuple(names), iter(()), expected=length)
+    in_rows = {n: x.shape[0] == length and not x.by_columns for n, x in archive.headers.items()}
+    whole = sum(archive.headers[name].nbytes for name in used if not in_rows[name])
+    if whole > archive.most_held:
+        reason = f"{format_bytes(whole)} of its arrays do not lie row after row"
+        raise UnusableLog(path.name, f"{reason}; {format_bytes(archive.most_held)} at most do")
 
     def pieces() -> Iterator[np.ndarray]:
         with archive:
-            takers = [_row_taker(archive, name, length) for name in used]
+            takers = [_row_taker(archive, name, length, in_rows[name]) for name in used]
             for first, last in _parts(length, len(names)):
                 yield np.hstack([take(first, last) for take in takers])
 
@@ -277,11 +282,10 @@ _TakeRows = Callable[[int, int], np.ndarray]
 """Rows of an array from one index up to another; calls go on where the last one ended."""
 
 
-def _row_taker(archive: ArrayArchive, name: str, length: int) -> _TakeRows:
-    """Rows of an array of an archive, read as they are asked for."""
+def _row_taker(archive: ArrayArchive, name: str, length: int, in_rows: bool) -> _TakeRows:
+    """Rows of an array of an archive, read as they are asked for where they lie `in_rows`."""
     header = archive.headers[name]
-    if header.by_columns or header.shape[0] != length:
-        # its rows do not lie one after the other
+    if not in_rows:
         x = rows_of_array(archive.read(name), length)
         return lambda first, last: np.asarray(x[first:last], dtype=float)
     stream, width = archive.open(name), math.prod(header.shape[1:])

@@ -112,12 +112,14 @@ def read_header(file: str | Path, stream: IO[bytes], size: int, name: str = "") 
 class ArrayArchive:
     """An archive of arrays (.npz) that has been checked: `headers`, and `refused` arrays, by name.
 
-    It may unfold to 256 MiB and `ratio` times its own size.
+    It may unfold to 256 MiB and `ratio` times its own size; `most_held` is what its arrays may be
+    in memory at once.
     """
 
     def __init__(self, file: str | Path, ratio: int = _RATIO, most: int = _MOST_BYTES) -> None:
         self.file = Path(file)
         size = check_regular(file, most)
+        self.most_held = _FREE_BYTES + _RATIO * size
         self._stream = _BoundedReader(io.FileIO(self.file))
         try:
             self._zip = zipfile.ZipFile(self._stream)

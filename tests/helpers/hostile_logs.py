@@ -245,6 +245,7 @@ CASES["no shapes.npz"] = rollout_with(shapes=None)
 CASES["counts.npz"] = rollout_with(counts={"input": 10**12, "state": -1})
 CASES["every.npz"] = rollout_with(every=0)
 CASES["dt.npz"] = rollout_with(dt="nan")
+CASES["tiny dt.npz"] = rollout_with(dt="1e-320")
 CASES["parts.npz"] = rollout_with(parts=7)
 CASES["step.npz"] = rollout_with(step={"array_count": 10**9})
 

@@ -55,7 +55,7 @@ _PARSER_MEMORY = (1024 * _MIB, 2048 * _MIB)
 """Bytes of memory for a parser besides those of its file, and of all."""
 _PARSER_SECONDS = 8
 """Seconds of the processor for a parser, besides those for its file."""
-_PARSER_SPEED = _MIB
+_PARSER_SPEED = _MIB // 4
 """Bytes of a file that a parser reads in a second at least."""
 
 

@@ -224,8 +224,8 @@ def check_motion(file: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
             rows = "a vector" if name == "time" else "rows"
             reason = f"{name} has the shape {x.shape} and the type {x.dtype}, not {rows} of numbers"
             raise DescriptionError(file, reason)
-    if not len(arrays["time"]):
-        raise DescriptionError(file, "it has no samples")
+    if not len(arrays["time"]) or not np.isfinite(arrays["time"]).all():
+        raise DescriptionError(file, "it has no samples, or times that are no numbers")
     shapes = {name: x.shape[:-1] for name, x in arrays.items() if name in ("q", "v")}
     for name, shape in shapes.items():
         if shape[-1] != len(arrays["time"]) or shape != shapes["q"]:

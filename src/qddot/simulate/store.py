@@ -43,6 +43,8 @@ _SCHEMA = {
 }
 _MOST_REPEATED = 2**31
 """Numbers of an array whose rows are repeated."""
+_MOST_STEPS = 2**53
+"""Steps of a rollout, which are counted exactly up to there."""
 _RESAVE = "save it again with this version, or read its arrays with load_trajectory"
 
 
@@ -83,7 +85,7 @@ def load(file: str | Path, simulator: Simulator | None = None) -> Rollout:
             for name, count in header["counts"].items()
         }
         dt, every = float(header["dt"]), int(header["every"])
-        if not 0.0 < dt < math.inf or every < 1:
+        if not 0.0 < dt < math.inf or every < 1 or not abs(arrays["time"][-1]) < _MOST_STEPS * dt:
             raise ValueError(f"its steps of {dt} s, kept every {every}, are none")
         step = _find_step(file, header, groups["input"], simulator)
         if step:

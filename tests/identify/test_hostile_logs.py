@@ -64,6 +64,7 @@ def test_parsers_in_children_stay_within_their_memory(trials):
         ("device.npz", "not a regular file"),
         ("pipe in a folder", "not a regular file"),
         ("huge t.csv", "is the unit of time right"),
+        ("huge tau.csv", "it has 1 usable row"),
         ("tiny dt.npz", "steps of 1e-320 s"),
         ("dt.npz", "has no array 'v'|steps of nan s"),
     ],

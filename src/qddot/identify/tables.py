@@ -262,8 +262,9 @@ def _archive(path: Path) -> Table:
     shapes = {n: x.shape for n, x in archive.headers.items() if x.dtype.kind in "biuf"}
     names, length, used = choose_columns(path.name, shapes)
     table = Table(path.name, tuple(names), iter(()), expected=length)
-    in_rows = {n: x.shape[0] == length and not x.by_columns for n, x in archive.headers.items()}
-    whole = sum(archive.headers[name].nbytes for name in used if not in_rows[name])
+    headers = {name: archive.headers[name] for name in used}
+    in_rows = {n: x.shape[0] == length and not x.by_columns for n, x in headers.items()}
+    whole = sum(x.nbytes for n, x in headers.items() if not in_rows[n])
     if whole > archive.most_held:
         reason = f"{format_bytes(whole)} of its arrays do not lie row after row"
         raise UnusableLog(path.name, f"{reason}; {format_bytes(archive.most_held)} at most do")

@@ -13,7 +13,12 @@ import numpy as np
 
 import qddot
 from fuzz.calls import call_hostile
+from fuzz.evidence import genuine_record, use_record
+from fuzz.functions import call_function
+from fuzz.log_mutations import mutate_log
+from fuzz.logs import use_log, write_logs
 from fuzz.mutate import mutate_bytes, mutate_structure
+from fuzz.records import mutate_record
 from qddot.algorithms.catalogue import function
 from qddot.errors import QddotError
 from qddot.loaders.named_robots import named_files
@@ -21,7 +26,10 @@ from qddot.robot import Robot
 
 __all__ = ["KINDS", "kind_of", "run_case", "write_case"]
 
-KINDS = ("bytes", "structure", "structure", "structure", "calls")
+KINDS = ("bytes", "structure", "structure", "calls", "logs", "logs", "records", "functions")
+"""What a case does: changes bytes or elements of a description, makes a hostile call, changes a log
+or saved motion, changes a record, or records a function of a user."""
+_CALLS = {"calls": call_hostile, "functions": call_function}
 _LARGEST_SEED = 40_000
 _MOST_BODIES = 40
 _FUNCTIONS = ("mass_matrix", "bias", "gravity", "forward_dynamics", "kinetic_energy", "body_poses")
@@ -36,12 +44,19 @@ def seeds() -> list[Path]:
     return own * 8 + named
 
 
+@lru_cache(maxsize=1)
+def logs() -> list[tuple[str, bytes]]:
+    """Logs and saved motions that are mutated, by name."""
+    with tempfile.TemporaryDirectory() as folder:
+        return [(file.name, file.read_bytes()) for file in write_logs(Path(folder))]
+
+
 def _random(seed: int, number: int) -> random.Random:
     return random.Random(f"{seed}/{number}")
 
 
 def kind_of(seed: int, number: int) -> str:
-    """What a case does: changes bytes, changes elements, or makes a hostile call."""
+    """The kind of a case, one of `KINDS`."""
     return _random(seed, number).choice(KINDS)
 
 
@@ -49,8 +64,17 @@ def write_case(seed: int, number: int, folder: Path) -> Path | None:
     """The file of a case; None where a case is a call."""
     rng = _random(seed, number)
     kind = rng.choice(KINDS)
-    if kind == "calls":
+    if kind in _CALLS:
         return None
+    if kind == "logs":
+        name, content = rng.choice(logs())
+        file = folder / f"case{Path(name).suffix}"
+        mutate_log(file, content, rng)
+        return file
+    if kind == "records":
+        file = folder / "case.mcap"
+        file.write_bytes(mutate_record(genuine_record(), rng))
+        return file
     source = rng.choice(seeds())
     mutate = mutate_bytes if kind == "bytes" else mutate_structure
     file = folder / f"case{source.suffix}"
@@ -68,14 +92,17 @@ def run_case(seed: int, number: int, folder: Path) -> str:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         if file is None:
-            call_hostile(_random(seed, number))
+            _CALLS[kind_of(seed, number)](_random(seed, number))
             return "called"
         try:
-            _use(file, rng)
+            _USES.get(kind_of(seed, number), _use)(file, rng)
         except QddotError as error:
             str(error).encode()
             return type(error).__name__
     return "accepted"
+
+
+_USES = {"logs": use_log, "records": use_record}
 
 
 def _use(file: Path, rng: random.Random) -> None:

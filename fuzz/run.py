@@ -20,6 +20,7 @@ import time
 import traceback
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import count
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ["QDDOT_NATIVE"] = "0"
 
-from fuzz.cases import kind_of, run_case, write_case
+from fuzz.cases import KINDS, kind_of, run_case, write_case
 
 __all__ = ["main"]
 
@@ -35,7 +36,8 @@ MOST_SECONDS = 20.0
 MOST_BYTES = 2**30
 _CASES_A_WORKER = 500
 _PATIENCE = 4
-_SPARE_BYTES = MOST_BYTES // 2
+_SPARE_BYTES = 2 * MOST_BYTES
+"""Addresses beside the memory, which threads reserve."""
 
 
 @dataclass
@@ -153,15 +155,21 @@ def _serve(pipe: Connection, seed: int, folder: Path) -> None:
         pipe.send((outcome, detail, int(peak.split()[1]) * 1024))
 
 
-def fuzz(seed: int, seconds: float, jobs: int, keep: Path, cases: int | None = None) -> Summary:
-    """Run cases for a time, or so many if these are fewer; files of findings are kept."""
+def fuzz(
+    seed: int, seconds: float, jobs: int, keep: Path, cases: int | None = None, kind: str = ""
+) -> Summary:
+    """Run cases for a time, or so many if these are fewer; files of findings are kept.
+
+    With a `kind`, only cases of this kind are run.
+    """
     summary = Summary(seed)
     workers = [Worker(seed) for _ in range(jobs)]
     begin = shown = time.monotonic()
-    number = len(workers)
+    numbers = (n for n in count() if not kind or kind_of(seed, n) == kind)
     try:
-        for i, worker in enumerate(workers):
-            worker.give(i)
+        for worker in workers:
+            worker.give(next(numbers))
+        given = len(workers)
         running = list(workers)
         while running:
             wait([w.pipe for w in running], timeout=0.2)
@@ -171,9 +179,9 @@ def fuzz(seed: int, seconds: float, jobs: int, keep: Path, cases: int | None = N
                 if result is None:
                     continue
                 _record(summary, worker, at, result, now - since, keep)
-                if now - begin < seconds and (cases is None or number < cases):
-                    worker.give(number)
-                    number += 1
+                if now - begin < seconds and (cases is None or given < cases):
+                    worker.give(next(numbers))
+                    given += 1
                 else:
                     running.remove(worker)
             if now - shown > 5.0:
@@ -240,6 +248,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--keep", type=Path, default=Path("fuzz-findings"))
     parser.add_argument("--case", type=int, help="run this case alone, here, without limits")
+    parser.add_argument("--kind", default="", choices=sorted(set(KINDS)), help="run only these")
     given = parser.parse_args()
     if given.case is not None:
         folder = Path(tempfile.mkdtemp(prefix="qddot-fuzz-"))
@@ -247,7 +256,9 @@ def main() -> None:
         sys.stdout.write(f"{run_case(given.seed, given.case, folder)}\n")
         return
     os.environ.setdefault("QDDOT_CACHE_DIR", tempfile.mkdtemp(prefix="qddot-fuzz-cache-"))
-    summary = fuzz(given.seed, given.seconds, given.jobs, given.keep.resolve(), given.cases)
+    summary = fuzz(
+        given.seed, given.seconds, given.jobs, given.keep.resolve(), given.cases, given.kind
+    )
     report: dict[str, Any] = {**vars(summary), "findings": [vars(f) for f in summary.findings]}
     sys.stdout.write(json.dumps(report, indent=2) + "\n")
     raise SystemExit(bool(summary.findings))

@@ -442,7 +442,7 @@ class MissingPackage(QddotError, ImportError):
     """A feature whose package is not installed; says how to install it."""
 
     def __init__(self, package: str, feature: str, install: str | None = None) -> None:
-        self.package, self.feature = package, feature
+        self.package, self.feature, self.install = package, feature, install
         command = f"pip install {install or package}"
         super().__init__(f"{feature} needs the package {package!r}: {command}")
 

@@ -9,7 +9,7 @@ import pytest
 
 import qddot
 from qddot import control
-from qddot.errors import JointsDiffer, QddotError, ShapeMismatch
+from qddot.errors import JointsDiffer, QddotError, ShapeMismatch, WrongType
 
 ARM = qddot.load("ur5e")
 SEVEN = qddot.load("panda")
@@ -235,3 +235,35 @@ def test_rollouts_say_how_a_law_is_given():
         ARM.rollout(START, np.zeros(6), dt=1e-3, steps=4, law=GRAVITY)
     with pytest.raises(QddotError, match="a law is given as feedback=…"):
         ARM.rollout(START, np.zeros(6), GRAVITY, dt=1e-3, steps=4)
+
+
+@pytest.mark.parametrize(
+    ("answers", "words"),
+    [
+        ({"senses": None}, "names of frames"),
+        ({"senses": 7}, "names of frames"),
+        ({"senses": (1,)}, "names of frames"),
+        ({"references": None}, "{name: shape}"),
+        ({"references": {"x": "nv"}}, "a tuple of sizes"),
+        ({"references": {"x": (-1,)}}, "a tuple of sizes"),
+        ({"references": {1: (2,)}}, "a tuple of sizes"),
+        ({"memory": None}, "{name: numbers}"),
+        ({"memory": {"x": "a"}}, "an array of numbers"),
+    ],
+)
+def test_answers_that_are_no_laws_are_refused_in_words(answers, words):
+    class Odd:
+        def references(self, robot):
+            return answers.get("references", {})
+
+        def senses(self, robot):
+            return answers.get("senses", ())
+
+        def memory(self, robot):
+            return answers.get("memory", {})
+
+        def command(self, robot, state, reference, memory):
+            return state.v, memory
+
+    with pytest.raises(WrongType, match=words):
+        control.compile_law(qddot.Robot(qddot.load("planar_2r").model, native=False), Odd())

@@ -51,7 +51,7 @@ def test_formats_hold_the_same_log(tmp_path, data, form):
         if form == "tsv":
             file.write_text(file.read_text().replace(",", "\t"))
     elif form == "npz":
-        np.savez(file, time=t, q=q, tau=tau)
+        np.savez(file, time=t, q=q, tau=tau, rate=100.0, robot="arm")
     elif form == "npy":
         np.save(file, rows)
         options["columns"] = {"t": 0, "q": [1, 2], "tau": [3, 4]}

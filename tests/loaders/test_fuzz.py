@@ -32,11 +32,17 @@ def test_the_first_files_have_no_findings(tmp_path):
 
 
 def test_a_case_follows_from_its_number(tmp_path):
-    numbers = [n for n in range(30) if cases.kind_of(7, n) != "calls"]
+    numbers = [n for n in range(30) if cases.kind_of(7, n) not in ("calls", "functions")]
     assert len(numbers) > 15
     content = [[cases.write_case(7, n, tmp_path).read_bytes() for n in numbers] for _ in range(2)]
     assert content[0] == content[1]
     assert len(set(content[0])) == len(numbers)
+
+
+def test_a_minute_has_cases_of_all_kinds():
+    kinds = [cases.kind_of(0, n) for n in range(200)]
+    assert set(kinds) == set(cases.KINDS)
+    assert min(kinds.count(kind) for kind in set(cases.KINDS)) > 10
 
 
 def _misbehave(seed: int, number: int, folder: Path) -> str:

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from qddot.errors import DescriptionError, MissingPackage
-from qddot.loaders.isolation import ChildLimits, run_isolated
+from qddot.loaders.isolation import ChildLimits, run_isolated, stream_isolated
 
 TASKS = """
 import os, sys, time
@@ -63,6 +63,17 @@ def fail(kind):
     if kind == "missing":
         raise errors.MissingPackage("xacro", "expanding")
     raise RuntimeError("no\\n" + "x" * 100000)
+
+def pieces(count, size, end):
+    for k in range(count):
+        yield bytes([k]) * size
+    if end == "fail":
+        raise RuntimeError("half-way")
+    if end == "crash":
+        os._exit(3)
+    if end == "spin":
+        spin()
+    return {"count": count}
 
 def forge(letter, content):
     os.write([n for n in range(3, 20) if _is_pipe(n)][0], (letter + content).encode())
@@ -209,3 +220,42 @@ def test_errors_come_back():
 def test_an_answer_is_never_more_than_data(letter, content):
     """A child that was taken over can say what it likes: nothing of it is run or believed."""
     assert failure("forge", letter, content).startswith("a.xacro: ")
+
+
+def stream(*arguments, **limits):
+    """The pieces of a stream, and what it returned."""
+    found = stream_isolated(
+        "isolated_tasks:pieces", *arguments, file="a.mcap", limits=ChildLimits(**limits)
+    )
+    made = []
+    while True:
+        try:
+            made.append(next(found))
+        except StopIteration as end:
+            return made, end.value
+
+
+def test_pieces_arrive_in_order_with_what_the_task_returns():
+    made, result = stream(5, 100_000, "")
+    assert made == [bytes([k]) * 100_000 for k in range(5)]
+    assert result == {"count": 5}
+
+
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [("fail", "half-way"), ("crash", "crashes its reader"), ("spin", "takes more")],
+)
+def test_a_stream_that_ends_badly_is_an_error(end, words):
+    with pytest.raises(DescriptionError, match=words):
+        stream(2, 10, end, seconds=3.0)
+
+
+def test_a_piece_is_bounded():
+    with pytest.raises(DescriptionError, match="MiB of output"):
+        stream(1, 2**21, "", output=2**20)
+
+
+def test_a_stream_that_nobody_reads_ends():
+    found = stream_isolated("isolated_tasks:pieces", 50, 10**6, "spin", file="a.mcap")
+    assert next(found) == bytes(10**6)
+    found.close()

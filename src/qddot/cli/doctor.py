@@ -28,8 +28,8 @@ from qddot.evidence.reader import is_record, read_record
 from qddot.evidence.record import Record
 from qddot.evidence.results import doubtful_findings
 from qddot.identify import read
-from qddot.pipeline.diagnosis import Diagnosis, case_of_log
-from qddot.pipeline.doctor import diagnose, diagnose_record
+from qddot.pipeline.diagnosis import Diagnosis
+from qddot.pipeline.doctor import diagnose_record, examine_log
 from qddot.robot.robot import Robot
 from qddot.verify import check
 from qddot.verify.audit import Audit, audit
@@ -61,7 +61,7 @@ def doctor(
                 loaded = load_robot(robot, base, CouplingsChoice.exact, False, trust)
                 log = read(subject, loaded)
                 on_step("diagnose", 1, 2)
-                found = diagnose(case_of_log(loaded, log))
+                found = list(examine_log(loaded, log).diagnoses)
             _print_diagnoses_and_exit(subject, found, as_json)
         if path.is_file() and is_record(path):
             record = read_record(path)

@@ -42,6 +42,7 @@ from qddot.cli.terminal import (
 from qddot.errors import Unsupported
 from qddot.evidence.results import record_fit, record_inspection
 from qddot.identify import Fit, Validation
+from qddot.pipeline.doctor import examine_log
 
 __all__ = ["identify"]
 
@@ -75,7 +76,7 @@ def _inspect(
         loaded = load_robot_plainly(robot)
         with progress_bar() as on_step:
             data = source.read(loaded, log, on_step)
-            result = identification.inspect(loaded, data, bandwidth, on_step)
+            result = examine_log(loaded, data, bandwidth, on_step).inspection
         with open_recorder(context, record, [robot, *source.files(log)], force) as recorder:
             record_inspection(recorder, result)
 

@@ -28,6 +28,7 @@ from qddot.display.progress import OnStep
 from qddot.errors import InvalidArgument
 from qddot.identify import Log, Shaft
 from qddot.identify.fitting import Method
+from qddot.identify.tables import gather_rows, open_table
 from qddot.robot.robot import Robot
 
 __all__ = [
@@ -127,14 +128,18 @@ class LogSource:
         gear = Path(self.gear) if self.gear and Path(self.gear).exists() else None
         asked = [f for f in (*given, self.torque_log, gear) if f is not None]
         # a rosbag2 folder is its files
-        return [file for f in asked for file in (sorted(f.iterdir()) if f.is_dir() else [f])]
+        return [
+            file
+            for f in asked
+            for file in (sorted(x for x in f.iterdir() if x.is_file()) if f.is_dir() else [f])
+        ]
 
     def read(self, robot: Robot, file: Path, on_step: OnStep | None = None) -> Log:
         """The log of a file, or of one for positions and one for torques."""
         gear: Any = None
         if self.gear is not None:
             there = Path(self.gear)
-            gear = np.loadtxt(there) if there.exists() else parse_numbers("--gear", self.gear)
+            gear = _read_matrix(there) if there.exists() else parse_numbers("--gear", self.gear)
         return identification.read(
             file if self.torque_log is None else {"q": file, "tau": self.torque_log},
             robot,
@@ -147,6 +152,12 @@ class LogSource:
             rate=self.rate,
             on_step=on_step,
         )
+
+
+def _read_matrix(file: Path) -> np.ndarray:
+    """The numbers of a text file as a matrix, one row as a vector."""
+    table = open_table(file)
+    return gather_rows(table, range(len(table.names))).squeeze()
 
 
 def parse_numbers(option: str, text: str) -> list[float]:

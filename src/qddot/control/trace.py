@@ -13,6 +13,7 @@ from qddot.display.plots import PALETTE, new_figure, save_figure
 from qddot.display.text import Readable
 from qddot.errors import DescriptionError, InvalidArgument
 from qddot.files import fill_whole
+from qddot.loaders.arrays import check_motion, read_arrays
 
 __all__ = ["Event", "Trace", "load_trace"]
 
@@ -101,8 +102,8 @@ class Trace(Readable):
 def load_trace(file: str | Path) -> Trace:
     """A trace that `Trace.save` wrote."""
     try:
-        with np.load(Path(file), allow_pickle=False) as archive:
-            data = {name: archive[name] for name in archive.files}
+        data = read_arrays(file)
+        check_motion(file, {name: data[name] for name in ("time", "q", "v", "tau")})
         dt, law, plant, *joints = (str(x) for x in data.pop("facts"))
         times, labels = data.pop("event_times"), data.pop("events")
         events = tuple(Event(float(t), str(x)) for t, x in zip(times, labels, strict=True))
@@ -120,5 +121,7 @@ def load_trace(file: str | Path) -> Trace:
             memory=named["memory"],
             events=events,
         )
+    except DescriptionError as error:
+        raise DescriptionError(str(file), f"it is no trace of qddot: {error.reason}") from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DescriptionError(str(file), f"it is no trace of qddot: {error}") from error

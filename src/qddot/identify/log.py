@@ -20,6 +20,10 @@ __all__ = ["Log", "make_log", "repair_times"]
 _MOST_LOST = 0.2
 """Share of rows that a repair may drop."""
 _LEAST_ROWS = 16
+_SHORTEST_PERIOD, _LONGEST_PERIOD = 1e-9, 1e9
+"""Periods in s outside which a column is no time."""
+_LARGEST = 1e100
+"""Numbers from which on squares of them, and sums of these, would overflow."""
 _GAP = 5.5
 """Periods without a sample that end a segment."""
 _JITTER = 0.02
@@ -112,8 +116,8 @@ def make_log(
 ) -> Log:
     """A log from arrays in SI units, joints in the order of the robot; repaired where needed.
 
-    Rows with a number that is not finite are dropped, timestamps mended as in `repair_times`;
-    refused where that would lose more than a fifth of the rows.
+    Rows with a number that is not finite, or over 10¹⁰⁰, are dropped, timestamps mended as in
+    `repair_times`; refused where that would lose more than a fifth of the rows.
     """
     names = robot.model.velocity_names
     if robot.nq != robot.nv:
@@ -130,7 +134,7 @@ def make_log(
     whole = np.isfinite(clock)
     for x in made.values():
         for part in row_slices(x):
-            whole[part] &= np.isfinite(x[part]).all(axis=1)
+            whole[part] &= (np.abs(x[part]) < _LARGEST).all(axis=1)
     remarks = list(notes)
     if not whole.any():
         raise UnusableLog(source, "no row is complete: every one has a value that is no number")
@@ -225,6 +229,9 @@ def _even_log(
     """Samples on an even grid, in segments between gaps."""
     steps = np.diff(time)
     dt = float(np.median(steps))
+    if not _SHORTEST_PERIOD < dt < _LONGEST_PERIOD:
+        reason = f"its samples are {dt:.3g} s apart; is the unit of time right?"
+        raise UnusableLog(source, f"{reason} --unit t=ms (units=) converts it")
     ends = np.flatnonzero(steps > _GAP * dt) + 1
     starts = [0, *ends.tolist()]
     if len(ends):

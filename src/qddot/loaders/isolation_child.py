@@ -1,7 +1,8 @@
 """The far side of `isolation`: a script that limits its own process, runs one task, and answers.
 
 It is started by path, so that neither the program that asks nor the package itself is imported:
-NumPy and LLVM would cost more than most tasks. The answer is a letter and plain data, never pickle.
+NumPy and LLVM would cost more than most tasks. The answer is a letter and plain data, never pickle;
+before it come the pieces of a task that yields bytes, each with its size.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import json
 import os
 import signal
 import sys
-from types import ModuleType
-from typing import Any
+from collections.abc import Generator
+from types import GeneratorType, ModuleType
+from typing import Any, BinaryIO
 
 __all__ = ["main"]
 
@@ -48,10 +50,10 @@ def main() -> None:
     if request["folder"]:
         os.chdir(request["folder"])
         _enclose(request["folder"], request["readable"])
-    kind, content = _run_task(request)
-    if len(content) > request["output"]:
-        kind, content = b"o", b""
     with os.fdopen(answer, "wb") as stream:
+        kind, content = _run_task(request, stream)
+        if len(content) > request["output"]:
+            kind, content = b"o", b""
         stream.write(kind + content)
         stream.flush()
     # no destructor of a library may spoil an answer that is given
@@ -103,16 +105,17 @@ def _enclose(folder: str, readable: list[str]) -> None:
     os.close(rules)
 
 
-def _run_task(request: dict[str, Any]) -> tuple[bytes, bytes]:
-    """The letter and the content of the answer."""
+def _run_task(request: dict[str, Any], stream: BinaryIO) -> tuple[bytes, bytes]:
+    """The letter and the content of the answer, after the pieces of a generator."""
     try:
         # parents without their __init__: a task imports only the modules that it names
         root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-        for name in () if request["folder"] else _PACKAGES:
+        module, _, function = request["task"].partition(":")
+        parents = filter(None, (*_PACKAGES, module.rpartition(".")[0]))
+        for name in () if request["folder"] else parents:
             package = ModuleType(name)
             package.__path__ = [os.path.join(root, *name.split("."))]
-            sys.modules[name] = package
-        module, _, function = request["task"].partition(":")
+            sys.modules.setdefault(name, package)
         task = getattr(importlib.import_module(module), function)
         # bound files from here on; imports before it may have stored their bytecode
         with contextlib.suppress(ImportError):
@@ -120,6 +123,8 @@ def _run_task(request: dict[str, Any]) -> tuple[bytes, bytes]:
 
             _set_limit(resource.RLIMIT_FSIZE, request["file_size"])
         result = task(*request["arguments"])
+        if isinstance(result, GeneratorType):
+            result = _write_pieces(result, stream)
         if isinstance(result, bytes):
             return b"b", result
         return b"j", json.dumps(result).encode()
@@ -131,6 +136,17 @@ def _run_task(request: dict[str, Any]) -> tuple[bytes, bytes]:
         short = {k: v[:_LONGEST] if isinstance(v, str) else v for k, v in fields.items()}
         plain = {"class": type(error).__name__, "text": str(error)[:_LONGEST], "fields": short}
         return b"e", json.dumps(plain).encode()
+
+
+def _write_pieces(pieces: Generator[bytes, None, Any], stream: BinaryIO) -> Any:
+    """Write each piece with its size; returns what the generator returns."""
+    while True:
+        try:
+            piece = next(pieces)
+        except StopIteration as end:
+            return end.value
+        stream.write(b"p" + len(piece).to_bytes(8, "little") + piece)
+        stream.flush()
 
 
 if __name__ == "__main__":

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from qddot.display.progress import OnStep
 from qddot.evidence.record import Record, RecordTrace, Verdict
+from qddot.identify.detective import Inspection, Suspicion, inspect
 from qddot.identify.feasible import pseudo_inertia
 from qddot.identify.log import Log
 from qddot.identify.unit_checks import find_unit_mistakes
-from qddot.pipeline.diagnosis import Case, Diagnosis, case_of_record
+from qddot.pipeline.diagnosis import Case, Diagnosis, case_of_log, case_of_record
 from qddot.pipeline.log_diagnoses import diagnose_log
 from qddot.pipeline.motion_diagnoses import MOTION_DIAGNOSES
+from qddot.robot.robot import Robot
 
-__all__ = ["diagnose", "diagnose_record"]
+__all__ = ["LogExamination", "diagnose", "diagnose_record", "examine_log"]
 
 _LEAST_ROWS = 100
 _WHOLE = {"integrator gains energy": "explicit integrator on stiff contact"}
@@ -23,6 +28,79 @@ _UNITS = 0.95
 """Confidence in units that contradict each other."""
 _CAUSE, _CLAIM = 0.8, 0.5
 """Confidence in a failed claim that names its cause, and in one that does not."""
+
+_SURE = 0.75
+"""Confidence from which a diagnosis is a mistake of the log."""
+_OF_THE_MODEL = ("friction", "inertias", "limits")
+"""Beginnings of causes that are no mistakes of a log."""
+_MOST_SAMPLES = 500_000
+"""Samples of a log that are examined."""
+_SAME: dict[str, tuple[str, ...]] = {
+    "units": ("units",),
+    "torque sign": ("sign of a torque",),
+    "position sign": ("sign of a torque",),
+    "swapped torques": ("joints swapped in the log",),
+    "swapped positions": ("joints swapped in the log",),
+    "swapped joints": ("joints swapped in the log",),
+    "delay": ("delay between motion and torque",),
+    "payload": ("payload",),
+    "tilt": ("gravity",),
+}
+"""Beginnings of causes that say the same as a kind of suspicion."""
+
+
+@dataclass(frozen=True)
+class LogExamination:
+    """Suspicions of the log detective and diagnoses of one log, each with what the other found.
+
+    `mistakes` are the diagnoses that are surely mistakes of the log, not of the model, and `doubts`
+    the suspicions that no diagnosis shares.
+    """
+
+    inspection: Inspection
+    diagnoses: tuple[Diagnosis, ...]
+    mistakes: tuple[Diagnosis, ...]
+    doubts: tuple[Suspicion, ...]
+
+
+def examine_log(
+    robot: Robot, log: Log, bandwidth: float | None = None, on_step: OnStep | None = None
+) -> LogExamination:
+    """Look for mistakes in a log: the one call of `inspect`, of the doctor and of the pipeline."""
+    inspection = inspect(robot, log, bandwidth, on_step)
+    found = diagnose(case_of_log(robot, log.between(0, min(len(log), _MOST_SAMPLES))))
+    mistakes = [d for d in found if d.confidence >= _SURE and not d.cause.startswith(_OF_THE_MODEL)]
+    suspected = inspection.suspicions
+    doubts = [s for s in suspected if not any(_agree(s, d) for d in found)]
+    more: list[Any] = [
+        Suspicion(d.cause, (), 0.0, f"{d.symptom}: {d.evidence}", d.confidence)  # type: ignore[arg-type]
+        for d in mistakes
+        if not any(_agree(s, d) for s in suspected)
+    ]
+    others = [_diagnosis_of(s) for s in doubts]
+    return LogExamination(
+        inspection=replace(inspection, suspicions=(*suspected, *more)),
+        diagnoses=tuple(sorted((*found, *others), key=lambda d: -d.confidence)),
+        mistakes=tuple(mistakes),
+        doubts=tuple(doubts),
+    )
+
+
+def _agree(s: Suspicion, d: Diagnosis) -> bool:
+    """Whether a suspicion and a diagnosis say the same."""
+    return d.cause.startswith(_SAME.get(s.kind, (s.kind,)))
+
+
+def _diagnosis_of(s: Suspicion) -> Diagnosis:
+    """A suspicion of the log detective as a diagnosis."""
+    other = f"; or {' or '.join(s.alternatives)}" if s.alternatives else ""
+    return Diagnosis(
+        cause=f"{s.kind} {', '.join(s.joints)}".strip(),
+        symptom="torques and positions of the log do not fit the model together",
+        evidence=s.evidence + other,
+        confidence=s.confidence,
+        fix="correct the log; `qddot identify inspect` shows what it explains by joint",
+    )
 
 
 def diagnose(case: Case) -> list[Diagnosis]:

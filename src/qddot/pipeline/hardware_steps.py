@@ -16,8 +16,7 @@ from qddot.display.text import joint_units
 from qddot.evidence.record import Verdict
 from qddot.identify import Log, Validation, budget, validate
 from qddot.pipeline.context import BANDWIDTH, Context
-from qddot.pipeline.diagnosis import case_of_log
-from qddot.pipeline.doctor import diagnose
+from qddot.pipeline.doctor import examine_log
 from qddot.pipeline.virtual import DELAY, RATE, VirtualHardware, fourier_motion, rest_pose
 from qddot.robot.robot import Robot
 
@@ -39,8 +38,6 @@ _LATENCY = 0.003
 _RESIDUAL = 0.05
 _MOST_CAUSES = 2
 """Mistakes of a log that are named, the most likely first."""
-_SURE = 0.75
-"""Confidence from which a mistake in a log is a failure."""
 _EVERY = 5
 """Control cycles between two samples of a recorded motion."""
 
@@ -139,12 +136,8 @@ def _record_torques(context: Context, name: str, log: Log, found: Validation) ->
 
 def _question_log(context: Context) -> None:
     """Ask the doctor about the log of a user before a model is fitted to its mistakes."""
-    found = [
-        d
-        for d in diagnose(case_of_log(context.robot, context.log))
-        if d.confidence >= _SURE and not d.cause.startswith(("friction", "inertias", "limits"))
-    ]
-    for d in found[:_MOST_CAUSES]:
+    found = examine_log(context.robot, context.log, on_step=context.on_step)
+    for d in found.mistakes[:_MOST_CAUSES]:
         context.recorder.claim(
             d.cause,
             d.symptom,
@@ -154,7 +147,15 @@ def _question_log(context: Context) -> None:
             label="evaluation",
             cause=d.cause,
         )
-    if not found:
+    # what only the log detective suspects is said, and decides nothing
+    for s in found.doubts:
+        context.recorder.claim(
+            f"no {s.kind} {' '.join(s.joints)}".strip(),
+            "the log with the nominal model",
+            verdict=Verdict.NOT_EVALUATED,
+            detail=f"suspected: {s}",
+        )
+    if not found.mistakes and not found.doubts:
         context.recorder.claim(
             "the log is of this robot",
             "signs, order, delay, gravity, payload of the log against the file",

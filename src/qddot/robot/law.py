@@ -195,9 +195,32 @@ def validate_law(robot: Robot, law: Any) -> None:
         frame = getattr(law, "frame", None)
         if frame is not None and frame not in robot.frame_names:
             raise UnknownName("frame", frame, robot.frame_names, robot.name)
+    _validate_answers(robot, law)
     for frame in law.senses(robot):
         if frame not in robot.frame_names:
             raise UnknownName("frame", frame, robot.frame_names, robot.name)
+
+
+def _validate_answers(robot: Robot, law: Law) -> None:
+    """Refuse a law whose frames, references or memory are of other kinds than a law's are."""
+    name, senses = type(law).__name__, law.senses(robot)
+    if not isinstance(senses, list | tuple) or not all(isinstance(x, str) for x in senses):
+        raise WrongType(f"{name}.senses: result", senses, "it is a tuple of names of frames")
+    references = law.references(robot)
+    if not isinstance(references, Mapping):
+        raise WrongType(f"{name}.references: result", references, "it is {name: shape}")
+    for key, shape in references.items():
+        sizes = shape if isinstance(shape, tuple) else (None,)
+        if not isinstance(key, str) or not all(isinstance(n, int) and n >= 0 for n in sizes):
+            raise WrongType(f"{name}.references: {key}", shape, "a shape is a tuple of sizes")
+    memory = law.memory(robot)
+    if not isinstance(memory, Mapping) or not all(isinstance(key, str) for key in memory):
+        raise WrongType(f"{name}.memory: result", memory, "it is {name: numbers}")
+    for key, x in memory.items():
+        try:
+            np.asarray(x, float)
+        except (TypeError, ValueError) as error:
+            raise WrongType(f"{name}.memory: {key}", x, "it is an array of numbers") from error
 
 
 def split_command(name: str, result: Any) -> tuple[Any, Mapping[str, Any]]:

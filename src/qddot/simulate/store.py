@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from qddot import __version__
 from qddot.compile.runtime.memory import require_memory
 from qddot.errors import DescriptionError, InvalidArgument, MissingPackage
 from qddot.files import fill_whole
+from qddot.loaders.arrays import ArrayArchive, check_motion
 from qddot.model.model import Model
 from qddot.robot.robot import Robot
 from qddot.simulate.encoding import decode_step, part_digests
@@ -41,6 +41,10 @@ _SCHEMA = {
         },
     },
 }
+_MOST_REPEATED = 2**31
+"""Numbers of an array whose rows are repeated."""
+_MOST_STEPS = 2**53
+"""Steps of a rollout, which are counted exactly up to there."""
 _RESAVE = "save it again with this version, or read its arrays with load_trajectory"
 
 
@@ -80,6 +84,9 @@ def load(file: str | Path, simulator: Simulator | None = None) -> Rollout:
             )
             for name, count in header["counts"].items()
         }
+        dt, every = float(header["dt"]), int(header["every"])
+        if not 0.0 < dt < math.inf or every < 1 or not abs(arrays["time"][-1]) < _MOST_STEPS * dt:
+            raise ValueError(f"its steps of {dt} s, kept every {every}, are none")
         step = _find_step(file, header, groups["input"], simulator)
         if step:
             wanted = (step.model.nq, step.model.nv)
@@ -90,7 +97,7 @@ def load(file: str | Path, simulator: Simulator | None = None) -> Rollout:
                 raise ValueError("its arrays are not those of its robot and step")
         return Rollout(
             **{name: arrays[name] for name in FIELDS},
-            dt=float(header["dt"]),
+            dt=dt,
             integrator=str(header["integrator"]),
             effect_states=groups["state"],
             effect_history=groups["history"],
@@ -98,7 +105,7 @@ def load(file: str | Path, simulator: Simulator | None = None) -> Rollout:
             inputs=groups["input"],
             residuals=groups["residuals"][0] if groups["residuals"] else None,
             native=bool(header["native"]),
-            every=int(header["every"]),
+            every=every,
         )
     except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
         raise DescriptionError(file, f"is damaged ({error})") from error
@@ -150,23 +157,32 @@ def _find_step(
 def _read_npz(file: str | Path) -> tuple[dict[str, Any] | None, dict[str, np.ndarray]]:
     """The header of an archive, if it has one, and its arrays by name, repeated rows restored."""
     try:
-        with zipfile.ZipFile(file) as archive:
-            size = sum(entry.file_size for entry in archive.infolist())
-        require_memory(size, f"the arrays of {file}", "keep fewer samples with every=…")
-        with np.load(file, allow_pickle=False) as archive:
-            found = dict(archive)
+        with ArrayArchive(file) as archive:
+            size = sum(x.nbytes for x in archive.headers.values())
+            require_memory(size, f"the arrays of {file}", "keep fewer samples with every=…")
+            found = archive.read_all()
         header = json.loads(found.pop("header").item()) if "header" in found else None
         # repeat rows again along the axes that were cut
         for name, shape in header["shapes"].items() if header else ():
             if found[name].shape != tuple(shape):
-                found[name] = np.broadcast_to(found[name], tuple(shape))
+                found[name] = _repeat_rows(found[name], tuple(shape))
+    except DescriptionError as error:
+        raise DescriptionError(file, f"no trajectory: {error.reason}") from error
     except MemoryError:
         raise
-    except Exception as error:  # what a damaged archive makes its reader raise is its own affair
+    except Exception as error:  # what a damaged header makes its reader raise is its own affair
         raise DescriptionError(file, f"no trajectory ({error})") from error
     if not set(FIELDS) <= set(found):
         raise DescriptionError(file, f"no trajectory: it has {', '.join(found) or 'nothing'}")
+    check_motion(file, {name: found[name] for name in FIELDS})
     return header, found
+
+
+def _repeat_rows(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """An array whose axes of one row are as long as a shape says, without a copy."""
+    if math.prod(shape) > _MOST_REPEATED:
+        raise ValueError(f"the shape {shape} has more than {_MOST_REPEATED:,} numbers")
+    return np.broadcast_to(x, shape)
 
 
 def load_trajectory(file: str | Path) -> dict[str, np.ndarray]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import zipfile
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +13,15 @@ from typing import Any
 import numpy as np
 
 from qddot.display.text import Readable
-from qddot.errors import DescriptionError, InvalidArgument, ShapeMismatch, UnknownName
+from qddot.errors import (
+    DescriptionError,
+    InvalidArgument,
+    ShapeMismatch,
+    UnknownName,
+    UnusableLog,
+)
+from qddot.identify.tables import gather_rows, open_table, parse_apart
+from qddot.loaders.arrays import check_regular, read_arrays
 from qddot.robot.robot import Robot
 from qddot.simulate.contact.ledger import contact_ledger
 from qddot.simulate.rollout import Rollout
@@ -20,6 +29,8 @@ from qddot.view.coordinates import start_configuration
 
 __all__ = ["RobotMotion", "as_motion", "read_motion", "sweep_motion"]
 
+_MOST_BYTES = 2**30
+"""Bytes of a file of a motion that is shown."""
 _CONTACTS = ("contact_points", "contact_forces")
 _FIELDS = ("time", "q", "v", "tau", *_CONTACTS)
 
@@ -121,8 +132,10 @@ def _check_motion(robot: Robot, fields: Mapping[str, Any]) -> RobotMotion:
     if fields.get("q") is None or fields.get("time") is None:
         raise InvalidArgument("motion", sorted(fields), "it needs time and q")
     time, q = (_as_numbers(name, fields[name]) for name in ("time", "q"))
-    if time.ndim != 1 or not len(time):
+    if time.ndim != 1 or not time.size or not q.size:
         raise ShapeMismatch("motion", "time", "(samples,), one at least", time.shape)
+    if not (np.isfinite(time).all() and (np.diff(time) >= 0.0).all()):
+        raise InvalidArgument("motion", "time", "times are finite and do not decrease")
     q = np.atleast_2d(_first_of_batch(q, 2))
     if q.shape != (len(time), robot.nq):
         raise ShapeMismatch("motion", "q", f"({len(time)}, {robot.nq})", q.shape)
@@ -167,61 +180,52 @@ def read_motion(file: Path, trace: str | None = None) -> dict[str, np.ndarray]:
 
     An evidence record (.mcap) may have several motions: `trace` names one, else it is the longest.
     """
-    if file.suffix == ".csv":
-        return _read_csv(file)
-    if file.suffix == ".mcap":
-        return _read_mcap(file, trace)
+    readers = {".csv": _read_csv, ".mcap": lambda f: _read_mcap(f, trace)}
     try:
-        with np.load(file, allow_pickle=False) as archive:
-            found = {name: archive[name] for name in _FIELDS if name in archive}
-    except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        raise DescriptionError(file, f"no motion can be read: {error}") from error
+        check_regular(file, _MOST_BYTES)
+        found = readers.get(file.suffix, lambda f: read_arrays(f, _FIELDS))(file)
+    except UnusableLog as error:
+        raise DescriptionError(file, f"no motion can be read: {error.reason}") from error
+    except DescriptionError as error:
+        raise DescriptionError(file, f"no motion can be read: {error.reason}") from error
+    for name, x in found.items():
+        if x.dtype.kind not in "biuf" or x.ndim == 0:
+            reason = f"{name} is of type {x.dtype} with the shape {x.shape}, not rows of numbers"
+            raise DescriptionError(file, reason)
     return found
 
 
 def _read_csv(file: Path) -> dict[str, np.ndarray]:
     """Columns time, q…, v…, tau… by the first word of their names."""
-    try:
-        table = np.genfromtxt(file, delimiter=",", names=True, dtype=float, deletechars="")
-    except (OSError, ValueError, IndexError) as error:
-        raise DescriptionError(file, f"no table can be read: {error}") from error
-    names = table.dtype.names or ()
+    table = open_table(file)
+    words = [re.split(r"[_.\[ ]", name, maxsplit=1)[0] for name in table.names]
+    rows = gather_rows(table, range(len(words)))
     fields: dict[str, np.ndarray] = {}
     for key, starts in {"time": ("time", "t"), "q": ("q",), "v": ("v",), "tau": ("tau",)}.items():
-        columns = [n for n in names if n.split("_")[0].split(".")[0].split("[")[0] in starts]
+        columns = [k for k, word in enumerate(words) if word in starts]
         if columns:
-            rows = np.stack([np.atleast_1d(table[n]) for n in columns], axis=-1)
-            fields[key] = rows[:, 0] if key == "time" else rows
+            fields[key] = rows[:, columns[0] if key == "time" else columns]
     if "q" not in fields or "time" not in fields:
+        listed = ", ".join(table.names[:24])
         accepted = "columns are time, q_JOINT…, v_JOINT…, tau_JOINT…"
-        raise DescriptionError(file, f"has the columns {', '.join(names)}; {accepted}")
+        raise DescriptionError(file, f"has the columns {listed}; {accepted}")
     return fields
 
 
 def _read_mcap(file: Path, trace: str | None) -> dict[str, np.ndarray]:
     """The states of a log that `save_trajectory` wrote, or a motion of an evidence record."""
-    import json
-
-    from mcap.reader import make_reader
-
-    topics: dict[str, list[dict[str, Any]]] = {}
-    try:
-        with file.open("rb") as stream:
-            for _, channel, message in make_reader(stream).iter_messages():
-                if channel.topic == "/state" or channel.topic.startswith("/trace/"):
-                    row = json.loads(message.data)
-                    if {"time", "q"} <= row.keys():
-                        topics.setdefault(channel.topic.rpartition("/trace/")[2], []).append(row)
-    except Exception as error:  # what a damaged log makes the reader raise is its own affair
-        raise DescriptionError(file, f"no log can be read: {error}") from error
-    if not topics:
-        raise DescriptionError(file, "has no message on /state, and no trace with time and q")
-    if trace is not None and trace not in topics:
-        raise UnknownName("trace", trace, topics, file.name)
-    # the longest motion where none is named
-    rows = topics[trace] if trace is not None else max(topics.values(), key=len)
-    names = [name for name in ("time", "q", "v", "tau") if name in rows[0]]
-    return {name: np.array([row[name] for row in rows], dtype=float) for name in names}
+    size = check_regular(file, _MOST_BYTES)
+    head, *pieces = parse_apart(
+        "recorded_motion", [str(file.absolute())], trace, name=str(file), size=size
+    )
+    facts = json.loads(head)
+    if trace is not None and trace not in facts["motions"]:
+        raise UnknownName("trace", trace, facts["motions"], file.name)
+    rows = np.frombuffer(b"".join(pieces)).reshape(-1, len(facts["names"]))
+    ends = np.cumsum(list(facts["widths"].values()))
+    parts = np.split(rows, ends[:-1], axis=1)
+    fields = dict(zip(facts["widths"], parts, strict=True))
+    return fields | {"time": fields["time"][:, 0]}
 
 
 def sweep_motion(robot: Robot, seconds: float = 2.0, rate: float = 30.0) -> RobotMotion:

@@ -20,14 +20,14 @@ REST = [0.0, 0.0, 0.05, 0.0, 0.0, 0.0, 1.0]
 
 
 @pytest.mark.parametrize("friction", [0.0, 0.5])
-@pytest.mark.parametrize("seed", [None, 0, 3])
+@pytest.mark.parametrize("seed", [None, 3])
 def test_nine_legs_carry_evenly_in_any_order(friction, seed):
     """The first step already shares the weight, whichever leg comes first."""
     order = np.arange(9) if seed is None else np.random.default_rng(seed).permutation(9)
     feet = [Point("block", (*LEGS[k], -0.05), f"leg {k}") for k in order]
     law = ComplementarityContact(Scene(planes=[Plane()], points=feet, friction=friction))
     found = rollout(
-        block(native=False), REST, np.zeros(6), dt=1e-3, steps=2, contact=law, record=True
+        block(native=False), REST, np.zeros(6), dt=1e-3, steps=1, contact=law, record=True
     )
     np.testing.assert_allclose(contact_ledger(found).normal_force, MASS * GRAVITY / 9.0, rtol=1e-3)
 

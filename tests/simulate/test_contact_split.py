@@ -32,9 +32,8 @@ def test_nine_legs_carry_evenly_in_any_order(friction, seed):
     np.testing.assert_allclose(contact_ledger(found).normal_force, MASS * GRAVITY / 9.0, rtol=1e-3)
 
 
-@pytest.mark.parametrize("reserve", [1.2, 2.0, 4.0])
-def test_a_box_between_two_fingers_is_held(reserve):
+def test_a_box_between_two_fingers_is_held():
     """Four balls a finger, from random gaps: it neither slips nor turns."""
-    grip = runpy.run_path(str(DOCS / "contact.py"))["Grip"]("four-ball", reserve)
+    grip = runpy.run_path(str(DOCS / "contact.py"))["Grip"]("four-ball", 1.2)
     held, turn, slip = grip.judge(grip.run(24, seed=5))
     assert (held, turn < 1e-4, slip < 1e-4) == (24, True, True)

@@ -18,10 +18,12 @@ import mujoco
 import numpy as np
 
 import qddot
+from qddot.control import PD
 from qddot.simulate import rollout
 from qddot.simulate.contact import (
     Box,
     ComplementarityContact,
+    Pair,
     Plane,
     Point,
     Scene,
@@ -36,6 +38,7 @@ DT, GRAVITY, MU = 1e-3, 9.81, 0.5
 RATIOS = (1e0, 1e2, 1e4, 1e6)
 TOOL_MASSES = (1.0, 10.0)
 HALVINGS = 14
+FINGERS, RESERVES, PICKS, SEED = ("flat", "four-ball"), (1.2, 2.0, 4.0), 200, 2
 Figures = dict[str, list[float]]
 
 
@@ -246,12 +249,155 @@ def measure_tool() -> Figures:
     return found
 
 
+class Grip:
+    """A box of 0.2 kg picked up by two fingers that slide along y, each pushed with 10 N.
+
+    They close from random gaps of 0.1 to 5 mm on a box up to 2 mm off their middle, lift it by
+    50 mm in 0.6 s and hold it. The reserve is the friction that the grip has by the weight.
+    """
+
+    half, pad, thick, ball = 0.02, 0.012, 0.005, 0.002
+    mass, carriage, push, kp, kd = 0.2, 1.2, 10.0, 2e4, 4e2
+    rise, closed, lifted, seconds = 0.05, 0.2, 0.6, 1.2
+    sides = (("left", 1), ("right", -1))
+
+    def __init__(self, fingers: str, reserve: float) -> None:
+        self.flat, self.friction = fingers == "flat", reserve * self.mass * GRAVITY / 2 / self.push
+        self.steps = round(self.seconds / DT)
+
+    def places(self, side: int) -> list[tuple[float, float, float]]:
+        """Centres of the four balls of a finger."""
+        y = side * (self.thick - self.ball)
+        return [(x * self.pad, y, z * self.pad) for x in (-1, 1) for z in (-1, 1)]
+
+    def model(self) -> Any:
+        """MuJoCo's model: carriage, left and right finger, box."""
+        rough, fingers = f'friction="{self.friction} 0 0"', ""
+        for name, side in self.sides:
+            pads = (
+                f'<geom type="box" size="{self.pad} {self.thick} {self.pad}" mass="0.1" {rough}/>'
+            )
+            if not self.flat:
+                ball = f'<geom type="sphere" size="{self.ball}" mass="0.025" {rough}'
+                places = self.places(side)
+                pads = "".join(f'{ball} pos="{x} {y} {z}"/>' for x, y, z in places)
+            fingers += (
+                f'<body name="{name}" pos="0 {-side * (self.half + self.thick)} 0">'
+                f'<joint type="slide" axis="0 {side} 0" damping="50"/>{pads}</body>'
+            )
+        cube = f'type="box" size="{self.half} {self.half} {self.half}" mass="{self.mass}"'
+        return load(
+            f'<body name="carriage" pos="0 0 {self.half}"><joint type="slide" axis="0 0 1"/>'
+            f'<inertial pos="0 0 0" mass="1" diaginertia="1e-3 1e-3 1e-3"/>{fingers}</body>'
+            f'<body name="box" pos="0 0 {self.half}"><freejoint/><geom {cube} {rough}/></body>'
+        )
+
+    def law(self) -> ComplementarityContact:
+        """Contact of the fingers with the box, and of the box with the floor."""
+        edges = (2 * self.pad, 2 * self.thick, 2 * self.pad)
+        pads = [Box(name, edges) for name, _ in self.sides] if self.flat else []
+        balls = [
+            Sphere(name, self.ball, place, f"{name} ball {k}")
+            for name, side in (() if self.flat else self.sides)
+            for k, place in enumerate(self.places(side))
+        ]
+        pairs = [Pair(shape.name, "box", friction=self.friction) for shape in (*pads, *balls)]
+        return ComplementarityContact(
+            Scene(
+                planes=[Plane()],
+                boxes=[*pads, Box("box", (2 * self.half,) * 3)],
+                spheres=balls,
+                pairs=[Pair("box", "ground", friction=MU), *pairs],
+            )
+        )
+
+    def starts(self, count: int, seed: int) -> np.ndarray:
+        """Configurations: carriage, fingers, box with its quaternion (vector part first)."""
+        rng, q = np.random.default_rng(seed), np.zeros((count, 10))
+        q[:, 1:3] = -rng.uniform(1e-4, 5e-3, (count, 2))
+        q[:, 0], q[:, 3] = rng.uniform(-2e-3, 2e-3, (2, count))
+        q[:, 5], q[:, 9] = self.half, 1.0
+        return q
+
+    def lift(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Way and speed of the carriage at each step, and torques that are not fed back."""
+        t = DT * np.arange(self.steps)
+        s, span = np.clip((t - self.closed) / self.lifted, 0.0, 1.0), self.lifted
+        way = self.rise * (10 * s**3 - 15 * s**4 + 6 * s**5)
+        speed = self.rise / span * (30 * s**2 - 60 * s**3 + 30 * s**4)
+        rate = self.rise / span**2 * (60 * s - 180 * s**2 + 120 * s**3)
+        carried = self.carriage + self.mass * (t > self.closed)
+        tau = np.zeros((self.steps, 9))
+        tau[:, 0] = carried * GRAVITY + (self.carriage + self.mass) * rate
+        tau[:, 1:3] = self.push
+        return way, speed, tau
+
+    def run(self, count: int, seed: int) -> np.ndarray:
+        """Configurations of picks by qddot at each step."""
+        q0, (way, speed, tau) = self.starts(count, seed), self.lift()
+        q_ref = np.repeat(q0[:, None], self.steps, axis=1)
+        q_ref[..., 0] += way
+        only = np.eye(9)[0]
+        found = rollout(
+            qddot.load(self.model()),
+            q0,
+            np.zeros(9),
+            tau,
+            dt=DT,
+            steps=self.steps,
+            integrator="implicit_damping",
+            contact=self.law(),
+            feedback=PD(self.kp * only, self.kd * only),
+            q_ref=q_ref,
+            v_ref=speed[:, None] * only,
+        )
+        return found.q
+
+    def run_mujoco(self, count: int, seed: int) -> np.ndarray:
+        """The same by MuJoCo."""
+        model, (way, speed, tau) = self.model(), self.lift()
+        data, starts = mujoco.MjData(model), self.starts(count, seed)
+        q = np.repeat(starts[:, None], self.steps + 1, axis=1)
+        order = [0, 1, 2, 3, 4, 5, 7, 8, 9, 6]
+        for path in q:
+            mujoco.mj_resetData(model, data)
+            data.qpos[order] = path[0]
+            for k in range(self.steps):
+                off = data.qpos[0] - path[0, 0] - way[k]
+                servo = self.kp * off + self.kd * (data.qvel[0] - speed[k])
+                data.qfrc_applied[:3] = tau[k, :3] - [servo, 0.0, 0.0]
+                mujoco.mj_step(model, data)
+                path[k + 1] = data.qpos[order]
+        return q
+
+    def judge(self, q: np.ndarray) -> list[float]:
+        """Picks held with a turn below 1°, largest turn (°), largest slip in the grip (mm)."""
+        held = q[:, -1, 5] - q[:, 0, 5] > 0.5 * self.rise
+        turn = np.linalg.norm(q[..., 6:9], axis=-1)
+        turn = np.degrees(2.0 * np.arctan2(turn, np.abs(q[..., 9]))).max(axis=1)
+        place = np.stack([q[..., 3], q[..., 5] - q[..., 0]], axis=-1)
+        slip = np.linalg.norm(place[:, -1] - place[:, round(self.closed / DT)], axis=-1)
+        return [float(np.sum(held & (turn < 1.0))), float(turn.max()), 1e3 * float(slip.max())]
+
+
+def measure_grips() -> Figures:
+    """For each kind of fingers and reserve: picks held, largest turn (°), largest slip (mm)."""
+    found: Figures = {engine: [] for engine in ENGINES}
+    for fingers in FINGERS:
+        for reserve in RESERVES:
+            grip = Grip(fingers, reserve)
+            found["qddot"] += grip.judge(grip.run(PICKS, SEED))
+            found["MuJoCo"] += grip.judge(grip.run_mujoco(PICKS, SEED))
+    return found
+
+
 CASES: dict[str, Callable[[], Figures]] = {
     "sliding": measure_sliding,
     "tipping": measure_tipping,
     "stack": measure_stack,
     "mass ratios": measure_mass_ratios,
     "tool": measure_tool,
+    "grips": measure_grips,
 }
 
 
@@ -286,6 +432,11 @@ def rows(kept: dict[str, Figures]) -> list[str]:
         what = f"tool of {mass:g} kg, 5 N, 20 mm/s: force"
         add(what, "5 N", "tool", lambda x, k=k: f"{x[3 * k]:.3f} to {x[3 * k + 1]:.3f} N")
         add("the same: out of touch", "0", "tool", lambda x, k=k: f"{x[3 * k + 2]:.0f} %")
+    for k, (fingers, reserve) in enumerate((f, r) for f in FINGERS for r in RESERVES):
+        what = f"{PICKS} picks, {fingers} fingers, reserve {reserve:g}: held, turned below 1°"
+        add(what, f"{PICKS}", "grips", lambda x, k=k: f"{x[3 * k]:.0f}")
+        add("the same: largest turn", "0", "grips", lambda x, k=k: small(x[3 * k + 1], "°"))
+        add("the same: largest slip", "0", "grips", lambda x, k=k: small(x[3 * k + 2], "mm"))
     return lines
 
 

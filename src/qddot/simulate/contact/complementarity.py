@@ -26,6 +26,7 @@ from qddot.simulate.contact.cone import (
     Part,
     Roots,
     Row,
+    equalise,
     make_contact,
     make_joint_constraint,
 )
@@ -183,7 +184,7 @@ class ComplementarityContact:
                 part_starts.append(
                     _PartStart(make_joint_constraint(row, torque, step.dt), [0.0] * 2, y)
                 )
-        parts = [x.part for x in part_starts]
+        parts = equalise([x.part for x in part_starts])
         y, found = sweep(parts, [x.impulse for x in part_starts], y, self.sweeps, _TOLERANCE)
         # residual of the law, impulses in axes of the world, displacement of overlapping shapes
         residual: Scalar = 0.0

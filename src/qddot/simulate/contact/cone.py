@@ -9,7 +9,7 @@ has values only where that part is near its limit.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from qddot.algorithms.linear import Factor, dot, solve_lower, solve_upper
@@ -25,6 +25,7 @@ __all__ = [
     "Part",
     "Roots",
     "Row",
+    "equalise",
     "make_contact",
     "make_joint_constraint",
     "take",
@@ -33,6 +34,10 @@ __all__ = [
 _TINY = 1e-30
 _NEGLIGIBLE = 1e-9
 _INDEPENDENT = 1e-4
+_COMPLIANT = 1e-4
+"""Compliance of a contact while impulses are shared, times its stiffness."""
+_EQUAL = 10.0
+"""Ratio of effective masses up to which contacts are equally stiff."""
 _STIFF = 1e5
 """Impulse of a closed contact in a Newton step for a unit velocity, times its mobility."""
 
@@ -122,6 +127,12 @@ class FrictionalContact:
     sticks: Scalar
     steepest: Scalar
     masses: list[Scalar]
+    stiffness: Scalar = 1.0
+
+    @property
+    def compliance(self) -> Scalar:
+        """Velocity by which the contact gives way to a unit impulse while impulses are shared."""
+        return _COMPLIANT / self.stiffness
 
     @property
     def rough(self) -> bool:
@@ -163,14 +174,17 @@ class FrictionalContact:
         """Length of `numbers` of a contact with this many rows, in a robot of nv velocities."""
         return rows * (nv + 1) + rows + (rows - 1) + (rows * rows if rows > 1 else 0) + 5
 
-    def update(self, y: Sequence[Scalar], impulse: Sequence[Scalar]) -> list[Scalar]:
-        """The impulse that obeys Coulomb's law with all other impulses as they are.
+    def update(self, y: Sequence[Scalar], impulse: Sequence[Scalar], soft: Scalar) -> list[Scalar]:
+        """The impulse that obeys Coulomb's law, with all other impulses as they are.
+
+        Where `soft` is 1 the contact has its compliance.
 
         Where the impulse that stops all slip lies in the cone it is that one. Elsewhere the normal
         impulse that leaves the bound is found first, then the tangential one by a step against the
         slip and projection on the disc of radius μ λ_n, whose fixed point dissipates most.
         """
-        u = [row.velocity(y) for row in self.rows]
+        give = soft * self.compliance
+        u = [row.velocity(y) + give * x for row, x in zip(self.rows, impulse, strict=True)]
         u[0] = u[0] - self.bound
         # slip: normal impulse first, tangential one projected on the disc
         normal = largest(impulse[0] - u[0] * self.masses[0], 0.0)
@@ -193,15 +207,16 @@ class FrictionalContact:
         return where(less(0.0, impulse[0]), 1.0, 0.0)
 
     def newton_terms(
-        self, y: Sequence[Scalar], impulse: Sequence[Scalar], slides: Scalar
+        self, y: Sequence[Scalar], impulse: Sequence[Scalar], slides: Scalar, soft: Scalar
     ) -> list[NewtonTerm]:
         """Terms along the normal, along friction and across it.
 
         Where the contact sticks all velocities are removed. Where it slides, friction follows the
         normal impulse, and turns with the slip.
         """
-        normal, stiff = self.rows[0], _STIFF * self.masses[0]
-        off = normal.velocity(y) - self.bound
+        normal, give = self.rows[0], soft * self.compliance
+        stiff = where(less(0.5, soft), 1.0 / self.compliance, _STIFF * self.stiffness)
+        off = normal.velocity(y) - self.bound + give * impulse[0]
         if not self.rough:
             return [NewtonTerm(normal.Y, stiff, off, [1.0])]
         # directions along and across the friction
@@ -221,7 +236,7 @@ class FrictionalContact:
         turns = size / (slip + size / stiff + _TINY)
         return [
             NewtonTerm(normal.Y, stiff, off, [1.0, follows * e, follows * f], along, follows),
-            NewtonTerm(along, where(sticks, stiff, 0.0), e * u + f * w, [0.0, e, f]),
+            NewtonTerm(along, where(sticks, stiff, 0.0), e * u + f * w + give * size, [0.0, e, f]),
             NewtonTerm(across, where(sticks, stiff, turns), e * w - f * u, [0.0, -f, e]),
         ]
 
@@ -246,6 +261,15 @@ class FrictionalContact:
         sticks = less(C, -_NEGLIGIBLE * square * n * n)
         share = -largest(-share, -where(sticks, leaves, 1.0))
         return share, where(less(0.0, A + 2.0 * B + C), 1.0, 0.0)
+
+    def project(self, before: Sequence[Scalar], impulse: Sequence[Scalar]) -> list[Scalar]:
+        """The impulse in the cone that has the same direction along the surface."""
+        normal = largest(impulse[0], 0.0)
+        return [normal, *on_disc(impulse[1:], self.friction * normal)] if self.rough else [normal]
+
+    def give(self, impulse: Sequence[Scalar]) -> Scalar:
+        """Velocity that its compliance would let through."""
+        return self.compliance * impulse[0]
 
     def residual(self, y: Sequence[Scalar], impulse: Sequence[Scalar]) -> Scalar:
         """Residual (m/s) of Coulomb's law at velocity and impulse: zero where it holds."""
@@ -349,7 +373,7 @@ class JointStop:
             u = largest(u, self.lower)
         return u if self.upper is None else -largest(-u, -self.upper)
 
-    def update(self, y: Sequence[Scalar], impulse: Sequence[Scalar]) -> list[Scalar]:
+    def update(self, y: Sequence[Scalar], impulse: Sequence[Scalar], soft: Scalar) -> list[Scalar]:
         """The impulse with which the velocity is between the stops, with all others as they are."""
         loose = self.row.velocity(y) - self.W * impulse[0]
         return [(self._admissible_velocity(loose) - loose) * self.mass]
@@ -359,7 +383,7 @@ class JointStop:
         return where(less(0.0, impulse[0] * impulse[0]), 1.0, 0.0)
 
     def newton_terms(
-        self, y: Sequence[Scalar], impulse: Sequence[Scalar], slides: Scalar
+        self, y: Sequence[Scalar], impulse: Sequence[Scalar], slides: Scalar, soft: Scalar
     ) -> list[NewtonTerm]:
         """Its row, held at the bound that pushes."""
         u, Y = self.row.velocity(y), self.row.Y
@@ -374,6 +398,14 @@ class JointStop:
         pulls = less(impulse[0] * end, 0.0)
         share = where(pulls, impulse[0] / where(pulls, impulse[0] - end, 1.0), 1.0)
         return share, 0.0
+
+    def project(self, before: Sequence[Scalar], impulse: Sequence[Scalar]) -> list[Scalar]:
+        """The impulse, or none where it would pull."""
+        return [where(less(before[0] * impulse[0], 0.0), 0.0, impulse[0])]
+
+    def give(self, impulse: Sequence[Scalar]) -> Scalar:
+        """None: it has no compliance of its own here."""
+        return 0.0
 
     def residual(self, y: Sequence[Scalar], impulse: Sequence[Scalar]) -> Scalar:
         """Distance of the velocity from the admissible one."""
@@ -404,7 +436,7 @@ class JointConstraint:
         """Mobility along the row."""
         return [self.W]
 
-    def update(self, y: Sequence[Scalar], impulse: Sequence[Scalar]) -> list[Scalar]:
+    def update(self, y: Sequence[Scalar], impulse: Sequence[Scalar], soft: Scalar) -> list[Scalar]:
         """The impulse between the bounds, with all others as they are."""
         loose = self.row.velocity(y) - self.W * impulse[0]
         full = -(loose + self.speed) / (self.W + self.compliance)
@@ -416,7 +448,7 @@ class JointConstraint:
         return where(less(impulse[0], self.upper), above, 0.0)
 
     def newton_terms(
-        self, y: Sequence[Scalar], impulse: Sequence[Scalar], slides: Scalar
+        self, y: Sequence[Scalar], impulse: Sequence[Scalar], slides: Scalar, soft: Scalar
     ) -> list[NewtonTerm]:
         """Its row, with its compliance."""
         Y, stiffness = self.row.Y, 1.0 / (self.compliance + self.W * (1.0 / _STIFF))
@@ -429,9 +461,17 @@ class JointConstraint:
         """All of the step: sweeps put the impulse back between its bounds."""
         return 1.0, 0.0
 
+    def project(self, before: Sequence[Scalar], impulse: Sequence[Scalar]) -> list[Scalar]:
+        """The impulse between its bounds."""
+        return [clip(impulse[0], self.lower, self.upper)]
+
+    def give(self, impulse: Sequence[Scalar]) -> Scalar:
+        """None: it has no compliance of its own here."""
+        return 0.0
+
     def residual(self, y: Sequence[Scalar], impulse: Sequence[Scalar]) -> Scalar:
         """Distance of the impulse from the bounded one, as a velocity."""
-        off = self.W * (impulse[0] - self.update(y, impulse)[0])
+        off = self.W * (impulse[0] - self.update(y, impulse, 0.0)[0])
         return where(less(off, 0.0), -off, off)
 
 
@@ -448,3 +488,13 @@ def make_joint_constraint(row: Row, constraint: VelocityConstraint, dt: Scalar) 
 
 
 Part = FrictionalContact | JointStop | JointConstraint
+
+
+def equalise(parts: Sequence[Part]) -> list[Part]:
+    """The parts, all contacts as stiff as that of the largest effective mass, within a ratio."""
+    heaviest: Scalar = 0.0
+    contacts = [part for part in parts if isinstance(part, FrictionalContact)]
+    for contact in contacts:
+        heaviest = largest(heaviest, where(less(0.5, contact.near), contact.masses[0], 0.0))
+    equal = (replace(x, stiffness=-largest(-heaviest, -_EQUAL * x.masses[0])) for x in contacts)
+    return [next(equal) if isinstance(part, FrictionalContact) else part for part in parts]

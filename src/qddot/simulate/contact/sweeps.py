@@ -6,6 +6,14 @@ solves the laws of those together (Alart & Curnier 1991), which sweeps alone do 
 contacts share a body or bodies stand on each other. Newton steps alone can repeat in a cycle where
 contacts change between sticking and sliding; so a streak of them is followed by a sweep without
 one, and there are none after a number of sweeps.
+
+Where contacts are redundant, such as the corners of a face, many impulses give the same motion.
+The impulses of a step in which anything changes are those that equal compliances of all contacts
+choose as these vanish: the first Newton steps and the sweeps between them solve the laws with a
+small compliance, until no contact closes or opens, and those that follow take away what that
+compliance let through, by the least changes. So the split depends neither on the order of contacts
+nor on the steps before, and a flat face carries evenly. A second solution with another motion may
+exist, as a contact with more pressure has more friction; this is the one of even pressure.
 """
 
 from __future__ import annotations
@@ -26,6 +34,10 @@ __all__ = ["initial_sweep_state", "sweep"]
 
 _NEWTON_SWEEPS, _NEWTON_STREAK = 40, 3
 """Sweeps within which Newton steps are taken, and how many of them in a row."""
+_SPLIT_STEPS = 8
+"""The most Newton steps with compliance, which share impulses among redundant contacts."""
+_MOST_GIVE = 1e-3
+"""Velocity (m/s) through a compliant contact above which its compliance is not small."""
 
 
 def initial_sweep_state(impulse: Sequence[Scalar], near: Scalar) -> list[Scalar]:
@@ -58,66 +70,86 @@ def sweep(
     def sweep_once(state: list[Scalar]) -> list[Scalar]:
         # the sweep, over parts that are near where it is not at its end
         numbers = iter(state)
-        going, done, streak, *y = take(numbers, 3 + n)
-        runs, speed = less(0.5, going), 0.0
+        going, done, streak, soft, changed, *y = take(numbers, 5 + n)
+        runs, speed, give = less(0.5, going), 0.0, 0.0
         impulses: list[Scalar] = []
         active: list[Scalar] = []
         for part in parts:
             near, before = where(runs, part.near, 0.0), take(numbers, len(part.rows))
-            found = run_where(near, _PartSweep(part, n).run, [*y, speed, 0.0, *before])
-            y, speed = found[:n], found[n]
-            active.append(found[n + 1])
-            impulses += [*found[n + 2 :], next(numbers)]
+            run = _PartSweep(part, n, soft).run
+            found = run_where(near, run, [*y, speed, changed, give, 0.0, *before])
+            y, (speed, changed, give) = found[:n], found[n : n + 3]
+            active.append(found[n + 3])
+            impulses += [*found[n + 4 :], next(numbers)]
         # whether another sweep follows, and a Newton step before it
-        going = where(less(tolerance * tolerance, speed), going, 0.0)
+        moves = where(less(tolerance * tolerance, speed), 1.0, soft)
+        going = where(less(0.5, moves), going, 0.0)
         now = [*y, *impulses]
         if newton:
+            # with compliance from the first one on, while contacts close or open
+            begins = where(less(give, _MOST_GIVE), where(less(0.0, give), going, 0.0), 0.0)
+            goes_on = where(less(done, _SPLIT_STEPS - 0.5), -largest(-soft, -changed), 0.0)
+            soft = where(less(done, 0.5), begins, goes_on)
             done = done + going
             stays = less(streak, _NEWTON_STREAK - 0.5)
             steps = where(stays, where(less(done, last + 0.5), going, 0.0), 0.0)
             streak = where(stays, streak + going, streak - _NEWTON_STREAK * going)
             flags = [where(less(0.5, steps), x, 0.0) for x in active]
-            _, *now = run_while(_NewtonStep(parts, flags, n).run, [steps, *now], 1)
-        return [going, done, streak, *now]
+            changed = where(less(0.5, steps), 0.0, changed)
+            step = _NewtonStep(parts, flags, n, soft)
+            _, changed, *now = run_while(step.run, [steps, changed, *now], 1)
+        return [going, done, streak, soft, changed, *now]
 
-    start = [going, 0.0, 0.0, *y, *chain.from_iterable(impulses)]
-    numbers = iter(run_while(sweep_once, start, sweeps)[3:])
+    start = [going, *[0.0] * 4, *y, *chain.from_iterable(impulses)]
+    numbers = iter(run_while(sweep_once, start, sweeps)[5:])
     y = take(numbers, n)
     return y, [take(numbers, len(impulse))[:-1] for impulse in impulses]
 
 
 @dataclass(frozen=True)
 class _PartSweep:
-    """A part in a sweep."""
+    """A part in a sweep, with compliance where `soft` is 1."""
 
     part: Part
     n: int
+    soft: Scalar
 
     def run(self, state: list[Scalar]) -> list[Scalar]:
-        """y, the sum of squares of velocities, whether the part is active, and its impulse."""
-        y, (speed, _, *before) = state[: self.n], state[self.n :]
-        impulse = self.part.update(y, before)
+        """y, then of all parts so far and this one, and the impulse of this one.
+
+        The sum of squares of changes of velocity, 1 where a part became or ceased to be active, the
+        largest velocity that compliance would let through, and whether this part is active.
+        """
+        y, (speed, changed, give, _, *before) = state[: self.n], state[self.n :]
+        impulse = self.part.update(y, before, self.soft)
         for row, w, x, b in zip(self.part.rows, self.part.weights, impulse, before, strict=True):
             change = x - b
             y = row.add_impulse(y, change)
             speed = speed + w * w * change * change
-        return [*y, speed, self.part.active(impulse), *impulse]
+        active, gives = self.part.active(impulse), self.part.give(impulse)
+        closed = [where(less(0.0, x), 1.0, 0.0) for x in (gives, self.part.give(before))]
+        changed = largest(changed, largest(closed[0] - closed[1], closed[1] - closed[0]))
+        return [*y, speed, changed, largest(give, gives), active, *impulse]
 
 
 @dataclass(frozen=True)
 class _ActivePart:
-    """A part in a Newton step from y: 1 where it is active, its impulse, 1 where that slides."""
+    """A part in a Newton step from y: 1 where it is active, its impulse, 1 where that slides.
+
+    `soft` is 1 in a step with compliance.
+    """
 
     part: Part
     active: Scalar
     impulse: list[Scalar]
     slides: Scalar
     y: list[Scalar]
+    soft: Scalar
 
     @property
     def terms(self) -> list[NewtonTerm]:
         """Terms of its law."""
-        return self.part.newton_terms(self.y, self.impulse, self.slides)
+        return self.part.newton_terms(self.y, self.impulse, self.slides, self.soft)
 
     @property
     def places(self) -> list[int]:
@@ -139,18 +171,21 @@ class _NewtonStep:
     parts: Sequence[Part]
     active: Sequence[Scalar]
     n: int
+    soft: Scalar
 
     def run(self, state: list[Scalar]) -> list[Scalar]:
-        """1 where it is run, y, the impulse of each part and 1 where that slides, after the step.
+        """1 where it is run, 1 where a contact opens, then y and the parts after the step.
 
-        The share of the step that is taken ends where a first impulse leaves its cone; an impulse
-        that would slide at the end of the whole step slides in the next one in which its part is
-        active. Where no part is active, nothing changes.
+        Of each part there is its impulse and 1 where that slides. A step with compliance is taken
+        as a whole, and impulses that leave their cones are put back on them. Of others, the share
+        that is taken ends where a first impulse leaves its cone; an impulse that would slide at the
+        end of the whole step slides in the next one in which its part is active. Where no part is
+        active, nothing changes.
         """
         numbers = iter(state)
-        runs, *y = take(numbers, 1 + self.n)
+        runs, changed, *y = take(numbers, 2 + self.n)
         parts = [
-            _ActivePart(part, flag, take(numbers, len(part.rows)), next(numbers), y)
+            _ActivePart(part, flag, take(numbers, len(part.rows)), next(numbers), y, self.soft)
             for part, flag in zip(self.parts, self.active, strict=True)
         ]
         dy = self._solve(parts)
@@ -170,16 +205,31 @@ class _NewtonStep:
             unknown = [None] * len(one.impulse)
             share, *step = run_where(one.active, find_step, [share, one.slides, *unknown])
             steps.append(step)
-        after = [runs, *(a + share * d for a, d in zip(y, dy, strict=True))]
+        share = where(less(0.5, self.soft), 1.0, share)
+        after: list[Scalar] = []
         for one, (slides, *step) in zip(parts, steps, strict=True):
 
             def advance(
-                now: list[Scalar], step: list[Scalar] = step, share: Scalar = share
+                now: list[Scalar],
+                one: _ActivePart = one,
+                step: list[Scalar] = step,
+                share: Scalar = share,
             ) -> list[Scalar]:
-                return [x + share * d for x, d in zip(now, step, strict=True)]
+                y, (changed, *before) = now[: self.n], now[self.n :]
+                whole = [x + share * d for x, d in zip(before, step, strict=True)]
+                inside = one.part.project(before, whole)
+                soft = less(0.5, self.soft)
+                impulse = [where(soft, a, b) for a, b in zip(inside, whole, strict=True)]
+                for row, x, b in zip(one.part.rows, impulse, before, strict=True):
+                    y = row.add_impulse(y, x - b)
+                opens = where(less(0.0, one.part.give(impulse)), 0.0, one.part.give(before))
+                changed = where(less(0.0, opens), 1.0, changed)
+                return [*y, changed, *impulse]
 
-            after += [*run_where(one.active, advance, one.impulse), slides]
-        return after
+            found = run_where(one.active, advance, [*y, changed, *one.impulse])
+            y, changed = found[: self.n], found[self.n]
+            after += [*found[self.n + 1 :], slides]
+        return [runs, changed, *y, *after]
 
     def _solve(self, parts: Sequence[_ActivePart]) -> list[Scalar]:
         """The step of y."""

@@ -274,6 +274,40 @@ def test_a_wrong_file_fails_at_the_step_that_should_see_it(tmp_path, text, suffi
 
 
 @pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--log", "missing.csv"], "missing.csv"),
+        (["--log", "{text}"], "notes.csv"),
+        (["--integrator", "foo"], "no integrator 'foo'"),
+        (["--dt", "nan"], "dt: nan"),
+        (["--accept", "nolink"], "no link 'nolink'"),
+        (["--expect", "mass=0"], "positive number"),
+        (["--expect", "mass=nan"], "positive number"),
+        (["--expect", "mass=-3"], "positive number"),
+        (["--expect", "nv=2.5"], "whole number"),
+        (["--expect", "nq=-1"], "whole number"),
+        (["--expect", "joints=,"], "names joints"),
+        (["--expect", "nv=2", "--expect", "nv=3"], "given once"),
+        (["--steps", "1-15,soup"], "'soup'"),
+        (["--skip", "1,2"], "'1,2'"),
+    ],
+)
+def test_arguments_that_cannot_be_used_are_refused_before_anything_runs(words, said, tmp_path):
+    text, record = tmp_path / "notes.csv", tmp_path / "run.mcap"
+    text.write_text("dear diary\n")
+    given = [text if word == "{text}" else word for word in words]
+    result = run("planar_2r", "--steps", "3", "--record", str(record), *map(str, given))
+    assert result.exit_code == 2, result.output
+    assert said in result.stderr
+    assert not record.exists()
+
+
+@pytest.mark.parametrize("name", ["nosuch", "./nosuch.urdf", "."])
+def test_a_robot_that_does_not_exist_is_refused(name):
+    assert run(name, "--steps", "1").exit_code == 2
+
+
+@pytest.mark.parametrize(
     ("expected", "code"),
     [
         (["nv=2", "base=fixed"], 0),

@@ -27,7 +27,7 @@ from qddot.cli.terminal import (
 )
 from qddot.errors import InvalidArgument, RecordError, count_text
 from qddot.evidence.reader import CUT_SHORT, read_record
-from qddot.evidence.record import Record, Verdict
+from qddot.evidence.record import Record, Run, Verdict
 from qddot.evidence.record_file import take_over_part
 from qddot.evidence.recorder import Recorder
 from qddot.pipeline import (
@@ -123,13 +123,15 @@ def pipeline(
         check_outputs(force, report)
         if report is not None:
             require_plotly()
+        work = Context(robot, settings, Recorder(None, Run("pipeline")))
+        work.require_usable_inputs()
         sources, latency = [robot, *([str(log)] if log else [])], latency_budget()
         with (
             progress_bar() as on_step,
             open_recorder(context, record, sources, True, seed, latency=latency) as recorder,
         ):
             _require_same_run(record, before, recorder.run)
-            work = Context(robot, settings, recorder, on_step)
+            work.recorder, work.on_step = recorder, on_step
             show = functools.partial(_print_step, recorder)
             run_pipeline(work, chosen, before, None if as_json else show)
         found = recorder.record

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,13 +14,16 @@ import numpy as np
 
 from qddot.control.gains import joint_gains
 from qddot.display.progress import OnStep
-from qddot.errors import InvalidArgument, Unsupported
+from qddot.errors import InvalidArgument, QddotError, UnknownName, Unsupported
 from qddot.evidence.record import Verdict
 from qddot.evidence.recorder import Recorder
 from qddot.identify import Fit, Log, fit, make_log, read
 from qddot.loaders.description import Base
+from qddot.loaders.load import locate_source
 from qddot.pipeline.virtual import VirtualHardware, build_hardware, fourier_motion, rest_pose
 from qddot.robot.robot import Robot, load
+from qddot.simulate.integrators import INTEGRATORS
+from qddot.verify.audit.read_description import read_robot
 from qddot.verify.invariants import RandomStates, random_states
 
 __all__ = [
@@ -29,6 +33,7 @@ __all__ = [
     "NotApplicable",
     "PipelineSettings",
     "parse_expectations",
+    "split_names",
 ]
 
 EXPECTED = ("nq", "nv", "base", "joints", "mass")
@@ -66,25 +71,45 @@ class PipelineSettings:
     def __post_init__(self) -> None:
         if self.dt is not None and not 0.0 < self.dt < 1.0:
             raise InvalidArgument("dt", self.dt, "it is a time in seconds, up to one")
+        if self.integrator is not None and self.integrator not in INTEGRATORS:
+            raise UnknownName("integrator", self.integrator, INTEGRATORS)
 
 
 def parse_expectations(given: list[str]) -> dict[str, str]:
     """Intent from words such as "nv=6", "base=fixed", "joints=a,b", "mass=20.6"."""
-    found = {}
+    found: dict[str, str] = {}
     for word in given:
         key, separator, value = word.partition("=")
         if not separator or key.strip() not in EXPECTED or not value.strip():
             accepted = f"it is KEY=VALUE with one of {', '.join(EXPECTED)}"
             raise InvalidArgument("--expect", word, accepted)
+        if key.strip() in found:
+            raise InvalidArgument("--expect", word, f"{key.strip()} is given once")
         found[key.strip()] = value.strip()
-    for key in ("nq", "nv", "mass"):
-        try:
-            float(found.get(key, 0))
-        except ValueError:
-            raise InvalidArgument("--expect", f"{key}={found[key]}", "it is a number") from None
+    for key in {"nq", "nv"} & set(found):
+        if not (found[key].isascii() and found[key].isdigit()):
+            raise InvalidArgument("--expect", f"{key}={found[key]}", "it is a whole number")
+    if "mass" in found and not _is_positive(found["mass"]):
+        accepted = "it is a positive number of kg"
+        raise InvalidArgument("--expect", f"mass={found['mass']}", accepted)
+    if "joints" in found and not split_names(found["joints"]):
+        raise InvalidArgument("--expect", f"joints={found['joints']}", "it names joints: a,b,c")
     if found.get("base", "fixed") not in ("fixed", "free"):
         raise InvalidArgument("--expect", f"base={found['base']}", "it is fixed or free")
     return found
+
+
+def split_names(text: str) -> list[str]:
+    """Names in a text, between commas or blanks."""
+    return text.replace(",", " ").split()
+
+
+def _is_positive(text: str) -> bool:
+    """Whether a text is a finite positive number."""
+    try:
+        return 0.0 < float(text) < math.inf
+    except ValueError:
+        return False
 
 
 @dataclass
@@ -104,6 +129,24 @@ class Context:
             return load(
                 self.source, self.settings.base, "exact", trust=self.settings.trust, isolate=True
             )
+
+    def require_usable_inputs(self) -> None:
+        """Refuse a robot that does not exist, links to accept that it lacks, an unusable log.
+
+        A description that exists and cannot be read is left to the first step, which fails.
+        """
+        locate_source(self.source)
+        try:
+            self.robot  # noqa: B018
+        except QddotError:
+            return
+        if self.settings.accept:
+            links = read_robot(self.source, self.settings.trust).links
+            for name in self.settings.accept:
+                if name not in links:
+                    raise UnknownName("link", name, links)
+        if self.settings.log is not None:
+            self.log  # noqa: B018
 
     @cached_property
     def states(self) -> RandomStates:

@@ -9,7 +9,7 @@ from qddot.errors import count_text
 from qddot.evidence.record import Verdict
 from qddot.evidence.results import record_audit, record_check, record_comparison
 from qddot.model.model import WORLD
-from qddot.pipeline.context import Context, NotApplicable
+from qddot.pipeline.context import Context, NotApplicable, split_names
 from qddot.robot.health import coordinate_range
 from qddot.robot.robot import Robot
 from qddot.verify.audit import audit
@@ -143,7 +143,7 @@ def check_intent(context: Context) -> None:
             cause="wrong base type",
         )  # fmt: skip
     if "joints" in expect:
-        names = [x.strip() for x in expect["joints"].replace(",", " ").split()]
+        names = split_names(expect["joints"])
         same = names == list(model.joint_names)
         moved = sorted(names) == sorted(model.joint_names)
         missing = [x for x in names if x not in model.joint_names]

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from qddot.control.gains import joint_gains
 from qddot.display.progress import OnStep
 from qddot.errors import InvalidArgument, QddotError, UnknownName, Unsupported
 from qddot.evidence.record import Verdict
@@ -20,7 +19,7 @@ from qddot.evidence.recorder import Recorder
 from qddot.identify import Fit, Log, fit, make_log, read
 from qddot.loaders.description import Base
 from qddot.loaders.load import locate_source
-from qddot.pipeline.virtual import VirtualHardware, build_hardware, fourier_motion, rest_pose
+from qddot.pipeline.virtual import VirtualHardware, build_hardware, fourier_motion
 from qddot.robot.robot import Robot, load
 from qddot.simulate.integrators import INTEGRATORS
 from qddot.verify.audit.read_description import read_robot
@@ -33,10 +32,11 @@ __all__ = [
     "NotApplicable",
     "PipelineSettings",
     "parse_expectations",
+    "parse_vector",
     "split_names",
 ]
 
-EXPECTED = ("nq", "nv", "base", "joints", "mass")
+EXPECTED = ("nq", "nv", "base", "joints", "mass", "gravity")
 """Properties of the intended robot that a user may state (keys of --expect)."""
 
 
@@ -94,6 +94,9 @@ def parse_expectations(given: list[str]) -> dict[str, str]:
         raise InvalidArgument("--expect", f"mass={found['mass']}", accepted)
     if "joints" in found and not split_names(found["joints"]):
         raise InvalidArgument("--expect", f"joints={found['joints']}", "it names joints: a,b,c")
+    if "gravity" in found and parse_vector(found["gravity"]) is None:
+        accepted = "it is three numbers in m/s², such as 0,0,-9.81"
+        raise InvalidArgument("--expect", f"gravity={found['gravity']}", accepted)
     if found.get("base", "fixed") not in ("fixed", "free"):
         raise InvalidArgument("--expect", f"base={found['base']}", "it is fixed or free")
     return found
@@ -102,6 +105,15 @@ def parse_expectations(given: list[str]) -> dict[str, str]:
 def split_names(text: str) -> list[str]:
     """Names in a text, between commas or blanks."""
     return text.replace(",", " ").split()
+
+
+def parse_vector(text: str) -> np.ndarray | None:
+    """Three finite numbers in a text; None where there are no such."""
+    try:
+        vector = np.array([float(word) for word in split_names(text)])
+    except ValueError:
+        return None
+    return vector if vector.shape == (3,) and np.isfinite(vector).all() else None
 
 
 def _is_positive(text: str) -> bool:
@@ -168,6 +180,11 @@ class Context:
             raise NotApplicable("its loops are not part of the model that would be identified")
         if model.has_couplings or model.polynomial_couplings:
             raise NotApplicable("its joints are coupled: one motor moves several of them")
+        rigid = self.robot.limits.lower >= self.robot.limits.upper
+        rigid |= self.robot.limits.velocity <= 0.0
+        if rigid.shape == (model.nv,) and rigid.any():
+            joints = ", ".join(np.array(self.robot.joint_names)[rigid])
+            raise NotApplicable(f"the limits of {joints} leave no room for a motion")
         if any(b.joint.kind.nv != 1 for b in model.bodies):
             raise NotApplicable("a joint of it has several freedoms, so no motor drives it")
         if self.robot.singular_joints:
@@ -201,20 +218,18 @@ class Context:
     def _virtual_log(
         self, source: str, stream: int, seconds: float, period: float, speed: float
     ) -> Log:
-        """A periodic motion of the virtual hardware under PD and gravity compensation."""
+        """A periodic motion of the virtual hardware under the controller of its maker."""
         robot, hardware = self.robot, self.hardware
         motion = fourier_motion(robot, self.settings.seed + stream, period, speed=speed)
-        gains = joint_gains(robot, BANDWIDTH, q=rest_pose(robot), inertia="free")
-
-        def law(t: float, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-            q_ref, v_ref, _ = motion(t)
-            return robot.gravity(q) + gains.kp * (q_ref - q) + gains.kd * (v_ref - v)
-
         self.on_step(source, 0, 1)
         q0, v0, _ = motion(0.0)
+        law = hardware.controller(robot, motion, BANDWIDTH)
         found = hardware.run(law, q0, v0, seconds, every=2, stream=stream)
-        if not np.isfinite(found.q).all() or np.abs(found.v).max() > 100.0 * (1.0 + speed):
-            raise NotApplicable("PD with gravity compensation does not hold the virtual hardware")
+        planned = motion(found.time)[0]
+        astray = np.abs(found.q - planned).max(axis=0) > 0.5 * np.ptp(planned, axis=0)
+        if not np.isfinite(found.q).all() or astray.any():
+            names = ", ".join(np.array(robot.joint_names)[astray])
+            raise NotApplicable(f"the virtual hardware does not follow its motion at {names}")
         return make_log(robot, found.time, found.q, found.tau, found.v, source)
 
     @cached_property

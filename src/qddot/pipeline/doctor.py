@@ -13,6 +13,7 @@ from qddot.identify.unit_checks import find_unit_mistakes
 from qddot.pipeline.diagnosis import Case, Diagnosis, case_of_record
 from qddot.pipeline.log_diagnoses import diagnose_log
 from qddot.pipeline.motion_diagnoses import MOTION_DIAGNOSES
+from qddot.pipeline.sensor_diagnoses import SENSOR_DIAGNOSES
 
 __all__ = ["diagnose", "diagnose_record"]
 
@@ -28,8 +29,12 @@ _CAUSE, _CLAIM = 0.8, 0.5
 def diagnose(case: Case) -> list[Diagnosis]:
     """The diagnoses of a case, by confidence; empty where nothing was found.
 
-    Units that contradict each other come alone: with them, any other symptom is a consequence.
+    Clocks, encoders and units that contradict each other come alone: with them, any other symptom
+    is a consequence.
     """
+    broken = [x for test in SENSOR_DIAGNOSES if (x := test(case))]
+    if broken:
+        return broken
     single = case.robot.nq == case.robot.nv and not case.robot.model.loops
     units = _find_wrong_units(case) if case.measured and single else []
     if units:

@@ -14,7 +14,6 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from qddot.control.gains import joint_gains
 from qddot.errors import QddotError
 from qddot.loaders.load import locate_source
 from qddot.loaders.locate import resolve_uri
@@ -28,7 +27,6 @@ from qddot.pipeline.virtual import (
     VirtualLog,
     fourier_motion,
     holding_torques,
-    rest_pose,
 )
 from qddot.robot.robot import Robot, load
 
@@ -116,15 +114,8 @@ def write_log(file: Path, robot: Robot, seed: int, torques: Torques | None = Non
         seed=seed,
     )
     motion = fourier_motion(robot, seed, _PERIOD, speed=_SPEED)
-    gains = joint_gains(robot, BANDWIDTH, q=rest_pose(robot), inertia="free")
-
-    # what a maker's own controller does: without the model light arms tumble at these speeds
-    def law(t: float, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-        q_ref, v_ref, a_ref = motion(t)
-        needed = truth.inverse_dynamics(q_ref, v_ref, a_ref)
-        return needed + gains.kp * (q_ref - q) + gains.kd * (v_ref - v)
-
     q0, v0, _ = motion(0.0)
+    law = hardware.controller(robot, motion, BANDWIDTH)
     found = hardware.run(law, q0, v0, _SECONDS, every=2)
     if not np.abs(found.v).max() < _ASTRAY * _SPEED:
         raise QddotError(f"{robot.name!r} does not follow its motion: no log of a robot at work")

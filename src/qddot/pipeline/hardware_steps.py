@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from qddot.identify import Log, Validation, budget, validate
 from qddot.pipeline.context import BANDWIDTH, Context
 from qddot.pipeline.diagnosis import case_of_log
 from qddot.pipeline.doctor import diagnose
-from qddot.pipeline.virtual import DELAY, RATE, VirtualHardware, fourier_motion, rest_pose
+from qddot.pipeline.virtual import DELAY, RATE, Motion, VirtualHardware, fourier_motion, rest_pose
 from qddot.robot.robot import Robot
 
 __all__ = [
@@ -31,14 +30,17 @@ __all__ = [
     "verify_on_log",
 ]
 
-MotionFunction = Callable[[Any], tuple[np.ndarray, np.ndarray, np.ndarray]]
 _BASELINE = 0.05
 """RMS error (rad or m) up to which the baseline tracks."""
 _SLOW, _SECONDS = 0.4, 5.0
 _LATENCY = 0.003
 _RESIDUAL = 0.05
+_NO_FRICTION = 1e-3
+"""Share of the torque below which there is no friction to speak of."""
 _MOST_CAUSES = 2
 """Mistakes of a log that are named, the most likely first."""
+_NO_MISTAKES = ("friction", "inertias under-estimated", "inertias over-estimated", "limits")
+"""Causes that identification mends, unless the scale of all torques is named too."""
 _SURE = 0.75
 """Confidence from which a mistake in a log is a failure."""
 _EVERY = 5
@@ -85,12 +87,13 @@ def identify_parameters(context: Context) -> None:
         {"parameters": "kg, kg m, kg m²"},
         context.robot.body_names,
     )
-    determined, rank = len(fit.base), fit.design.base.rank
+    determined, rank = int(np.sum(_certain_parameters(context))), fit.design.base.rank
     # the motion of virtual hardware is our own: that it says little is no fault of the robot
     short = context.settings.log is None and determined < 0.5 * rank
     recorder.claim(
         f"excitation{tag}",
-        "base parameters whose 95 % interval is smaller than they are, share of all",
+        "base parameters whose 95 % interval is smaller than they are, or changes no torque of "
+        f"random states by {100 * _RESIDUAL:g} %, share of all",
         value=determined / max(rank, 1),
         relation="≥",
         bound=0.5,
@@ -119,6 +122,20 @@ def identify_parameters(context: Context) -> None:
     )
 
 
+def _certain_parameters(context: Context) -> np.ndarray:
+    """Mask of base parameters that the log tells, zeros among them.
+
+    The interval of a parameter that is zero is never smaller than it is: such a one is certain
+    where all of its interval changes next to no torque at random states.
+    """
+    fit, at = context.fit, context.states
+    columns = fit.model.regressor(at.q, at.v, at.a)[..., fit.design.base.independent]
+    torque = np.sqrt(np.mean(context.robot.inverse_dynamics(at.q, at.v, at.a) ** 2, axis=0))
+    effect = np.sqrt(np.mean(columns**2, axis=0)) * fit.half_widths
+    harmless = (effect <= _RESIDUAL * torque[:, None]).all(axis=0)
+    return np.asarray(fit.is_determined | (harmless & ~fit.blind))
+
+
 def _record_torques(context: Context, name: str, log: Log, found: Validation) -> None:
     """Keep measured and predicted torques of a log, and the share that remains."""
     joints = ",".join(j.name for j in found.joints)
@@ -142,7 +159,8 @@ def _question_log(context: Context) -> None:
     found = [
         d
         for d in diagnose(case_of_log(context.robot, context.log))
-        if d.confidence >= _SURE and not d.cause.startswith(("friction", "inertias", "limits"))
+        if d.confidence >= _SURE
+        and (d.cause.endswith("scale") or not d.cause.startswith(_NO_MISTAKES))
     ]
     for d in found[:_MOST_CAUSES]:
         context.recorder.claim(
@@ -192,17 +210,23 @@ def calibrate_friction(context: Context) -> None:
         "friction/share", "ratio_of_rms", "friction/torques.rest", "friction/torques.rest_without"
     )
     worst = max(range(len(drives)), key=lambda j: drives[j]["friction"])
-    recorder.claim(
-        f"friction{tag}",
-        "torque that remains with friction over that without, same bodies",
-        metric="friction/share",
-        relation="≤",
-        bound=1.0,
-        detail=f"largest Coulomb friction {drives[worst]['friction']:.3g} N m at "
-        f"{context.robot.joint_names[worst]}",
-        fix="slow sweeps at constant speed in both directions (`qddot identify friction`)",
-        label="model",
-    )
+    compared = "torque that remains with friction over that without, same bodies"
+    share = float(np.sqrt(np.mean((full - bare) ** 2) / np.mean(measured**2)))
+    if share < _NO_FRICTION:
+        reason = f"friction is {100 * share:.2g} % of the torque: there is none to be explained"
+        context.skip(f"friction{tag}", compared, reason)
+    else:
+        recorder.claim(
+            f"friction{tag}",
+            compared,
+            metric="friction/share",
+            relation="≤",
+            bound=1.0,
+            detail=f"largest Coulomb friction {drives[worst]['friction']:.3g} N m at "
+            f"{context.robot.joint_names[worst]}",
+            fix="slow sweeps at constant speed in both directions (`qddot identify friction`)",
+            label="model",
+        )
     if context.settings.log is None:
         return
     # virtual hardware never has the friction of the file; the user's robot should
@@ -250,7 +274,7 @@ def _track(
     context: Context,
     name: str,
     law: Law,
-    motion: MotionFunction,
+    motion: Motion,
     seconds: float = _SECONDS,
     hardware: VirtualHardware | None = None,
     delay: int | None = None,
@@ -348,7 +372,7 @@ def build_controllers(context: Context) -> None:
     )
 
 
-def _slow_motion(context: Context) -> MotionFunction:
+def _slow_motion(context: Context) -> Motion:
     """A slow periodic motion, another than that of identification."""
     return fourier_motion(context.robot, context.settings.seed + 1, _SECONDS, speed=_SLOW)
 

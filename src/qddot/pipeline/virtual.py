@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from qddot.control.gains import joint_gains
 from qddot.robot.robot import Robot
 from qddot.simulate.function_law import TorqueFunction
 from qddot.simulate.mujoco_plant import MujocoPlant
@@ -24,6 +25,7 @@ __all__ = [
     "RATE",
     "TORQUE_NOISE",
     "VELOCITY_NOISE",
+    "Motion",
     "VirtualHardware",
     "VirtualLog",
     "build_hardware",
@@ -32,6 +34,8 @@ __all__ = [
     "rest_pose",
 ]
 
+Motion = Callable[[Any], tuple[np.ndarray, np.ndarray, np.ndarray]]
+"""Positions, velocities and accelerations by time."""
 RATE = 1000.0
 """Cycles of control a second."""
 DELAY = 1
@@ -113,6 +117,20 @@ class VirtualHardware:
             mujoco.mj_step(plant.model, data)
         return VirtualLog(*(np.array(column) for column in zip(*rows, strict=True)))
 
+    def controller(self, robot: Robot, motion: Motion, bandwidth: float) -> TorqueFunction:
+        """The controller of the maker, who knows the machine: its dynamics fed forward, and PD.
+
+        Without the dynamics, light arms tumble at the speeds of identification.
+        """
+        gains = joint_gains(robot, bandwidth, q=rest_pose(robot), inertia="free")
+
+        def law(t: float, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+            q_ref, v_ref, a_ref = motion(t)
+            needed = self.truth.inverse_dynamics(q_ref, v_ref, a_ref)
+            return needed + gains.kp * (q_ref - q) + gains.kd * (v_ref - v)
+
+        return law
+
 
 def build_hardware(robot: Robot, seed: int) -> VirtualHardware:
     """Virtual hardware of a robot: other masses, friction of geared drives, senses with noise."""
@@ -166,7 +184,7 @@ def rest_pose(robot: Robot) -> np.ndarray:
 
 def fourier_motion(
     robot: Robot, seed: int, period: float, harmonics: int = 5, speed: float = 1.0
-) -> Callable[[np.ndarray | float], tuple[np.ndarray, np.ndarray, np.ndarray]]:
+) -> Motion:
     """A periodic motion about the rest pose within the limits: q, v, a as functions of time.
 
     It begins and ends at rest: amplitudes of the harmonics sum to zero in velocity.

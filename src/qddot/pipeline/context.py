@@ -216,15 +216,15 @@ class Context:
         return self._virtual_log("virtual hardware, slow motion", 2, 8.0, 8.0, 0.4)
 
     def _virtual_log(
-        self, source: str, stream: int, seconds: float, period: float, speed: float
+        self, source: str, motion_seed: int, seconds: float, period: float, speed: float
     ) -> Log:
         """A periodic motion of the virtual hardware under the controller of its maker."""
         robot, hardware = self.robot, self.hardware
-        motion = fourier_motion(robot, self.settings.seed + stream, period, speed=speed)
+        motion = fourier_motion(robot, self.settings.seed + motion_seed, period, speed=speed)
         self.on_step(source, 0, 1)
         q0, v0, _ = motion(0.0)
         law = hardware.controller(robot, motion, BANDWIDTH)
-        found = hardware.run(law, q0, v0, seconds, every=2, stream=stream)
+        found = hardware.run(law, q0, v0, seconds, every=2, stream=source)
         planned = motion(found.time)[0]
         astray = np.abs(found.q - planned).max(axis=0) > 0.5 * np.ptp(planned, axis=0)
         if not np.isfinite(found.q).all() or astray.any():

@@ -7,6 +7,7 @@ do. Everything that comes from it is called virtual.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ __all__ = [
     "build_hardware",
     "fourier_motion",
     "holding_torques",
+    "named_generator",
     "rest_pose",
 ]
 
@@ -48,6 +50,12 @@ ENCODER = 2.0 * np.pi / 2**20
 """Step of the encoders (rad)."""
 VELOCITY_NOISE, TORQUE_NOISE = 1e-3, 0.005
 """Standard deviations: rad/s, and share of the torque that a joint holds."""
+
+
+def named_generator(seed: int, name: str) -> np.random.Generator:
+    """Random numbers of a seed and a name, independent of those of any other name."""
+    words = np.frombuffer(hashlib.sha256(name.encode()).digest(), "<u4")
+    return np.random.default_rng(np.random.SeedSequence([seed, *map(int, words)]))
 
 
 @dataclass(frozen=True)
@@ -83,9 +91,9 @@ class VirtualHardware:
         *,
         delay: int | None = None,
         every: int = 1,
-        stream: int = 0,
+        stream: str = "",
     ) -> VirtualLog:
-        """A motion under a law of time and measured state; `stream` draws other noise."""
+        """A motion under a law of time and measured state; each name of a stream has own noise."""
         import mujoco
 
         plant = MujocoPlant(self.truth, dt=1.0 / RATE)
@@ -99,7 +107,7 @@ class VirtualHardware:
             for f in (plant.adapter.to_v, plant.adapter.to_tau)
         )
         from_q, from_v = np.linalg.inv(to_q), np.linalg.inv(to_v)
-        rng = np.random.default_rng([self.seed, stream])
+        rng = named_generator(self.seed, stream)
         lag = self.delay if delay is None else delay
         waiting: deque[np.ndarray] = deque([self.truth.gravity(q0)] * lag)
         rows: list[tuple[Any, ...]] = []

@@ -12,7 +12,8 @@ from qddot.loaders.load import locate_source
 from qddot.pipeline import Context, run_pipeline, select_steps
 from qddot.pipeline.context import PipelineSettings
 from qddot.pipeline.doctor import diagnose_record
-from qddot.pipeline.faults import KINDS, clean_case, seed_fault
+from qddot.pipeline.fault_cases import clean_case
+from qddot.pipeline.faults import KINDS, seed_fault
 
 
 def examine(case, folder, steps):
@@ -32,6 +33,12 @@ def examine(case, folder, steps):
         ("flipped gravity", "planar_2r", 1, "4"),
         ("swapped joints", "planar_2r", 1, "3"),
         ("wrong base type", "planar_2r", 0, "3"),
+        ("limits in degrees", "ur5e", 0, "1"),
+        ("gravity 0 or sideways", "planar_2r", 0, "4"),
+        ("all torques × 1.25", "planar_2r", 3, "7"),
+        ("all torques × −1", "planar_2r", 4, "7"),
+        ("gain of a torque", "planar_2r", 5, "7"),
+        ("clock jump", "planar_2r", 6, "7"),
     ],
 )
 def test_a_fault_is_seen_by_its_step_and_named_by_the_doctor(kind, robot, seed, steps, tmp_path):
@@ -70,4 +77,4 @@ def test_a_step_is_chosen_that_the_motions_of_a_robot_allow(tmp_path, monkeypatc
 
 
 def test_every_kind_of_the_list_can_be_made():
-    assert len(KINDS) == 12
+    assert len(KINDS) == 22

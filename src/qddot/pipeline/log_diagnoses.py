@@ -261,7 +261,7 @@ def _inertia(at: LogTorques, plain: float) -> Iterator[Hypothesis]:
     )
     # one factor on everything is that of the torques as well as that of the bodies
     same = abs(np.log(inertia / weight)) < np.log(1.1)
-    scale = same and min(abs(np.log(inertia)), abs(np.log(weight))) > np.log(_SCALE)
+    scale = same and 0.5 * abs(np.log(inertia * weight)) > np.log(_SCALE)
     diagnosis = Diagnosis(
         cause=f"inertias {word}-estimated" + (" or torques in another scale" if scale else ""),
         symptom=f"inverse-dynamics torque too {'small' if inertia > 1 else 'large'} at high q̈",
@@ -273,7 +273,7 @@ def _inertia(at: LogTorques, plain: float) -> Iterator[Hypothesis]:
         pounds = abs(np.log(weight / POUND)) < np.log(_SAME_UNIT)
         units = replace(diagnosis, cause="masses in pounds", fix="masses in kg")
         diagnosis = units if pounds else _other_robot(f"{evidence}; or torques in other units")
-    yield Hypothesis(diagnosis, left, 2)
+    yield Hypothesis(diagnosis, left, 2, at.noise)
 
 
 def _bodies(at: LogTorques, plain: float) -> Iterator[Hypothesis]:

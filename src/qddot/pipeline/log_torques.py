@@ -152,6 +152,11 @@ class LogTorques:
         left = float(np.sqrt(np.sum((y - A / scale @ x) ** 2) / (len(y) - nb)))
         return left, x / scale, max(int(rank) - nb, 0)
 
+    @cached_property
+    def noise(self) -> float:
+        """Share of the torques as they are that no bodies on these joints explain."""
+        return self.noise_share(self.tau)
+
     def noise_share(self, tau: np.ndarray) -> float:
         """Share of torques that no bodies on these joints explain."""
         return self.fit_residual(tau, self.rigid, self.regressor)[0]

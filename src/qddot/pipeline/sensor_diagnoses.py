@@ -130,6 +130,7 @@ def _gains(at: LogTorques, plain: float) -> Iterator[Hypothesis]:
             ),
             left,
             1,
+            at.noise,
         )
 
 
@@ -157,6 +158,7 @@ def _encoders(at: LogTorques, plain: float) -> Iterator[Hypothesis]:
             ),
             left,
             1,
+            at.noise,
         )
     for j, name in enumerate(at.robot.joint_names):
         sign = np.where(np.arange(at.robot.nv) == j, -1.0, 1.0)
@@ -172,6 +174,7 @@ def _encoders(at: LogTorques, plain: float) -> Iterator[Hypothesis]:
             ),
             left,
             2,
+            at.noise,
         )
 
 
@@ -194,6 +197,7 @@ def _exchanged_inertials(at: LogTorques, plain: float) -> Iterator[Hypothesis]:
             ),
             left,
             1,
+            at.noise,
         )
 
 
@@ -219,6 +223,7 @@ def _pounds(at: LogTorques, plain: float) -> Iterator[Hypothesis]:
         ),
         left,
         0,
+        at.noise,
     )
 
 

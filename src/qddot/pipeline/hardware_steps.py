@@ -114,10 +114,12 @@ def identify_parameters(context: Context) -> None:
         fix="another robot's log, a sign or swapped joints: `qddot identify inspect`",
         label="model",
     )
+    # joints with little noise can be worse where all together are better
+    worse = found.total > found.trained
     recorder.claim(
         f"no over-fit{tag}",
         "held-out error against that of training",
-        verdict=Verdict.FAIL if found.overfit else Verdict.PASS,
+        verdict=Verdict.FAIL if found.overfit and worse else Verdict.PASS,
         detail=f"{100 * found.trained:.3g} % in training",
         fix="a longer log, or fewer friction terms",
         label="model",

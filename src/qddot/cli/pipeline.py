@@ -123,8 +123,7 @@ def pipeline(
         check_outputs(force, report)
         if report is not None:
             require_plotly()
-        work = Context(robot, settings, Recorder(None, Run("pipeline")))
-        work.require_usable_inputs()
+        work = _usable_context(robot, settings)
         sources, latency = [robot, *([str(log)] if log else [])], latency_budget()
         with (
             progress_bar() as on_step,
@@ -143,6 +142,13 @@ def pipeline(
         _print_summary(found, chosen)
     print_written(as_json, record, report)
     raise typer.Exit(_exit_code(found, strict))
+
+
+def _usable_context(robot: str, settings: PipelineSettings) -> Context:
+    """The context of a run whose inputs can be used; it records nothing yet."""
+    work = Context(robot, settings, Recorder(None, Run("pipeline")))
+    work.require_usable_inputs()
+    return work
 
 
 def _earlier_record(record: Path | None, resume: bool) -> Record | None:

@@ -114,10 +114,15 @@ def identify_parameters(context: Context) -> None:
         fix="another robot's log, a sign or swapped joints: `qddot identify inspect`",
         label="model",
     )
+    _judge_overfit(context, found)
+
+
+def _judge_overfit(context: Context, found: Validation) -> None:
+    """Whether the errors of the part that was held out are larger than those of training."""
     # joints with little noise can be worse where all together are better
     worse = found.total > found.trained
-    recorder.claim(
-        f"no over-fit{tag}",
+    context.recorder.claim(
+        f"no over-fit{context.tag}",
         "held-out error against that of training",
         verdict=Verdict.FAIL if found.overfit and worse else Verdict.PASS,
         detail=f"{100 * found.trained:.3g} % in training",

@@ -191,7 +191,7 @@ def _question_log(context: Context) -> None:
 
 def calibrate_friction(context: Context) -> None:
     """Step 8: viscous and Coulomb friction by joint, and what they explain."""
-    recorder, fit, tag = context.recorder, context.fit, context.tag
+    recorder, fit = context.recorder, context.fit
     drives = [fit.drive(j) for j in range(context.robot.nv)]
     recorder.trace(
         "friction",
@@ -218,29 +218,7 @@ def calibrate_friction(context: Context) -> None:
     recorder.metric(
         "friction/share", "ratio_of_rms", "friction/torques.rest", "friction/torques.rest_without"
     )
-    worst = max(range(len(drives)), key=lambda j: drives[j]["friction"])
-    compared = "torque that remains with friction over that without, same bodies"
-    friction, rest, size = (
-        np.sqrt(np.mean(x**2)) for x in (full - bare, measured - full, measured)
-    )
-    if friction < max(_NO_FRICTION * size, _LOST * rest):
-        reason = (
-            f"friction is {100 * friction / size:.2g} % of the torque, and {100 * rest / size:.2g} "
-            "% remain: there is none to be explained"
-        )
-        context.skip(f"friction{tag}", compared, reason)
-    else:
-        recorder.claim(
-            f"friction{tag}",
-            compared,
-            metric="friction/share",
-            relation="≤",
-            bound=1.0,
-            detail=f"largest Coulomb friction {drives[worst]['friction']:.3g} N m at "
-            f"{context.robot.joint_names[worst]}",
-            fix="slow sweeps at constant speed in both directions (`qddot identify friction`)",
-            label="model",
-        )
+    _judge_friction(context, measured, bare, full)
     if context.settings.log is None:
         return
     # virtual hardware never has the friction of the file; the user's robot should
@@ -264,6 +242,36 @@ def calibrate_friction(context: Context) -> None:
         label="model",
         cause="friction not modelled",
     )
+
+
+def _judge_friction(
+    context: Context, measured: np.ndarray, bare: np.ndarray, full: np.ndarray
+) -> None:
+    """Whether friction explains what rigid bodies leave, where there is enough of it."""
+    coulomb = [context.fit.drive(j)["friction"] for j in range(context.robot.nv)]
+    worst = int(np.argmax(coulomb))
+    compared = "torque that remains with friction over that without, same bodies"
+    friction, rest, size = (
+        np.sqrt(np.mean(x**2)) for x in (full - bare, measured - full, measured)
+    )
+    if friction < max(_NO_FRICTION * size, _LOST * rest):
+        reason = (
+            f"friction is {100 * friction / size:.2g} % of the torque, and {100 * rest / size:.2g} "
+            "% remain: there is none to be explained"
+        )
+        context.skip(f"friction{context.tag}", compared, reason)
+    else:
+        context.recorder.claim(
+            f"friction{context.tag}",
+            compared,
+            metric="friction/share",
+            relation="≤",
+            bound=1.0,
+            detail=f"largest Coulomb friction {coulomb[worst]:.3g} N m at "
+            f"{context.robot.joint_names[worst]}",
+            fix="slow sweeps at constant speed in both directions (`qddot identify friction`)",
+            label="model",
+        )
 
 
 def _laws(robot: Robot, compensated: bool) -> dict[str, Law]:

@@ -475,6 +475,12 @@ def test_a_robot_that_moves_across_gravity_passes(tmp_path, turn):
     assert found["g by hand"]["value"] < 1e-12
 
 
+def test_a_robot_that_gravity_does_not_move_has_no_energy_that_is_no_number(tmp_path):
+    found = claims_of(across(tmp_path), "--steps", "9-10")
+    assert "FAIL" not in {c["verdict"] for c in found.values()}, found
+    assert found["energy of a free swing"]["value"] is not None
+
+
 @pytest.mark.parametrize("changes", [{"speed": 10000}, {"damping": 10}], ids=["speed", "damping"])
 def test_stand_ins_for_no_speed_limit_and_damping_are_no_fault_of_an_integrator(tmp_path, changes):
     found = claims_of(across(tmp_path, axis="0 1 0", **changes), "--steps", "9")

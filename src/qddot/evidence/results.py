@@ -175,7 +175,7 @@ def record_comparison(recorder: Recorder, report: Report, unread: bool = False) 
             named = "; ".join(f"{d.subject} {d.message}" for d in cause.differences[:3])
             alone = f"{witness} reads the file as qddot does; " if witness else ""
             words = f"{alone}first cause: {cause.name}: {named or cause.message}"
-            words = "; ".join((words, *(note for note in c.notes if "is ignored" in note)))
+            words = "; ".join((words, *(note for note in c.notes if "ignored" in note)))
         recorder.claim(
             f"{c.a} agrees with {c.b}",
             "masses, tensors, poses, M, g, bias, q̈ at random states",

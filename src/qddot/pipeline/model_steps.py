@@ -244,12 +244,11 @@ def _judge_gravity(context: Context) -> None:
     goal = np.array([0.0, 0.0, -_G]) if meant is None else meant
     length = float(np.linalg.norm(gravity))
     whose = "−z of the world, 9.81 m/s²" if meant is None else "--expect"
-    facts = {
-        "detail": f"({', '.join(f'{x:.4g}' for x in gravity)}) m/s²",
-        "fix": "the <option gravity> of the file, or the mounting of the base; where it is meant, "
-        f"--expect gravity={','.join(f'{x:g}' for x in gravity)}",
-        "label": "model",
-    }
+    said = f"({', '.join(f'{x:.4g}' for x in gravity)}) m/s²"
+    fix = (
+        "the <option gravity> of the file, or the mounting of the base; where it is meant, "
+        f"--expect gravity={','.join(f'{x:g}' for x in gravity)}"
+    )
     if length > 0.0 and goal.any():
         cosine = float(gravity @ goal) / (length * float(np.linalg.norm(goal)))
         context.recorder.claim(
@@ -260,7 +259,9 @@ def _judge_gravity(context: Context) -> None:
             bound=1.0,
             unit="°",
             cause="gravity sign" if cosine < -0.99 else "gravity in another frame",
-            **facts,
+            detail=said,
+            fix=fix,
+            label="model",
         )
     context.recorder.claim(
         "size of gravity",
@@ -272,7 +273,9 @@ def _judge_gravity(context: Context) -> None:
         bound=0.05,
         unit="m/s²",
         cause="no gravity" if length == 0.0 else "gravity in other units",
-        **facts,
+        detail=said,
+        fix=fix,
+        label="model",
     )
 
 

@@ -246,19 +246,19 @@ def _press(context: Context) -> None:
     recorder.metric("contact/force", "mean", "contact.normal_force", unit="N")
     reach = np.linalg.norm(point[2])
     if reach < 1e-6:
-        context.skip(
-            "force", "normal force against the press", "the tip cannot press downwards here"
-        )
-    else:
-        recorder.claim(
-            "force",
-            f"mean normal force against {_PRESS:g} N that is pressed, relative",
-            value=abs(recorder.metrics["contact/force"].value / _PRESS - 1.0),
-            relation="<",
-            bound=0.05,
-            fix="the Jacobian of the tip, or a contact that is lost",
-            label="contact",
-        )
+        reason = "the tip cannot press downwards here"
+        context.skip("force", "normal force against the press", reason)
+        context.skip(_SLIDING, "contact while it slides", reason)
+        return
+    recorder.claim(
+        "force",
+        f"mean normal force against {_PRESS:g} N that is pressed, relative",
+        value=abs(recorder.metrics["contact/force"].value / _PRESS - 1.0),
+        relation="<",
+        bound=0.05,
+        fix="the Jacobian of the tip, or a contact that is lost",
+        label="contact",
+    )
     # along the direction in which the push does not lift the tip off the table
     mobility = point @ np.linalg.solve(robot.mass_matrix(start), point.T)
     along = -1.0 if mobility[0, 2] > 0.0 else 1.0

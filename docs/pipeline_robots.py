@@ -84,7 +84,7 @@ SUBJECTS = (
     _example("ur_description/urdf/ur3_robot.urdf"),
     _example("ur_description/urdf/ur5_robot.urdf"),
     _example("tiago_description/robots/tiago_no_hand.urdf"),
-    _example("asr_twodof_description/urdf/TwoDofs.urdf"),
+    _example("asr_twodof_description/urdf/TwoDofs.urdf", looked=True),
     _example("allegro_hand_description/urdf/allegro_right_hand.urdf"),
     _example("double_pendulum_description/urdf/double_pendulum_continuous.urdf"),
     _example("go1_description/urdf/go1.urdf", "free"),

@@ -254,7 +254,9 @@ def _judge_friction(
     friction, rest, size = (
         np.sqrt(np.mean(x**2)) for x in (full - bare, measured - full, measured)
     )
-    if friction < max(_NO_FRICTION * size, _LOST * rest):
+    # friction that is lost in what remains cannot make it less
+    lost = friction < max(_NO_FRICTION * size, _LOST * rest)
+    if lost and not context.recorder.metrics["friction/share"].value <= 1.0:
         reason = (
             f"friction is {100 * friction / size:.2g} % of the torque, and {100 * rest / size:.2g} "
             "% remain: there is none to be explained"

@@ -111,6 +111,57 @@ def test_a_fault_of_a_log_is_named_first(arm, cause, seed):
     assert found[0].fix
 
 
+def measured_by(log, **changes):
+    """The log of other sensors: changes of positions, velocities, torques or times."""
+    return replace(log, **{k: change(getattr(log, k)) for k, change in changes.items()})
+
+
+def at_joint(j, change):
+    """A change of one column."""
+
+    def changed(x):
+        y = x.copy()
+        y[:, j] = change(y[:, j])
+        return y
+
+    return changed
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(
+    ("cause", "changes"),
+    [
+        ("sign of all torques", {"tau": lambda x: -x}),
+        ("gain of a torque", {"tau": at_joint(1, lambda x: 1.4 * x)}),
+        ("offset of a torque", {"tau": at_joint(2, lambda x: x + 12.0)}),
+        ("offset of an encoder", {"q": at_joint(2, lambda x: x + 0.25)}),
+        ("frozen encoder", {"q": at_joint(1, lambda x: np.minimum.accumulate(x))}),
+        ("clock jump", {"time": lambda t: t + 3600.0 * (t > 4.0)}),
+        ("inertias under-estimated or torques in another scale", {"tau": lambda x: 1.25 * x}),
+    ],
+)
+def test_a_mistake_of_sensors_is_named_first(arm, cause, changes, seed):
+    found = diagnose(measured_by(make_log(arm, seed=seed), **changes))
+    assert found[0].cause == cause, [(d.cause, d.confidence) for d in found]
+    assert found[0].confidence > 0.75
+
+
+def test_masses_in_pounds_and_exchanged_inertials_of_the_file(arm):
+    rows = arm.inertial_parameters.copy()
+    rows[[1, 4]] = rows[[4, 1]]
+    pounds = arm.with_parameters(2.2046 * arm.inertial_parameters)
+    for file, cause in ((arm.with_parameters(rows), "inertials exchanged"), (pounds, "masses in")):
+        found = diagnose(replace(make_log(arm), robot=file))
+        assert found[0].cause.startswith(cause), [(d.cause, d.confidence) for d in found]
+
+
+def test_a_pause_of_the_recording_is_no_jump_of_the_clock(arm):
+    log = make_log(arm)
+    kept = (log.time < 3.0) | (log.time > 4.5)
+    paused = replace(log, **{k: getattr(log, k)[kept] for k in ("time", "q", "v", "tau")})
+    assert "clock jump" not in [d.cause for d in diagnose(paused)]
+
+
 def test_bodies_that_are_a_bit_off_are_no_fault_and_hide_none(arm):
     shares = 1.0 + 0.08 * np.random.default_rng(5).uniform(-1.0, 1.0, (arm.model.nb, 1))
     truth = arm.with_parameters(arm.inertial_parameters * shares)

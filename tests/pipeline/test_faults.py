@@ -8,10 +8,12 @@ import pytest
 
 from qddot.evidence import Recorder, Run, Verdict
 from qddot.evidence.inputs import gather_inputs
+from qddot.loaders.load import locate_source
 from qddot.pipeline import Context, run_pipeline, select_steps
 from qddot.pipeline.context import PipelineSettings
 from qddot.pipeline.doctor import diagnose_record
-from qddot.pipeline.faults import KINDS, clean_case, seed_fault
+from qddot.pipeline.fault_cases import clean_case
+from qddot.pipeline.faults import KINDS, seed_fault
 
 
 def examine(case, folder, steps):
@@ -31,6 +33,12 @@ def examine(case, folder, steps):
         ("flipped gravity", "planar_2r", 1, "4"),
         ("swapped joints", "planar_2r", 1, "3"),
         ("wrong base type", "planar_2r", 0, "3"),
+        ("limits in degrees", "ur5e", 0, "1"),
+        ("gravity 0 or sideways", "planar_2r", 0, "4"),
+        ("all torques × 1.25", "planar_2r", 3, "7"),
+        ("all torques × −1", "planar_2r", 4, "7"),
+        ("gain of a torque", "planar_2r", 5, "7"),
+        ("clock jump", "planar_2r", 6, "7"),
     ],
 )
 def test_a_fault_is_seen_by_its_step_and_named_by_the_doctor(kind, robot, seed, steps, tmp_path):
@@ -56,14 +64,17 @@ def test_friction_that_the_file_lacks_is_seen_and_none_that_it_has(tmp_path, mon
 def test_a_step_is_chosen_that_the_motions_of_a_robot_allow(tmp_path, monkeypatch):
     monkeypatch.setenv("QDDOT_NATIVE", "1")
     # of these states some part so fast that no integrator keeps 1e-4 rad at 1 ms
+    source = tmp_path / "fast.urdf"
+    text = locate_source("double_pendulum").read_text("utf-8")
+    source.write_text(text.replace('velocity="50"', 'velocity="99"'), "utf-8")
     for dt, verdict in ((None, Verdict.PASS), (1e-3, Verdict.FAIL)):
         settings = PipelineSettings(seed=3002, dt=dt)
         with Recorder(tmp_path / f"{dt}.mcap", Run("pipeline")) as recorder:
-            run_pipeline(Context("double_pendulum", settings, recorder), select_steps("9"))
+            run_pipeline(Context(str(source), settings, recorder), select_steps("9"))
         claim = next(c for c in recorder.claims if c.name == "integrator")
         assert claim.verdict is verdict
         assert (claim.bound < 1e-3) == (dt is None)
 
 
 def test_every_kind_of_the_list_can_be_made():
-    assert len(KINDS) == 12
+    assert len(KINDS) == 22

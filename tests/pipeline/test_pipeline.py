@@ -18,10 +18,12 @@ from qddot.cli import app
 from qddot.errors import InvalidArgument
 from qddot.evidence import Recorder, Run, Verdict, read_record, verify_record
 from qddot.evidence.record_file import take_over_part
+from qddot.evidence.results import record_comparison
 from qddot.pipeline import STEPS, Context, PipelineSettings, run_pipeline, select_steps
 from qddot.pipeline.context import parse_expectations
 from qddot.pipeline.model_steps import equivalent_box, static_torques
 from qddot.pipeline.virtual import build_hardware, fourier_motion
+from qddot.verify.compare import ModelComparison, Report, Stage
 
 PENDULUM = """<robot name="p"><link name="base"/>
   <link name="rod"><inertial><origin xyz="0 0 -0.5"/><mass value="{mass}"/>
@@ -274,6 +276,40 @@ def test_a_wrong_file_fails_at_the_step_that_should_see_it(tmp_path, text, suffi
 
 
 @pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--log", "missing.csv"], "missing.csv"),
+        (["--log", "{text}"], "notes.csv"),
+        (["--integrator", "foo"], "no integrator 'foo'"),
+        (["--dt", "nan"], "dt: nan"),
+        (["--accept", "nolink"], "no link 'nolink'"),
+        (["--expect", "mass=0"], "positive number"),
+        (["--expect", "mass=nan"], "positive number"),
+        (["--expect", "mass=-3"], "positive number"),
+        (["--expect", "nv=2.5"], "whole number"),
+        (["--expect", "nq=-1"], "whole number"),
+        (["--expect", "joints=,"], "names joints"),
+        (["--expect", "nv=2", "--expect", "nv=3"], "given once"),
+        (["--steps", "1-15,soup"], "'soup'"),
+        (["--skip", "1,2"], "'1,2'"),
+    ],
+)
+def test_arguments_that_cannot_be_used_are_refused_before_anything_runs(words, said, tmp_path):
+    text, record = tmp_path / "notes.csv", tmp_path / "run.mcap"
+    text.write_text("dear diary\n")
+    given = [text if word == "{text}" else word for word in words]
+    result = run("planar_2r", "--steps", "3", "--record", str(record), *map(str, given))
+    assert result.exit_code == 2, result.output
+    assert said in result.stderr
+    assert not record.exists()
+
+
+@pytest.mark.parametrize("name", ["nosuch", "./nosuch.urdf", "."])
+def test_a_robot_that_does_not_exist_is_refused(name):
+    assert run(name, "--steps", "1").exit_code == 2
+
+
+@pytest.mark.parametrize(
     ("expected", "code"),
     [
         (["nv=2", "base=fixed"], 0),
@@ -389,6 +425,145 @@ def test_virtual_hardware_is_the_same_for_one_seed():
     ratio = one.truth.inertial_parameters[:, 0] / robot.inertial_parameters[:, 0]
     assert (ratio != 1.0).all()
     assert (np.abs(ratio - 1.0) <= 0.25).all()
+
+
+def test_steps_of_names_of_one_length_have_noise_of_their_own():
+    robot = qddot.load("planar_2r")
+    hardware = build_hardware(robot, 0)
+    start = robot.neutral(), np.zeros(2), 0.02
+
+    def still(t, q, v):
+        return np.zeros(2)
+
+    a, b, again = (hardware.run(still, *start, stream=x).tau for x in ("hold", "loss", "hold"))
+    assert np.array_equal(a, again)
+    assert not np.array_equal(a, b)
+
+
+ACROSS = """<robot name="p"><link name="base"/>
+  <link name="a"><inertial><origin xyz="0.1 0.05 0.02"/><mass value="2"/>
+    <inertia ixx="0.03" iyy="0.03" izz="0.03" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <link name="b"><inertial><origin xyz="0.1 0.02 0.01"/><mass value="1"/>
+    <inertia ixx="0.01" iyy="0.01" izz="0.01" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <joint name="j1" type="{kind}"><origin rpy="{turn} 0 0"/><parent link="base"/><child link="a"/>
+    <axis xyz="{axis}"/><limit lower="{low}" upper="{high}" effort="50" velocity="{speed}"/>
+    <dynamics damping="{damping}"/></joint>
+  <joint name="j2" type="{kind}"><origin xyz="0.3 0 0"/><parent link="a"/><child link="b"/>
+    <axis xyz="{axis}"/><limit lower="{low}" upper="{high}" effort="50" velocity="{speed}"/>
+    <dynamics damping="{damping}"/></joint></robot>"""
+
+
+def across(folder, **changes):
+    """A file of two joints that move across gravity, with changes."""
+    values = {"kind": "revolute", "turn": 0.0, "axis": "0 0 1", "low": -2, "high": 2, "speed": 3}
+    file = folder / "across.urdf"
+    file.write_text(ACROSS.format(**{"damping": 0, **values, **changes}))
+    return str(file)
+
+
+def claims_of(*words):
+    """Claims by name."""
+    steps = json.loads(run(*words, "--json").stdout)["steps"]
+    return {c["name"]: c for s in steps for c in s["claims"]}
+
+
+@pytest.mark.parametrize("turn", [0.0, 0.7])
+def test_a_robot_that_moves_across_gravity_passes(tmp_path, turn):
+    axis = f"0 {np.sin(turn):.17g} {np.cos(turn):.17g}"
+    found = claims_of(across(tmp_path, turn=turn, axis=axis), "--steps", "4-6")
+    assert {c["verdict"] for c in found.values()} == {"PASS"}, found
+    assert found["g by hand"]["value"] < 1e-12
+
+
+def test_a_robot_that_gravity_does_not_move_has_no_energy_that_is_no_number(tmp_path):
+    found = claims_of(across(tmp_path), "--steps", "9-10")
+    assert "FAIL" not in {c["verdict"] for c in found.values()}, found
+    assert found["energy of a free swing"]["value"] is not None
+
+
+@pytest.mark.parametrize("changes", [{"speed": 10000}, {"damping": 10}], ids=["speed", "damping"])
+def test_stand_ins_for_no_speed_limit_and_damping_are_no_fault_of_an_integrator(tmp_path, changes):
+    found = claims_of(across(tmp_path, axis="0 1 0", **changes), "--steps", "9")
+    assert {c["verdict"] for c in found.values()} == {"PASS"}, found
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "cause"),
+    [(-170, 170, "limits in other units"), (0, 0, "limits without room"),
+     (-0.05, 0.05, "limits in other units"), (-6.3, 6.3, "")],
+)  # fmt: skip
+def test_joint_limits_are_judged(tmp_path, low, high, cause):
+    found = claims_of(across(tmp_path, low=low, high=high), "--steps", "1")
+    assert found["joint limits"]["cause"] == cause
+    assert (found["joint limits"]["verdict"] == "PASS") == (not cause)
+
+
+def test_joints_without_room_have_no_virtual_hardware(tmp_path):
+    file = across(tmp_path, axis="0 1 0", low=0.1, high=0.1)
+    found = claims_of(file, "--steps", "7,11-12")
+    assert {c["verdict"] for c in found.values()} == {"NOT EVALUATED"}
+    assert all("no room" in c["detail"] for c in found.values())
+
+
+@pytest.mark.parametrize(
+    ("gravity", "expected", "causes"),
+    [
+        ("0 0 0", "", ["no gravity"]),
+        ("9.81 0 0", "", ["gravity in another frame"]),
+        ("0 0 -981", "", ["gravity in other units"]),
+        ("0 0 0", "gravity=0,0,0", []),
+        ("0 0 -1.62", "gravity=0,0,-1.62", []),
+        ("0 0 -9.81", "gravity=0,0,-1.62", ["gravity in other units"]),
+    ],
+)
+def test_gravity_of_the_file_is_judged(tmp_path, gravity, expected, causes):
+    file = tmp_path / "robot.xml"
+    file.write_text(UPSIDE_DOWN.replace("0 0 9.81", gravity))
+    words = ["--expect", expected] if expected else []
+    found = claims_of(str(file), "--steps", "4", *words)
+    assert [c["cause"] for c in found.values() if c["verdict"] == "FAIL"] == causes
+
+
+def test_a_value_that_is_no_number_fails_and_says_so():
+    recorder = Recorder(None, Run("test"))
+    claim = recorder.claim("x", "y", value=np.nan, relation="<", bound=1.0)
+    assert claim.verdict is Verdict.FAIL
+    assert claim.detail == "the value is no number"
+
+
+def stage(name, verdict):
+    return Stage(name, verdict, "apart", 1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("stages", "verdict"),
+    [
+        # a drive term that explains all that follows
+        ([stage("damping", "differ"), stage("passive", "consequence")], "NOT EVALUATED"),
+        # nothing that was read explains it: gravity compensation of the engine
+        ([stage("passive", "differ"), stage("q̈", "consequence")], "FAIL"),
+        ([stage("damping", "differ"), stage("q̈", "differ")], "FAIL"),
+        # no witness but itself
+        ([stage("mass of bodies", "differ"), stage("M", "consequence")], "FAIL"),
+        ([stage("damping", "differ")], "FAIL"),
+    ],
+)
+def test_an_engine_that_differs_needs_a_named_cause(stages, verdict):
+    recorder = Recorder(None, Run("test"))
+    found = ModelComparison("qddot", "MuJoCo", True, stages=tuple(stages))
+    record_comparison(recorder, Report({}, (found,)), unread=True)
+    assert recorder.claims[0].verdict.value == verdict
+
+
+def test_parameters_that_are_zero_are_determined_by_a_good_log(tmp_path):
+    robot = qddot.load(across(tmp_path, axis="0 1 0"))
+    motion = identify.plan(robot, duration=4.0, iterations=2).motion
+    log = identify.virtual_log(robot, motion, duration=16.0, rate=250.0, seed=1)
+    file = tmp_path / "log.npz"
+    np.savez(file, time=log.time, q=log.q, v=log.v, tau=log.tau)
+    found = claims_of(across(tmp_path, axis="0 1 0"), "--log", str(file), "--steps", "7-8")
+    assert found["excitation"]["value"] == 1.0
+    assert found["friction"]["verdict"] != "FAIL"
 
 
 def test_no_error_of_a_step_is_a_traceback():

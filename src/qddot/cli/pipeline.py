@@ -137,13 +137,14 @@ def pipeline(
         check_outputs(force, report)
         if report is not None:
             require_plotly()
+        work = _usable_context(robot, settings)
         sources, latency = [robot, *([str(log)] if log else [])], latency_budget()
         with (
             progress_bar() as on_step,
             open_recorder(context, record, sources, True, seed, latency=latency) as recorder,
         ):
             _require_same_run(record, before, recorder.run)
-            work = Context(robot, settings, recorder, on_step)
+            work.recorder, work.on_step = recorder, on_step
             show = functools.partial(_print_step, recorder)
             _print_changed(record, run_pipeline(work, chosen, before, None if as_json else show))
         found = recorder.record
@@ -155,6 +156,13 @@ def pipeline(
         _print_summary(found, chosen)
     print_written(as_json, record, report)
     raise typer.Exit(_exit_code(found, strict))
+
+
+def _usable_context(robot: str, settings: PipelineSettings) -> Context:
+    """The context of a run whose inputs can be used; it records nothing yet."""
+    work = Context(robot, settings, Recorder(None, Run("pipeline")))
+    work.require_usable_inputs()
+    return work
 
 
 def _earlier_record(record: Path | None, resume: bool) -> Record | None:

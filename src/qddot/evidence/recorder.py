@@ -233,6 +233,10 @@ class Recorder:
             if judged is not verdict:
                 accepted = "with a metric, relation or bound the verdict follows from the value"
                 raise InvalidArgument("verdict", verdict.value, accepted)
+        if value is not None and math.isnan(value):
+            # what is no number passes nothing, and says so
+            verdict = Verdict.FAIL if verdict is Verdict.PASS else verdict
+            detail = "; ".join(filter(None, ("the value is no number", detail)))
         if label and label not in LABELS:
             raise UnknownName("failure label", label, LABELS)
         made = Claim(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,15 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from qddot.control.gains import joint_gains
 from qddot.display.progress import OnStep
-from qddot.errors import InvalidArgument, Unsupported
+from qddot.errors import InvalidArgument, QddotError, UnknownName, Unsupported
 from qddot.evidence.record import Verdict
 from qddot.evidence.recorder import Recorder
 from qddot.identify import Fit, Log, fit, make_log, read
 from qddot.loaders.description import Base
-from qddot.pipeline.virtual import VirtualHardware, build_hardware, fourier_motion, rest_pose
+from qddot.loaders.load import locate_source
+from qddot.pipeline.virtual import VirtualHardware, build_hardware, fourier_motion
 from qddot.robot.robot import Robot, load
+from qddot.simulate.integrators import INTEGRATORS
+from qddot.verify.audit.read_description import read_robot
 from qddot.verify.invariants import RandomStates, random_states
 
 __all__ = [
@@ -29,9 +32,11 @@ __all__ = [
     "NotApplicable",
     "PipelineSettings",
     "parse_expectations",
+    "parse_vector",
+    "split_names",
 ]
 
-EXPECTED = ("nq", "nv", "base", "joints", "mass")
+EXPECTED = ("nq", "nv", "base", "joints", "mass", "gravity")
 """Properties of the intended robot that a user may state (keys of --expect)."""
 
 
@@ -66,25 +71,57 @@ class PipelineSettings:
     def __post_init__(self) -> None:
         if self.dt is not None and not 0.0 < self.dt < 1.0:
             raise InvalidArgument("dt", self.dt, "it is a time in seconds, up to one")
+        if self.integrator is not None and self.integrator not in INTEGRATORS:
+            raise UnknownName("integrator", self.integrator, INTEGRATORS)
 
 
 def parse_expectations(given: list[str]) -> dict[str, str]:
     """Intent from words such as "nv=6", "base=fixed", "joints=a,b", "mass=20.6"."""
-    found = {}
+    found: dict[str, str] = {}
     for word in given:
         key, separator, value = word.partition("=")
         if not separator or key.strip() not in EXPECTED or not value.strip():
             accepted = f"it is KEY=VALUE with one of {', '.join(EXPECTED)}"
             raise InvalidArgument("--expect", word, accepted)
+        if key.strip() in found:
+            raise InvalidArgument("--expect", word, f"{key.strip()} is given once")
         found[key.strip()] = value.strip()
-    for key in ("nq", "nv", "mass"):
-        try:
-            float(found.get(key, 0))
-        except ValueError:
-            raise InvalidArgument("--expect", f"{key}={found[key]}", "it is a number") from None
+    for key in {"nq", "nv"} & set(found):
+        if not (found[key].isascii() and found[key].isdigit()):
+            raise InvalidArgument("--expect", f"{key}={found[key]}", "it is a whole number")
+    if "mass" in found and not _is_positive(found["mass"]):
+        accepted = "it is a positive number of kg"
+        raise InvalidArgument("--expect", f"mass={found['mass']}", accepted)
+    if "joints" in found and not split_names(found["joints"]):
+        raise InvalidArgument("--expect", f"joints={found['joints']}", "it names joints: a,b,c")
+    if "gravity" in found and parse_vector(found["gravity"]) is None:
+        accepted = "it is three numbers in m/s², such as 0,0,-9.81"
+        raise InvalidArgument("--expect", f"gravity={found['gravity']}", accepted)
     if found.get("base", "fixed") not in ("fixed", "free"):
         raise InvalidArgument("--expect", f"base={found['base']}", "it is fixed or free")
     return found
+
+
+def split_names(text: str) -> list[str]:
+    """Names in a text, between commas or blanks."""
+    return text.replace(",", " ").split()
+
+
+def parse_vector(text: str) -> np.ndarray | None:
+    """Three finite numbers in a text; None where there are no such."""
+    try:
+        vector = np.array([float(word) for word in split_names(text)])
+    except ValueError:
+        return None
+    return vector if vector.shape == (3,) and np.isfinite(vector).all() else None
+
+
+def _is_positive(text: str) -> bool:
+    """Whether a text is a finite positive number."""
+    try:
+        return 0.0 < float(text) < math.inf
+    except ValueError:
+        return False
 
 
 @dataclass
@@ -104,6 +141,24 @@ class Context:
             return load(
                 self.source, self.settings.base, "exact", trust=self.settings.trust, isolate=True
             )
+
+    def require_usable_inputs(self) -> None:
+        """Refuse a robot that does not exist, links to accept that it lacks, an unusable log.
+
+        A description that exists and cannot be read is left to the first step, which fails.
+        """
+        locate_source(self.source)
+        try:
+            self.robot  # noqa: B018
+        except QddotError:
+            return
+        if self.settings.accept:
+            links = read_robot(self.source, self.settings.trust).links
+            for name in self.settings.accept:
+                if name not in links:
+                    raise UnknownName("link", name, links)
+        if self.settings.log is not None:
+            self.log  # noqa: B018
 
     @cached_property
     def states(self) -> RandomStates:
@@ -125,6 +180,11 @@ class Context:
             raise NotApplicable("its loops are not part of the model that would be identified")
         if model.has_couplings or model.polynomial_couplings:
             raise NotApplicable("its joints are coupled: one motor moves several of them")
+        rigid = self.robot.limits.lower >= self.robot.limits.upper
+        rigid |= self.robot.limits.velocity <= 0.0
+        if rigid.shape == (model.nv,) and rigid.any():
+            joints = ", ".join(np.array(self.robot.joint_names)[rigid])
+            raise NotApplicable(f"the limits of {joints} leave no room for a motion")
         if any(b.joint.kind.nv != 1 for b in model.bodies):
             raise NotApplicable("a joint of it has several freedoms, so no motor drives it")
         if self.robot.singular_joints:
@@ -156,22 +216,20 @@ class Context:
         return self._virtual_log("virtual hardware, slow motion", 2, 8.0, 8.0, 0.4)
 
     def _virtual_log(
-        self, source: str, stream: int, seconds: float, period: float, speed: float
+        self, source: str, motion_seed: int, seconds: float, period: float, speed: float
     ) -> Log:
-        """A periodic motion of the virtual hardware under PD and gravity compensation."""
+        """A periodic motion of the virtual hardware under the controller of its maker."""
         robot, hardware = self.robot, self.hardware
-        motion = fourier_motion(robot, self.settings.seed + stream, period, speed=speed)
-        gains = joint_gains(robot, BANDWIDTH, q=rest_pose(robot), inertia="free")
-
-        def law(t: float, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-            q_ref, v_ref, _ = motion(t)
-            return robot.gravity(q) + gains.kp * (q_ref - q) + gains.kd * (v_ref - v)
-
+        motion = fourier_motion(robot, self.settings.seed + motion_seed, period, speed=speed)
         self.on_step(source, 0, 1)
         q0, v0, _ = motion(0.0)
-        found = hardware.run(law, q0, v0, seconds, every=2, stream=stream)
-        if not np.isfinite(found.q).all() or np.abs(found.v).max() > 100.0 * (1.0 + speed):
-            raise NotApplicable("PD with gravity compensation does not hold the virtual hardware")
+        law = hardware.controller(robot, motion, BANDWIDTH)
+        found = hardware.run(law, q0, v0, seconds, every=2, stream=source)
+        planned = motion(found.time)[0]
+        astray = np.abs(found.q - planned).max(axis=0) > 0.5 * np.ptp(planned, axis=0)
+        if not np.isfinite(found.q).all() or astray.any():
+            names = ", ".join(np.array(robot.joint_names)[astray])
+            raise NotApplicable(f"the virtual hardware does not follow its motion at {names}")
         return make_log(robot, found.time, found.q, found.tau, found.v, source)
 
     @cached_property

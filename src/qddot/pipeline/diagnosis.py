@@ -73,7 +73,8 @@ Diagnose = Callable[[Case], Diagnosis | None]
 def case_of_log(robot: Robot, log: Log) -> Case:
     """A log of hardware."""
     v = log.v if log.v is not None else np.gradient(log.q, log.time, axis=0)
-    return Case(robot, log.time, np.array(log.q), np.array(v), np.array(log.tau), measured=True)
+    q, v, tau = (np.array(x) for x in (log.q, v, log.tau))
+    return Case(robot, log.time, q, v, tau, measured=True, statements=tuple(log.notes))
 
 
 def case_of_record(file: str | Path, record: Record) -> Case | None:

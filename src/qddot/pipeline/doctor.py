@@ -17,6 +17,7 @@ from qddot.identify.unit_checks import find_unit_mistakes
 from qddot.pipeline.diagnosis import Case, Diagnosis, case_of_log, case_of_record
 from qddot.pipeline.log_diagnoses import diagnose_log
 from qddot.pipeline.motion_diagnoses import MOTION_DIAGNOSES
+from qddot.pipeline.sensor_diagnoses import SENSOR_DIAGNOSES
 from qddot.robot.robot import Robot
 
 __all__ = ["LogExamination", "diagnose", "diagnose_record", "examine_log"]
@@ -31,8 +32,8 @@ _CAUSE, _CLAIM = 0.8, 0.5
 
 _SURE = 0.75
 """Confidence from which a diagnosis is a mistake of the log."""
-_OF_THE_MODEL = ("friction", "inertias", "limits")
-"""Beginnings of causes that are no mistakes of a log."""
+_OF_THE_MODEL = ("friction", "inertias under-estimated", "inertias over-estimated", "limits")
+"""Beginnings of causes that are no mistakes of a log, unless the scale of all torques is named."""
 _MOST_SAMPLES = 500_000
 """Samples of a log that are examined."""
 _SAME: dict[str, tuple[str, ...]] = {
@@ -69,7 +70,10 @@ def examine_log(
     """Look for mistakes in a log: the one call of `inspect`, of the doctor and of the pipeline."""
     inspection = inspect(robot, log, bandwidth, on_step)
     found = diagnose(case_of_log(robot, log.between(0, min(len(log), _MOST_SAMPLES))))
-    mistakes = [d for d in found if d.confidence >= _SURE and not d.cause.startswith(_OF_THE_MODEL)]
+    sure = [d for d in found if d.confidence >= _SURE]
+    mistakes = [
+        d for d in sure if d.cause.endswith("scale") or not d.cause.startswith(_OF_THE_MODEL)
+    ]
     suspected = inspection.suspicions
     doubts = [s for s in suspected if not any(_agree(s, d) for d in found)]
     more: list[Any] = [
@@ -106,8 +110,12 @@ def _diagnosis_of(s: Suspicion) -> Diagnosis:
 def diagnose(case: Case) -> list[Diagnosis]:
     """The diagnoses of a case, by confidence; empty where nothing was found.
 
-    Units that contradict each other come alone: with them, any other symptom is a consequence.
+    Clocks, encoders and units that contradict each other come alone: with them, any other symptom
+    is a consequence.
     """
+    broken = [x for test in SENSOR_DIAGNOSES if (x := test(case))]
+    if broken:
+        return broken
     single = case.robot.nq == case.robot.nv and not case.robot.model.loops
     units = _find_wrong_units(case) if case.measured and single else []
     if units:

@@ -7,42 +7,31 @@ runs the pipeline on all of them, and on as many cases without a fault.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 
-from qddot.control.gains import joint_gains
 from qddot.errors import QddotError
 from qddot.loaders.load import locate_source
-from qddot.loaders.locate import resolve_uri
-from qddot.pipeline.context import BANDWIDTH, PipelineSettings
-from qddot.pipeline.virtual import (
-    DELAY,
-    ENCODER,
-    TORQUE_NOISE,
-    VELOCITY_NOISE,
-    VirtualHardware,
-    VirtualLog,
-    fourier_motion,
-    holding_torques,
-    rest_pose,
+from qddot.pipeline.context import PipelineSettings
+from qddot.pipeline.fault_cases import (
+    FRICTION,
+    PERIOD,
+    SPEED,
+    Fault,
+    make_log_fault,
+    write_file,
+    write_log,
 )
+from qddot.pipeline.sensor_faults import SENSOR_FAULTS
+from qddot.pipeline.virtual import VirtualLog, fourier_motion, named_generator
 from qddot.robot.robot import Robot, load
 
-__all__ = ["KINDS", "Fault", "clean_case", "seed_fault", "write_file", "write_log"]
+__all__ = ["KINDS", "seed_fault"]
 
-_SECONDS, _PERIOD, _SPEED = 12.0, 6.0, 1.5
-_UNSURE = 0.03
-"""Share by which the bodies of a robot differ from a file that is right."""
-_FRICTION = 0.05
-"""Friction of the joints as a share of the torque that holds them, in the file and on the robot."""
-_POSES = 100
-"""Random poses at which holding torques are computed."""
-_ASTRAY = 5.0
-"""Times the speed of the motion from which the virtual hardware does not follow it."""
 _OTHER, _DRAWS = 0.3, 50
 """Share of the torque by which that of another robot differs at least, and bodies drawn for it."""
 _LEAST_CHANGE = 0.5
@@ -57,110 +46,15 @@ _ENTRIES = {
 }
 
 
-@dataclass(frozen=True)
-class Fault:
-    """A case for the pipeline: what was done, the steps that should see it, causes to be named.
-
-    A case without a fault has no steps and no causes: nothing should fail.
-    """
-
-    kind: str
-    detail: str
-    source: str
-    settings: PipelineSettings
-    steps: tuple[int, ...] = ()
-    causes: tuple[str, ...] = ()
-
-
-Torques = Callable[[Robot, VirtualLog], np.ndarray]
-
-
-def write_file(folder: Path, name: str, friction: bool = True) -> tuple[Path, Robot]:
-    """A URDF robot as a file of its own whose joints have friction, and the robot in it.
-
-    Meshes keep their places.
-    """
-    source = locate_source(name)
-    file = folder / f"{source.stem}.urdf"
-    tree, robot = ElementTree.parse(source), load(source)
-    for mesh in tree.iter("mesh"):
-        try:
-            mesh.set("filename", str(resolve_uri(mesh.get("filename", ""), source.parent)))
-        except QddotError:
-            continue
-    friction_torques = _FRICTION * holding_torques(robot, _POSES)
-    for joint_name, torque in zip(robot.joint_names, friction_torques, strict=True):
-        joint = tree.find(f"joint[@name='{joint_name}']")
-        assert joint is not None
-        for old in joint.findall("dynamics"):
-            joint.remove(old)
-        text = f"{torque if friction else 0.0:.6g}"
-        ElementTree.SubElement(joint, "dynamics", damping=text, friction=text)
-    tree.write(file)
-    return file, load(file)
-
-
-def write_log(file: Path, robot: Robot, seed: int, torques: Torques | None = None) -> Path:
-    """A log of a periodic motion of virtual hardware like a robot; `torques` gives other ones.
-
-    Bodies differ by a few per cent from those of the robot, as they do in reality.
-    """
-    rng = np.random.default_rng([seed, 11])
-    shares = 1.0 + _UNSURE * rng.uniform(-1.0, 1.0, (robot.model.nb, 1))
-    truth = robot.with_parameters(robot.inertial_parameters * shares)
-    hardware = VirtualHardware(
-        truth=truth,
-        delay=DELAY,
-        resolution=ENCODER,
-        noise=(VELOCITY_NOISE, TORQUE_NOISE * holding_torques(robot, _POSES)),
-        seed=seed,
-    )
-    motion = fourier_motion(robot, seed, _PERIOD, speed=_SPEED)
-    gains = joint_gains(robot, BANDWIDTH, q=rest_pose(robot), inertia="free")
-
-    # what a maker's own controller does: without the model light arms tumble at these speeds
-    def law(t: float, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-        q_ref, v_ref, a_ref = motion(t)
-        needed = truth.inverse_dynamics(q_ref, v_ref, a_ref)
-        return needed + gains.kp * (q_ref - q) + gains.kd * (v_ref - v)
-
-    q0, v0, _ = motion(0.0)
-    found = hardware.run(law, q0, v0, _SECONDS, every=2)
-    if not np.abs(found.v).max() < _ASTRAY * _SPEED:
-        raise QddotError(f"{robot.name!r} does not follow its motion: no log of a robot at work")
-    tau = found.tau if torques is None else torques(truth, found)
-    kinds = ("position", "velocity", "effort")
-    heads = ["time", *(f"{kind}_{n}" for kind in kinds for n in robot.joint_names)]
-    table = np.column_stack([found.time, found.q, found.v, tau])
-    np.savetxt(file, table, "%.9g", ",", header=",".join(heads), comments="")
-    return file
-
-
-def clean_case(folder: Path, name: str, seed: int, log: bool = True) -> Fault:
-    """A right file, with a log of a robot that is like it."""
-    if not log:
-        return Fault("none", f"{name}, virtual hardware", name, PipelineSettings(seed=seed))
-    file, robot = write_file(folder, name)
-    settings = PipelineSettings(log=write_log(folder / "log.csv", robot, seed), seed=seed)
-    return Fault("none", f"{name}, log {seed}", str(file), settings)
-
-
 def seed_fault(kind: str, folder: Path, name: str, seed: int) -> Fault:
     """A fault of one of KINDS in a robot by name; the seed draws link, joint and size."""
-    rng = np.random.default_rng([seed, sorted(KINDS).index(kind)])
+    rng = named_generator(seed, kind)
     made = KINDS[kind](folder, name, seed, rng)
     steps, causes = _EXPECTED[kind]
     facts: dict[str, Any] = {"kind": kind, "steps": steps, "causes": causes, **made}
-    facts["detail"] = f"{name}: {facts['detail']}"
+    facts["detail"] = f"{Path(name).stem}: {facts['detail']}"
     facts["source"] = str(facts["source"])
     return Fault(**facts)
-
-
-def _log_fault(folder: Path, name: str, seed: int, detail: str, torques: Torques) -> dict[str, Any]:
-    """A right file with a log whose torques are not those of the motion."""
-    file, robot = write_file(folder, name)
-    log = write_log(folder / "log.csv", robot, seed, torques)
-    return {"detail": detail, "source": file, "settings": PipelineSettings(log=log, seed=seed)}
 
 
 def _change_tensor(
@@ -267,7 +161,9 @@ def _swap_joints(folder: Path, name: str, seed: int, rng: np.random.Generator) -
         detail = f"joints {i + 1} and {j + 1} in another order than meant"
         return {"detail": detail, "source": file, "settings": settings, "steps": (3,)}
     detail = f"torques {i + 1} and {j + 1} exchanged"
-    return _log_fault(folder, name, seed, detail, lambda robot, log: log.tau[:, order])
+    return make_log_fault(
+        folder, name, seed, detail, lambda _, log: replace(log, tau=log.tau[:, order])
+    )
 
 
 def _flip_torque(folder: Path, name: str, seed: int, rng: np.random.Generator) -> dict[str, Any]:
@@ -277,7 +173,9 @@ def _flip_torque(folder: Path, name: str, seed: int, rng: np.random.Generator) -
     joint = int(rng.choice(np.flatnonzero(weight > 0.02 * weight.max())))
     sign = np.where(np.arange(robot.nv) == joint, -1.0, 1.0)
     detail = f"torque {joint + 1} with the other sign"
-    return _log_fault(folder, name, seed, detail, lambda robot, log: log.tau * sign)
+    return make_log_fault(
+        folder, name, seed, detail, lambda _, log: replace(log, tau=log.tau * sign)
+    )
 
 
 def _mistake_base(folder: Path, name: str, seed: int, rng: np.random.Generator) -> dict[str, Any]:
@@ -296,19 +194,21 @@ def _step_explicitly(
 
 
 def _flip_coriolis(folder: Path, name: str, seed: int, rng: np.random.Generator) -> dict[str, Any]:
-    def torques(robot: Robot, log: VirtualLog) -> np.ndarray:
-        return log.tau - 2.0 * (robot.bias(log.q, log.v) - robot.gravity(log.q))
+    def change(robot: Robot, log: VirtualLog) -> VirtualLog:
+        turned = 2.0 * (robot.bias(log.q, log.v) - robot.gravity(log.q))
+        return replace(log, tau=log.tau - turned)
 
-    return _log_fault(folder, name, seed, "τ of the user with −C q̇", torques)
+    return make_log_fault(folder, name, seed, "τ of the user with −C q̇", change)
 
 
 def _delay_torques(folder: Path, name: str, seed: int, rng: np.random.Generator) -> dict[str, Any]:
     samples = int(rng.integers(5, 25))
 
-    def torques(robot: Robot, log: VirtualLog) -> np.ndarray:
-        return np.concatenate([np.repeat(log.tau[:1], samples, axis=0), log.tau[:-samples]])
+    def change(robot: Robot, log: VirtualLog) -> VirtualLog:
+        held = np.repeat(log.tau[:1], samples, axis=0)
+        return replace(log, tau=np.concatenate([held, log.tau[:-samples]]))
 
-    return _log_fault(folder, name, seed, f"torques {2 * samples} ms late", torques)
+    return make_log_fault(folder, name, seed, f"torques {2 * samples} ms late", change)
 
 
 def _omit_friction(folder: Path, name: str, seed: int, rng: np.random.Generator) -> dict[str, Any]:
@@ -316,13 +216,13 @@ def _omit_friction(folder: Path, name: str, seed: int, rng: np.random.Generator)
     log = write_log(folder / "log.csv", robot, seed)
     file, _ = write_file(folder, name, friction=False)
     settings = PipelineSettings(log=log, seed=seed)
-    detail = f"friction of {100 * _FRICTION:g} % of the holding torques not in the file"
+    detail = f"friction of {100 * FRICTION:g} % of the holding torques not in the file"
     return {"detail": detail, "source": file, "settings": settings}
 
 
 def _exchange_robot(folder: Path, name: str, seed: int, rng: np.random.Generator) -> dict[str, Any]:
     file, robot = write_file(folder, name)
-    q, v, a = fourier_motion(robot, seed, _PERIOD, speed=_SPEED)(np.linspace(0.0, _PERIOD, 200))
+    q, v, a = fourier_motion(robot, seed, PERIOD, speed=SPEED)(np.linspace(0.0, PERIOD, 200))
     own = robot.inverse_dynamics(q, v, a)
     for _ in range(_DRAWS):
         # the same joints, other bodies: sizes and masses of another machine
@@ -356,6 +256,7 @@ KINDS: Mapping[str, Callable[[Path, str, int, np.random.Generator], dict[str, An
     "delay": _delay_torques,
     "friction missing": _omit_friction,
     "log of another robot": _exchange_robot,
+    **{kind: make for kind, (make, _, _) in SENSOR_FAULTS.items()},
 }
 """Makers of faults by kind."""
 _EXPECTED: Mapping[str, tuple[tuple[int, ...], tuple[str, ...]]] = {
@@ -371,5 +272,6 @@ _EXPECTED: Mapping[str, tuple[tuple[int, ...], tuple[str, ...]]] = {
     "delay": ((7,), ("delay",)),
     "friction missing": ((8,), ("friction not modelled",)),
     "log of another robot": ((7,), ("log of another robot",)),
+    **{kind: (steps, causes) for kind, (_, steps, causes) in SENSOR_FAULTS.items()},
 }
 """Steps that should see a fault, and how the doctor may begin to name it."""

@@ -8,182 +8,58 @@ within what a file that is right may be off.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 
 from qddot.pipeline.diagnosis import Case, Diagnosis
+from qddot.pipeline.log_torques import DELAYS, NOISE, SMOOTH, Hypothesis, LogTorques
+from qddot.pipeline.sensor_diagnoses import POUND, SENSOR_HYPOTHESES
 
 __all__ = ["diagnose_log"]
 
-_WINDOW, _LONGEST = 0.04, 40
-"""Seconds, and samples at most, over which torques are averaged."""
 _LEAST_ROWS = 50
-_MOST_WINDOWS, _MOST_NUMBERS = 500, 4_000_000
-"""Windows that are looked at, and numbers of their regressor."""
-_SMOOTH = 0.02
-"""Speed (rad/s or m/s) below which Coulomb friction is a ramp."""
-_NOISE = 0.01
-"""Share of the torque that may remain without anything being wrong."""
-_NOTHING = 1e-4
-"""Share of the torque that is as good as none: below it, rounding would choose a hypothesis."""
-_BODIES = 0.1
-"""Share by which the bodies of a file that is right are off, a standard deviation."""
 _BETTER = 0.6
 """A hypothesis counts where it leaves less than this share of what the model leaves above noise."""
 _LEAST_WINDOWS = 5
 """Windows of a log in each direction from which the friction of a joint is judged."""
-_DELAYS = range(2, 41)
-_PENALTY = 0.03
-"""Penalty a parameter, so that simple hypotheses win."""
 _LOAD, _OTHER = 0.03, 0.1
 """Shares of the torque that bodies within their deviations leave at least of a robot with a load,
 and of another robot. Bodies that are off by half as a whole leave 0.065 at most on six arms."""
+_WEIGHTLESS = 0.2
+"""Share of its gravity up to which a log has none."""
+_SCALE = 1.22
+"""Factor on all torques from which the file or the scale of the log is wrong."""
+_SAME_UNIT = 1.05
+"""Factor within which a scale is that of a unit."""
+_OFFSET = 0.1
+"""Share of the torque of a joint from which a constant is an offset."""
 _HOPELESS = 0.15
 """Share that no hypothesis leaves less of, where a log has nothing to do with its file."""
 _MANY_TIMES = 1.5
 """Factor on all inertias from which a robot is another one, not one whose masses are a bit off."""
 
 
-@dataclass(frozen=True)
-class _Hypothesis:
-    """A hypothesis, the share of the torque that it leaves, and how many numbers it fits.
-
-    `floor` is what its torques leave where bodies are free too: noise, which nothing explains.
-    """
-
-    diagnosis: Diagnosis
-    left: float
-    parameters: int
-    floor: float = 0.0
-
-    @property
-    def score(self) -> float:
-        """The share of the torque that is left, with a penalty for each parameter."""
-        return (self.left + _NOTHING) * (1.0 + _PENALTY * self.parameters)
-
-    def explained_share(self, plain: float) -> float:
-        """Share that it explains of the variance that the model leaves beyond noise."""
-        noise = min(self.floor, self.left, 0.9 * plain) ** 2
-        return 1.0 - (self.left**2 - noise) / (plain**2 - noise)
-
-
-class _Torques:
-    """Torques of a case and of its model as means over windows, without friction by joint."""
-
-    def __init__(self, case: Case) -> None:
-        assert case.tau is not None
-        self.case, self.robot, self.measured = case, case.robot, case.tau
-        dt = float(np.median(np.diff(case.time)))
-        width = int(np.clip(_WINDOW / dt, 1, _LONGEST))
-        # windows of whole rows, with room for delays on both sides
-        edge = max(_DELAYS) + 5
-        sound = np.concatenate([[0], np.cumsum(case.sound)])
-        starts = np.arange(edge, len(case.tau) - edge - width + 1, width)
-        starts = starts[sound[starts + width] - sound[starts] == width]
-        numbers = width * 10 * self.robot.model.nb * self.robot.nv
-        most = max(min(_MOST_WINDOWS, _MOST_NUMBERS // numbers), 50)
-        starts = starts[:: -(-len(starts) // most)] if len(starts) else starts
-        self.rows = starts[:, None] + np.arange(width)
-        self.q, self.v = case.q[self.rows], case.v[self.rows]
-        self.a = case.acceleration[self.rows]
-        self.tau = self.shift_torques(0)
-        # friction of each joint as an orthonormal basis
-        self.bases = []
-        for j in range(self.robot.nv):
-            v = self.v[..., j]
-            A = np.stack([np.ones_like(v), v, np.tanh(v / _SMOOTH)], axis=-1).mean(axis=1)
-            self.bases.append(np.linalg.qr(A / (np.linalg.norm(A, axis=0) + 1e-12))[0])
-
-    def shift_torques(self, samples: int) -> np.ndarray:
-        """Means of the torques that were measured some samples later (windows × nv)."""
-        return self.measured[self.rows + samples].mean(axis=1)
-
-    @cached_property
-    def gravity(self) -> np.ndarray:
-        """g(q) of the model."""
-        return self.robot.gravity(self.q).mean(axis=1)
-
-    @cached_property
-    def inertial(self) -> np.ndarray:
-        """M q̈ of the model."""
-        return np.einsum("wsij,wsj->wi", self.robot.mass_matrix(self.q), self.a) / len(self.rows[0])
-
-    @cached_property
-    def coriolis(self) -> np.ndarray:
-        """C q̇ of the model."""
-        return self.robot.bias(self.q, self.v).mean(axis=1) - self.gravity
-
-    @property
-    def rigid(self) -> np.ndarray:
-        """All of the model."""
-        return self.gravity + self.inertial + self.coriolis
-
-    @cached_property
-    def regressor(self) -> np.ndarray:
-        """Torques of unit parameters (windows × nv × 10 nb)."""
-        return self.robot.torque_regressor(self.q, self.v, self.a).mean(axis=1)
-
-    @cached_property
-    def bodies(self) -> np.ndarray:
-        """Torques of each body of the model (windows × nv × nb)."""
-        parameters = np.asarray(self.robot.inertial_parameters, float)
-        parts = self.regressor.reshape(*self.regressor.shape[:2], *parameters.shape)
-        return np.einsum("wjbk,bk->wjb", parts, parameters)
-
-    def project(self, x: np.ndarray, size: np.ndarray) -> np.ndarray:
-        """Torques (windows × nv × columns) over sizes by joint, without what friction could be."""
-        parts = [(x[:, j] - Q @ (Q.T @ x[:, j])) / size[j] for j, Q in enumerate(self.bases)]
-        return np.concatenate(parts)
-
-    def fit_residual(
-        self, tau: np.ndarray, model: np.ndarray, columns: np.ndarray | None = None
-    ) -> tuple[float, np.ndarray, int]:
-        """Residual share of the torque under a model; coefficients of columns and bodies; rank.
-
-        The rank is that of the columns. Deviations of the bodies from the file count as residual.
-        """
-        size = np.sqrt(np.mean(tau**2, axis=0)) + 1e-9
-        y = self.project((tau - model)[..., None], size)[:, 0]
-        free = np.zeros((*tau.shape, 0)) if columns is None else columns
-        A = self.project(np.concatenate([free, self.bodies], axis=-1), size)
-        # a body that is off by its deviation costs as much as the noise of all torques
-        count, nb = free.shape[-1], self.bodies.shape[-1]
-        prior = np.zeros((nb, count + nb))
-        prior[:, count:] = np.sqrt(len(y)) * _NOISE / _BODIES * np.eye(nb)
-        A, y = np.vstack([A, prior]), np.concatenate([y, np.zeros(nb)])
-        scale = np.linalg.norm(A, axis=0) + 1e-12
-        x, _, rank, _ = np.linalg.lstsq(A / scale, y, rcond=1e-8)
-        left = float(np.sqrt(np.sum((y - A / scale @ x) ** 2) / (len(y) - nb)))
-        return left, x / scale, max(int(rank) - nb, 0)
-
-    def noise_share(self, tau: np.ndarray) -> float:
-        """Share of torques that no bodies on these joints explain."""
-        return self.fit_residual(tau, self.rigid, self.regressor)[0]
-
-
 def diagnose_log(case: Case) -> list[Diagnosis]:
     """The hypotheses that explain the torques of a log, the best first; empty without any."""
-    at = _Torques(case)
+    at = LogTorques(case)
     if at.rows.size < _LEAST_ROWS:
         return []
     plain = at.fit_residual(at.tau, at.rigid)[0]
     found = []
-    if plain > _NOISE:
+    if plain > NOISE:
         for make in _HYPOTHESES:
             for hypothesis in make(at, plain):
                 better = hypothesis.explained_share(plain) > 1.0 - _BETTER**2
-                if better and plain**2 - hypothesis.left**2 > _NOISE**2:
+                if better and plain**2 - hypothesis.left**2 > NOISE**2:
                     found.append(hypothesis)
     found.sort(key=lambda h: h.score)
     best = found[0].left if found else plain
     diagnoses = []
     # what leaves several times more than the best hypothesis does is its shadow
-    for k, h in enumerate(h for h in found if h.left < 2.0 * best + _NOISE):
+    for k, h in enumerate(h for h in found if h.left < 2.0 * best + NOISE):
         sure = min(0.97, h.explained_share(plain))
         diagnoses.append(_replace_confidence(h.diagnosis, sure if k == 0 else 0.7 * sure))
     if plain > 2.0 * _HOPELESS and best > _HOPELESS:
@@ -203,7 +79,7 @@ def _replace_confidence(d: Diagnosis, confidence: float) -> Diagnosis:
     return Diagnosis(d.cause, d.symptom, d.evidence, confidence, d.fix)
 
 
-def _swaps(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
+def _swaps(at: LogTorques, plain: float) -> Iterator[Hypothesis]:
     """Columns of two joints exchanged, as they are or with a sign."""
     names, order = at.robot.joint_names, np.arange(at.robot.nv)
     best = (plain, 0, 0)
@@ -213,7 +89,7 @@ def _swaps(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
         best = min(best, (at.fit_residual(at.tau[:, moved], at.rigid)[0], i, j))
     left, i, j = best
     order[[i, j]] = j, i
-    yield _Hypothesis(
+    yield Hypothesis(
         Diagnosis(
             cause="joints swapped in the log",
             symptom="torques follow the model of another joint",
@@ -228,7 +104,7 @@ def _swaps(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
     )
 
 
-def _signs(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
+def _signs(at: LogTorques, plain: float) -> Iterator[Hypothesis]:
     """Torques of one or more joints with the other sign, found one after the other."""
     signs, left = np.ones(at.robot.nv), plain
     for _ in range(at.robot.nv):
@@ -242,7 +118,7 @@ def _signs(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
             break
         left, signs[j] = best, -signs[j]
     wrong = [n for n, s in zip(at.robot.joint_names, signs, strict=True) if s < 0.0]
-    yield _Hypothesis(
+    yield Hypothesis(
         Diagnosis(
             cause="sign of a torque",
             symptom="the torque of a joint is that of the model with the other sign",
@@ -257,7 +133,7 @@ def _signs(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
     )
 
 
-def _gravity(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
+def _gravity(at: LogTorques, plain: float) -> Iterator[Hypothesis]:
     """Another direction of gravity."""
     model = np.array(tuple(at.robot.model.gravity), float)
     length = float(np.linalg.norm(model))
@@ -268,11 +144,13 @@ def _gravity(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
     x = fitted[:3]
     size = float(np.linalg.norm(x))
     angle = float(np.degrees(np.arccos(np.clip(x @ model / (size * length + 1e-12), -1.0, 1.0))))
-    if angle < 5.0 or not 0.5 < size / length < 1.6:
+    weightless = size / length < _WEIGHTLESS
+    if not weightless and (angle < 5.0 or not 0.5 < size / length < 1.6):
         return
-    yield _Hypothesis(
+    cause = "gravity sign" if angle > 170.0 else "gravity in another frame"
+    yield Hypothesis(
         Diagnosis(
-            cause="gravity sign" if angle > 170.0 else "gravity in another frame",
+            cause="torques without gravity" if weightless else cause,
             symptom="position drifts while holding; torques at rest are off",
             evidence=f"the log fits gravity ({', '.join(f'{g:.2f}' for g in x)}) m/s², "
             f"{angle:.0f}° from that of the model",
@@ -284,12 +162,12 @@ def _gravity(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
     )
 
 
-def _coriolis(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
+def _coriolis(at: LogTorques, plain: float) -> Iterator[Hypothesis]:
     """Another coefficient of C q̇."""
     left, (gain, *_), _ = at.fit_residual(at.tau, at.gravity + at.inertial, at.coriolis[..., None])
     if abs(gain - 1.0) < 0.5:
         return
-    yield _Hypothesis(
+    yield Hypothesis(
         Diagnosis(
             cause="Coriolis sign" if gain < -0.5 else "Coriolis term missing",
             symptom="tracking error grows with speed",
@@ -302,12 +180,12 @@ def _coriolis(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
     )
 
 
-def _delays(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
+def _delays(at: LogTorques, plain: float) -> Iterator[Hypothesis]:
     """Torques that belong to a motion some samples before."""
     dt = float(np.median(np.diff(at.case.time)))
-    trials = [(at.fit_residual(at.shift_torques(k), at.rigid)[0], k) for k in _DELAYS]
+    trials = [(at.fit_residual(at.shift_torques(k), at.rigid)[0], k) for k in DELAYS]
     left, shift = min(trials)
-    yield _Hypothesis(
+    yield Hypothesis(
         Diagnosis(
             cause="delay between motion and torque",
             symptom="torques come later than the motion that they belong to",
@@ -322,7 +200,7 @@ def _delays(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
     )
 
 
-def _payload(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
+def _payload(at: LogTorques, plain: float) -> Iterator[Hypothesis]:
     """A load on the last body, of any shape."""
     if plain < _LOAD:
         return
@@ -335,7 +213,7 @@ def _payload(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
     if abs(mass) < 0.02 * float(robot.inertial_parameters[:, 0].sum()):
         return
     word = "missing" if mass > 0 else "in the model but not on the robot"
-    yield _Hypothesis(
+    yield Hypothesis(
         Diagnosis(
             cause=f"payload {word}",
             symptom="torques of the wrist and of all joints before it are off by a weight",
@@ -349,7 +227,7 @@ def _payload(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
     )
 
 
-def _cartesian(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
+def _cartesian(at: LogTorques, plain: float) -> Iterator[Hypothesis]:
     """Torques that are a force or a wrench at the tip: Jᵀ of them are those of the model."""
     if at.robot.nv not in (3, 6):
         return
@@ -357,7 +235,7 @@ def _cartesian(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
     J = at.robot.frame_jacobian(at.q, frame, "local_world_aligned")[..., : at.robot.nv, :]
     mapped = np.einsum("wsij,wsi->wsj", J, at.measured[at.rows]).mean(axis=1)
     left = at.fit_residual(mapped, at.rigid)[0]
-    yield _Hypothesis(
+    yield Hypothesis(
         Diagnosis(
             cause="Cartesian and joint coordinates confused",
             symptom="joint torques that make no sense in any joint",
@@ -371,7 +249,7 @@ def _cartesian(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
     )
 
 
-def _inertia(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
+def _inertia(at: LogTorques, plain: float) -> Iterator[Hypothesis]:
     """All inertias larger or smaller by a share; a robot of its own where that is many times."""
     both = np.stack([at.gravity, at.inertial + at.coriolis], axis=-1)
     left, (weight, inertia, *_), _ = at.fit_residual(at.tau, np.zeros_like(at.tau), both)
@@ -381,19 +259,24 @@ def _inertia(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
     evidence = (
         f"coefficients of M q̈ + C q̇ and of g are {inertia:.2f} and {weight:.2f}, 1 by the model"
     )
+    # one factor on everything is that of the torques as well as that of the bodies
+    same = abs(np.log(inertia / weight)) < np.log(1.1)
+    scale = same and 0.5 * abs(np.log(inertia * weight)) > np.log(_SCALE)
     diagnosis = Diagnosis(
-        cause=f"inertias {word}-estimated",
+        cause=f"inertias {word}-estimated" + (" or torques in another scale" if scale else ""),
         symptom=f"inverse-dynamics torque too {'small' if inertia > 1 else 'large'} at high q̈",
         evidence=evidence,
         confidence=0.0,
         fix="dynamic identification: `qddot identify fit`; `qddot audit` for the file",
     )
     if abs(np.log(inertia)) > np.log(_MANY_TIMES) or abs(np.log(weight)) > np.log(_MANY_TIMES):
-        diagnosis = _other_robot(f"{evidence}; or torques in other units")
-    yield _Hypothesis(diagnosis, left, 2)
+        pounds = abs(np.log(weight / POUND)) < np.log(_SAME_UNIT)
+        units = replace(diagnosis, cause="masses in pounds", fix="masses in kg")
+        diagnosis = units if pounds else _other_robot(f"{evidence}; or torques in other units")
+    yield Hypothesis(diagnosis, left, 2, at.noise)
 
 
-def _bodies(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
+def _bodies(at: LogTorques, plain: float) -> Iterator[Hypothesis]:
     """Every body another than in the file, on the same joints."""
     if plain < _OTHER:
         return
@@ -402,7 +285,7 @@ def _bodies(at: _Torques, plain: float) -> Iterator[_Hypothesis]:
         f"other bodies on these joints leave {100 * left:.2g} % of the torque ({rank} parameters), "
         f"those of the file {100 * plain:.2g} %; a load at the tip or a single mistake leaves more"
     )
-    yield _Hypothesis(_other_robot(evidence), left, rank)
+    yield Hypothesis(_other_robot(evidence), left, rank)
 
 
 def _other_robot(evidence: str, confidence: float = 0.0) -> Diagnosis:
@@ -417,26 +300,39 @@ def _other_robot(evidence: str, confidence: float = 0.0) -> Diagnosis:
 
 _HYPOTHESES = (
     _swaps, _signs, _gravity, _coriolis, _delays, _payload, _inertia, _cartesian, _bodies,
+    *SENSOR_HYPOTHESES,
 )  # fmt: skip
 
 
-def _friction(at: _Torques) -> Iterator[Diagnosis]:
-    """Coulomb friction that the model does not have."""
+def _friction(at: LogTorques) -> Iterator[Diagnosis]:
+    """Constant torques, and Coulomb friction that the model does not have."""
     # bodies that are a bit off are no friction, though their torques may go with the speeds
     rest = at.tau - at.rigid - at.bodies @ at.fit_residual(at.tau, at.rigid)[1]
     size = np.sqrt(np.mean(at.tau**2, axis=0)) + 1e-9
     # a joint that moves one way does not tell Coulomb friction from an offset
     mean = at.v.mean(axis=1)
-    ways = [np.count_nonzero(s * mean > 5.0 * _SMOOTH, axis=0) for s in (1.0, -1.0)]
+    ways = [np.count_nonzero(s * mean > 5.0 * SMOOTH, axis=0) for s in (1.0, -1.0)]
     moving = np.min(ways, axis=0) >= _LEAST_WINDOWS
-    jumps, left, errors = np.zeros((3, at.robot.nv))
+    jumps, left, errors, offsets, unsure = np.zeros((5, at.robot.nv))
     for j in map(int, np.flatnonzero(moving)):
         v = at.v[..., j]
-        A = np.stack([np.ones_like(v), v, np.tanh(v / _SMOOTH)], axis=-1).mean(axis=1)
+        A = np.stack([np.ones_like(v), v, np.tanh(v / SMOOTH)], axis=-1).mean(axis=1)
         x, *_ = np.linalg.lstsq(A, rest[:, j], rcond=None)
         jumps[j] = x[2] - float(at.robot.model.independent[j].joint.drivetrain.friction)
         left[j] = float(np.sqrt(np.mean((rest[:, j] - A @ x) ** 2)))
-        errors[j] = left[j] * math.sqrt(np.linalg.inv(A.T @ A)[2, 2])
+        offsets[j] = x[0]
+        unsure[j], _, errors[j] = left[j] * np.sqrt(np.diag(np.linalg.inv(A.T @ A)))
+    constant = np.where(np.abs(offsets) > np.maximum(left, 5.0 * unsure), offsets, 0.0) / size
+    j = int(np.argmax(np.abs(constant)))
+    if abs(constant[j]) > _OFFSET:
+        yield Diagnosis(
+            cause="offset of a torque",
+            symptom="the torque of a joint is off by a constant",
+            evidence=f"{offsets[j]:+.3g} N m at {at.robot.joint_names[j]}, "
+            f"{100 * abs(constant[j]):.0f} % of its torque, that no pose or speed explains",
+            confidence=float(np.clip(0.6 + 2.0 * abs(constant[j]), 0.0, 0.93)),
+            fix="the zero of that torque sensor or current",
+        )
     certain = (jumps > 0.5 * left) & (jumps > 3.0 * errors)
     share = np.where(moving & certain, jumps / size, 0.0)
     heavy = np.flatnonzero(share > 0.03)

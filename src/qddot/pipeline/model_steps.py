@@ -9,7 +9,7 @@ from qddot.errors import count_text
 from qddot.evidence.record import Verdict
 from qddot.evidence.results import record_audit, record_check, record_comparison
 from qddot.model.model import WORLD
-from qddot.pipeline.context import Context, NotApplicable
+from qddot.pipeline.context import Context, NotApplicable, parse_vector, split_names
 from qddot.robot.health import coordinate_range
 from qddot.robot.robot import Robot
 from qddot.verify.audit import audit
@@ -23,6 +23,7 @@ from qddot.verify.invariants import (
     check_round_trip,
     check_skew_symmetry,
     check_symmetry,
+    least_gravity,
 )
 
 __all__ = [
@@ -44,6 +45,12 @@ __all__ = [
 _FLAGGED = 1000.0
 """Condition number of M above which a configuration is flagged."""
 _GRID = 25
+_G = 9.81
+"""Gravity of the earth, m/s²; it is 9.78 to 9.83 by place."""
+_TURNS, _DEGREES = 8.0 * np.pi, 720.0
+"""Limits of a joint that turns, rad, which only degrees have: four turns, up to two as degrees."""
+_NARROW = 0.13
+"""Range, rad, that all joints of a file have only where radians were read as degrees."""
 
 
 def read_description(context: Context) -> None:
@@ -70,9 +77,43 @@ def read_description(context: Context) -> None:
         fix="write unit axes, and couplings that are linear",
         label="model",
     )
+    _judge_limits(context)
     if not model.nb:
         raise NotApplicable("nothing in it moves")
     record_body_poses(context)
+
+
+def _judge_limits(context: Context) -> None:
+    """Joint limits that leave room to move, in the units of the format."""
+    limited = [
+        (b.joint.name, b.joint.kind.turns, float(b.joint.limits.lower), float(b.joint.limits.upper))
+        for b in context.robot.model.independent
+        if b.joint.kind.takes_limits and b.joint.limits is not None
+    ]
+    stuck = [name for name, _, low, high in limited if low == high]
+    degrees = [
+        name
+        for name, turns, low, high in limited
+        if turns and any(_TURNS < abs(x) <= _DEGREES for x in (low, high))
+    ]
+    ranges = [high - low for _, turns, low, high in limited if turns and np.isfinite(high - low)]
+    narrow = len(ranges) > 1 and 0.0 < max(ranges) < _NARROW
+    words = [
+        f"no room to move: {', '.join(stuck[:4])}" if stuck else "",
+        f"more than four turns: {', '.join(degrees[:4])}" if degrees else "",
+        f"no joint turns by more than {max(ranges):.3g} rad" if narrow else "",
+    ]
+    context.recorder.claim(
+        "joint limits",
+        "joints whose limits leave no room, or are those of other units",
+        value=float(len(set(stuck) | set(degrees)) + narrow),
+        relation="=",
+        bound=0.0,
+        detail="; ".join(filter(None, words)),
+        fix="limits in rad or m, as the format has them; in MJCF <compiler angle>",
+        label="model",
+        cause="limits in other units" if degrees or narrow else "limits without room",
+    )
 
 
 def record_body_poses(context: Context) -> None:
@@ -143,7 +184,7 @@ def check_intent(context: Context) -> None:
             cause="wrong base type",
         )  # fmt: skip
     if "joints" in expect:
-        names = [x.strip() for x in expect["joints"].replace(",", " ").split()]
+        names = split_names(expect["joints"])
         same = names == list(model.joint_names)
         moved = sorted(names) == sorted(model.joint_names)
         missing = [x for x in names if x not in model.joint_names]
@@ -195,48 +236,78 @@ def static_torques(robot: Robot, q: np.ndarray) -> np.ndarray:
     return torques
 
 
+def _judge_gravity(context: Context) -> None:
+    """Gravity of the model against that of the earth, or against what --expect says is meant."""
+    expect = context.settings.expect
+    gravity = np.array(tuple(context.robot.model.gravity), float)
+    meant = parse_vector(expect["gravity"]) if "gravity" in expect else None
+    goal = np.array([0.0, 0.0, -_G]) if meant is None else meant
+    length = float(np.linalg.norm(gravity))
+    whose = "−z of the world, 9.81 m/s²" if meant is None else "--expect"
+    said = f"({', '.join(f'{x:.4g}' for x in gravity)}) m/s²"
+    fix = (
+        "the <option gravity> of the file, or the mounting of the base; where it is meant, "
+        f"--expect gravity={','.join(f'{x:g}' for x in gravity)}"
+    )
+    if length > 0.0 and goal.any():
+        cosine = float(gravity @ goal) / (length * float(np.linalg.norm(goal)))
+        context.recorder.claim(
+            "gravity points down",
+            f"angle between gravity and {whose}",
+            value=float(np.degrees(np.arccos(np.clip(cosine, -1.0, 1.0)))),
+            relation="≤",
+            bound=1.0,
+            unit="°",
+            cause="gravity sign" if cosine < -0.99 else "gravity in another frame",
+            detail=said,
+            fix=fix,
+            label="model",
+        )
+    context.recorder.claim(
+        "size of gravity",
+        "size of gravity less that of the earth"
+        if meant is None
+        else "size of gravity less that of --expect",
+        value=abs(length - float(np.linalg.norm(goal))),
+        relation="≤",
+        bound=0.05,
+        unit="m/s²",
+        cause="no gravity" if length == 0.0 else "gravity in other units",
+        detail=said,
+        fix=fix,
+        label="model",
+    )
+
+
 def check_gravity_torques(context: Context) -> None:
     """Step 4: g against the potential and a hand calculation; gravity points down."""
     robot, recorder, at = context.robot, context.recorder, context.states
     units = {"q": "rad, m", "v": "rad/s, m/s", "a": "rad/s², m/s²"}
     recorder.trace("states", {k: getattr(at, k) for k in ("q", "v", "a", "x")}, units)
     record_check(recorder, check_gravity(robot, at))
+    _judge_gravity(context)
     gravity = np.array(tuple(robot.model.gravity), float)
-    size = float(np.linalg.norm(gravity))
-    if size == 0.0:
-        context.skip("gravity points down", "direction of gravity", "the model has no gravity")
-    else:
-        recorder.claim(
-            "gravity points down",
-            "angle between gravity and −z of the world",
-            value=float(np.degrees(np.arccos(np.clip(-gravity[2] / size, -1.0, 1.0)))),
-            relation="≤",
-            bound=1.0,
-            unit="°",
-            detail=f"({gravity[0]:.4g}, {gravity[1]:.4g}, {gravity[2]:.4g}) m/s²",
-            fix="the <option gravity> of the file, or the mounting of the base",
-            label="model",
-            cause="gravity sign" if gravity[2] > 0.0 else "gravity in another frame",
-        )
     single = not robot.model.has_couplings
     poses = [robot.neutral(), *at.q[:20]]
     by_hand = np.array([static_torques(robot, q) for q in poses])
     columns = ~np.isnan(by_hand).any(axis=0)
-    if not columns.any() or not single or size == 0.0:
+    if not columns.any() or not single or not gravity.any():
         reason = "no joint turns or slides about one axis, or joints are coupled, or no gravity"
         context.skip("g by hand", "weights times lever arms", reason)
         return
     g = robot.call("gravity", np.array(poses))
+    by_hand, g = by_hand[:, columns], g[:, columns]
+    size = max(float(np.abs(g).max()), float(least_gravity(robot, np.array(poses)).max()))
     context.measure(
         "static",
-        "relative_difference",
-        {"by_hand": by_hand[:, columns], "g": g[:, columns]},
-        ("by_hand", "g"),
+        "largest_magnitude",
+        {"by_hand": by_hand, "g": g, "error": (g - by_hand) / size},
+        ("error",),
         units={"by_hand": "N m, N", "g": "N m, N"},
     )
     recorder.claim(
         "g by hand",
-        "g(q) against weights times lever arms, neutral and 20 random poses",
+        "g(q) against weights times lever arms, neutral and 20 random poses, relative",
         metric="static",
         relation="<",
         bound=1e-9,

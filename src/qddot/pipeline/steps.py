@@ -82,7 +82,10 @@ def select_steps(
     steps: str = "", only: Sequence[str] = (), skip: Sequence[str] = ()
 ) -> list[PipelineStep]:
     """Steps by numbers and ranges such as "1,4-6", or by words of their titles."""
-    chosen = [step for step in STEPS if _matches(step, steps.split(","))] if steps else list(STEPS)
+    given = steps.split(",") if steps else []
+    for word in (*given, *only, *skip):
+        _matches(STEPS[0], [word])  # refuses a word that names no step
+    chosen = [step for step in STEPS if _matches(step, given)] if given else list(STEPS)
     if only:
         chosen = [step for step in chosen if _matches(step, only)]
     chosen = [step for step in chosen if not (skip and _matches(step, skip))]

@@ -7,6 +7,7 @@ do. Everything that comes from it is called virtual.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from qddot.control.gains import joint_gains
 from qddot.robot.robot import Robot
 from qddot.simulate.function_law import TorqueFunction
 from qddot.simulate.mujoco_plant import MujocoPlant
@@ -24,14 +26,18 @@ __all__ = [
     "RATE",
     "TORQUE_NOISE",
     "VELOCITY_NOISE",
+    "Motion",
     "VirtualHardware",
     "VirtualLog",
     "build_hardware",
     "fourier_motion",
     "holding_torques",
+    "named_generator",
     "rest_pose",
 ]
 
+Motion = Callable[[Any], tuple[np.ndarray, np.ndarray, np.ndarray]]
+"""Positions, velocities and accelerations by time."""
 RATE = 1000.0
 """Cycles of control a second."""
 DELAY = 1
@@ -44,6 +50,12 @@ ENCODER = 2.0 * np.pi / 2**20
 """Step of the encoders (rad)."""
 VELOCITY_NOISE, TORQUE_NOISE = 1e-3, 0.005
 """Standard deviations: rad/s, and share of the torque that a joint holds."""
+
+
+def named_generator(seed: int, name: str) -> np.random.Generator:
+    """Random numbers of a seed and a name, independent of those of any other name."""
+    words = np.frombuffer(hashlib.sha256(name.encode()).digest(), "<u4")
+    return np.random.default_rng(np.random.SeedSequence([seed, *map(int, words)]))
 
 
 @dataclass(frozen=True)
@@ -79,9 +91,9 @@ class VirtualHardware:
         *,
         delay: int | None = None,
         every: int = 1,
-        stream: int = 0,
+        stream: str = "",
     ) -> VirtualLog:
-        """A motion under a law of time and measured state; `stream` draws other noise."""
+        """A motion under a law of time and measured state; each name of a stream has own noise."""
         import mujoco
 
         plant = MujocoPlant(self.truth, dt=1.0 / RATE)
@@ -95,7 +107,7 @@ class VirtualHardware:
             for f in (plant.adapter.to_v, plant.adapter.to_tau)
         )
         from_q, from_v = np.linalg.inv(to_q), np.linalg.inv(to_v)
-        rng = np.random.default_rng([self.seed, stream])
+        rng = named_generator(self.seed, stream)
         lag = self.delay if delay is None else delay
         waiting: deque[np.ndarray] = deque([self.truth.gravity(q0)] * lag)
         rows: list[tuple[Any, ...]] = []
@@ -112,6 +124,20 @@ class VirtualHardware:
             data.qfrc_applied[:] = to_tau @ tau
             mujoco.mj_step(plant.model, data)
         return VirtualLog(*(np.array(column) for column in zip(*rows, strict=True)))
+
+    def controller(self, robot: Robot, motion: Motion, bandwidth: float) -> TorqueFunction:
+        """The controller of the maker, who knows the machine: its dynamics fed forward, and PD.
+
+        Without the dynamics, light arms tumble at the speeds of identification.
+        """
+        gains = joint_gains(robot, bandwidth, q=rest_pose(robot), inertia="free")
+
+        def law(t: float, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+            q_ref, v_ref, a_ref = motion(t)
+            needed = self.truth.inverse_dynamics(q_ref, v_ref, a_ref)
+            return needed + gains.kp * (q_ref - q) + gains.kd * (v_ref - v)
+
+        return law
 
 
 def build_hardware(robot: Robot, seed: int) -> VirtualHardware:
@@ -166,7 +192,7 @@ def rest_pose(robot: Robot) -> np.ndarray:
 
 def fourier_motion(
     robot: Robot, seed: int, period: float, harmonics: int = 5, speed: float = 1.0
-) -> Callable[[np.ndarray | float], tuple[np.ndarray, np.ndarray, np.ndarray]]:
+) -> Motion:
     """A periodic motion about the rest pose within the limits: q, v, a as functions of time.
 
     It begins and ends at rest: amplitudes of the harmonics sum to zero in velocity.

@@ -22,6 +22,8 @@ __all__ = ["DURATION", "SWING_SAMPLES", "FreeSwing"]
 DURATION, SWING_SAMPLES = 10.0, 200
 """Seconds of the free swing, and samples of its energy."""
 _STATES = 4
+_WEIGHTLESS = 1e-9
+"""Gravity torques, over the weight times a metre, of a robot that gravity does not move."""
 _SWING, _SPEED = 0.4, 1.0
 """How far from rest a swing starts, rad or m, and how fast a floating robot moves, rad/s or m/s."""
 
@@ -43,7 +45,11 @@ class FreeSwing(Readable):
         rest = None if floating else rest_configuration(free, springs=False)
         at = robot.random(rng, (_STATES,)) if rest is None else np.tile(rest, (_STATES, 1))
         q = free.integrate(at, _SWING * rng.uniform(-1.0, 1.0, (_STATES, free.nv)))
-        v = _SPEED * rng.uniform(-1.0, 1.0, (_STATES, free.nv)) * floating
+        # joints that move across gravity do not swing of themselves
+        weight = float(free.model.mass) * math.hypot(*free.model.gravity)
+        still = np.abs(free.gravity(q)).max(axis=-1, initial=0.0) <= _WEIGHTLESS * weight
+        moves = still[:, None] | floating
+        v = _SPEED * rng.uniform(-1.0, 1.0, (_STATES, free.nv)) * moves
         if floating:
             # base velocities with which the centre of mass rests
             bodies = (b for b in free.model.bodies if b.parent == WORLD)

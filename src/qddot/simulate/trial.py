@@ -33,6 +33,8 @@ _EXACT = 1e-9
 """Difference of two references, rad or m, at which the finer one is good enough."""
 _SPEED = 1.0
 """Speed of freedoms for which the description has no limit, rad/s or m/s."""
+_STATED = 100.0
+"""Velocity limit (rad/s, m/s) from which it is a stand-in for none."""
 _GROWTH = 0.01
 """Growth in a period of the fastest mode that counts as unstable."""
 _SPACING, _REPEATS = 1.12, 5
@@ -210,12 +212,13 @@ def random_states(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Random states q (count, nq) and v (count, nv) over the range of the joints.
 
-    Speeds are within the velocity limits, or 1 rad/s or m/s where there are none. A stiff spring
-    starts near its balance with gravity, as far off as its joint's speed would deflect it.
+    Speeds are within the velocity limits, or 1 rad/s or m/s where there are none; limits from 100
+    are stand-ins for none. A stiff spring starts near its balance with gravity, as far off as its
+    joint's speed would deflect it.
     """
     q = robot.random(rng, (count,))
     limits = robot.limits
-    speed = np.where(np.isfinite(limits.velocity), limits.velocity, _SPEED)
+    speed = np.where(limits.velocity < _STATED, limits.velocity, _SPEED)
     v = speed * rng.uniform(-1.0, 1.0, (count, robot.nv))
     shares = rng.uniform(-1.0, 1.0, (count, robot.nv))
     if not springs:

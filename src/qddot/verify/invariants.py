@@ -31,6 +31,7 @@ __all__ = [
     "check_symmetry",
     "default_states",
     "invariants",
+    "least_gravity",
     "random_states",
 ]
 
@@ -42,6 +43,8 @@ STATES = 100
 """States of a check."""
 _MOST_NUMBERS = 4_000_000
 """Numbers of a matrix nv × nv at all states of a check."""
+_ROUNDING = 1e-3
+"""Share of the torques that weights and speeds could make, below which errors are not relative."""
 
 
 @dataclass(frozen=True)
@@ -108,16 +111,30 @@ def _bound_residuals(name: str, claim: str, residuals: np.ndarray) -> Check:
     return Check(name, claim, worst, RESIDUAL_BOUND, worst < RESIDUAL_BOUND, residuals=residuals)
 
 
-def _relative_error(error: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """Largest error of each state, over the largest value of that state."""
+def _relative_error(
+    error: np.ndarray, value: np.ndarray, floor: np.ndarray | float = 0.0
+) -> np.ndarray:
+    """Largest error of each state, over the largest value of that state or the floor."""
     axes = tuple(range(1, error.ndim))
-    scale = np.abs(value).max(axis=axes, initial=0.0)
+    scale = np.maximum(np.abs(value).max(axis=axes, initial=0.0), floor)
     return np.abs(error).max(axis=axes, initial=0.0) / np.where(scale > 0, scale, 1.0)
 
 
 def _imaginary_step(robot: Robot, q: np.ndarray, direction: np.ndarray) -> np.ndarray:
     """Configurations a small imaginary step along a tangent."""
     return robot.call("integrate", q.astype(complex), 1j * _STEP * direction)
+
+
+def least_gravity(robot: Robot, q: np.ndarray) -> np.ndarray:
+    """Torque by configuration below which gravity torques are what rounding leaves of weights.
+
+    |gⱼ| ≤ ‖gravity‖ √(m Mⱼⱼ), by Cauchy and Schwarz; where joints move bodies across gravity alone,
+    torques are far below that bound.
+    """
+    inertia = np.diagonal(robot.call("mass_matrix", q), axis1=-2, axis2=-1)
+    size = float(np.linalg.norm(np.array(tuple(robot.model.gravity), float)))
+    largest = np.abs(inertia).max(axis=-1, initial=0.0)
+    return _ROUNDING * size * np.sqrt(float(robot.model.mass) * largest)
 
 
 def _mass_matrix_columns(robot: Robot, q: np.ndarray) -> np.ndarray:
@@ -186,7 +203,10 @@ def check_coriolis(robot: Robot, at: RandomStates) -> Check:
     """C v + g = h."""
     h, g = robot.call("bias", at.q, at.v), robot.call("gravity", at.q)
     Cv = np.einsum("sij,sj->si", robot.call("coriolis_matrix", at.q, at.v), at.v)
-    return _bound_residuals("coriolis", "C v + g = h", _relative_error(Cv + g - h, h))
+    inertia = np.abs(robot.call("mass_matrix", at.q)).max(axis=(1, 2), initial=0.0)
+    floor = _ROUNDING * inertia * (at.v**2).max(axis=1, initial=0.0) + least_gravity(robot, at.q)
+    error = _relative_error(Cv + g - h, h, floor)
+    return _bound_residuals("coriolis", "C v + g = h", error)
 
 
 def check_gravity(robot: Robot, at: RandomStates) -> Check:
@@ -195,7 +215,8 @@ def check_gravity(robot: Robot, at: RandomStates) -> Check:
     moved = _imaginary_step(robot, at.q[:, None, :], np.eye(robot.nv))
     gradient = robot.call("potential_energy", moved).imag / _STEP
     claim = "g = gradient of the potential energy"
-    return _bound_residuals("gravity", claim, _relative_error(gradient - g, g))
+    error = _relative_error(gradient - g, g, least_gravity(robot, at.q))
+    return _bound_residuals("gravity", claim, error)
 
 
 def check_power_balance(robot: Robot, at: RandomStates) -> Check:

@@ -118,9 +118,10 @@ class Worker:
         used = self.processor_seconds() - self.used
         if used < MOST_SECONDS and now - self.since < _PATIENCE * MOST_SECONDS:
             return None
+        detail = f"{used:.0f} s of the processor in {now - self.since:.0f} s"
         self.stop()
         self.start()
-        return "hang", f"{used:.0f} s of the processor in {now - self.since:.0f} s", 0
+        return "hang", detail, 0
 
     def processor_seconds(self) -> float:
         """Processor time of the process so far."""

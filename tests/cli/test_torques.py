@@ -113,7 +113,7 @@ def test_sizing_prints_the_worst_states_when_asked():
         (("--to", "joint1=x"), "it is JOINT=NUMBER"),
         (("--to", "hom"), "no state 'hom'"),
         (("--to", "nan,0"), "must be finite"),
-        (("--trajectory", "no.csv"), "no table can be read"),
+        (("--trajectory", "no.csv"), "no motion can be read: there is no such file"),
         (("--to", "1,1", "--time", "-1"), "above zero"),
     ],
 )

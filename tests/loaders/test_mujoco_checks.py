@@ -353,6 +353,7 @@ def test_doctor_of_a_record_survives_its_robot(tmp_path, monkeypatch):
     kept = tmp_path / "a.qddot"
     with Recorder(kept, Run("simulate", inputs=gather_inputs([file]))) as recorder:
         recorder.trace("motion", {"time": [0.0, 0.1], "q": [[0.0], [0.1]]})
+    tried.clear()
     assert case_of_record(kept, read_record(kept)) is None
     assert tried == ["robot.xml"]
 

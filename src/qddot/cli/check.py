@@ -44,6 +44,12 @@ _NOT_JUDGED = (
 
 _FEWER = "checked at {} instead of {}, to save memory; --states sets the number"
 
+CheckStatesOption = Annotated[
+    int | None,
+    typer.Option(min=1, help="How many random states: 100, or fewer for many joints."),
+    RESULT,
+]
+
 
 def check(
     context: typer.Context,
@@ -52,11 +58,7 @@ def check(
     couplings: CouplingsOption = CouplingsChoice.exact,
     strict: StrictOption = False,
     trust: TrustOption = False,
-    states: Annotated[
-        int | None,
-        typer.Option(min=1, help="How many random states: 100, or fewer for many joints."),
-        RESULT,
-    ] = None,
+    states: CheckStatesOption = None,
     seed: SeedOption = 0,
     record: RecordOption = None,
     force: ForceOption = False,

@@ -166,7 +166,7 @@ def inspect(
     span = np.ptp(q, axis=0)
     for j in range(q.shape[1]):
         if np.ptp(tau[:, j]) <= 1e-9 * max(float(np.abs(tau).max()), 1e-12):
-            dead[j] = f"its torque is {tau[0, j]:.3g} all along"
+            dead[j] = f"its torque is {tau[0, j] + 0.0:.3g} all along"
         elif span[j] < 1e-3 * max(float(span.max()), 1e-9):
             dead[j] = f"its position moves by {span[j]:.2g} rad only"
     found += [Suspicion("dead joint", (log.joints[j],), 0.0, why, 0.99) for j, why in dead.items()]

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from qddot.display.progress import OnStep
-from qddot.verify.audit.evidence import Evidence, TwinEvidence
+from qddot.verify.audit.evidence import (
+    USUAL_SCATTER,
+    Evidence,
+    ShapeScatter,
+    TwinEvidence,
+    shape_gaps,
+)
 from qddot.verify.audit.geometry import Geometry, geometry_of
 from qddot.verify.audit.meshes import read_solids
 from qddot.verify.audit.records import Inertial, RobotRecord, pose_of
@@ -16,6 +23,10 @@ from qddot.verify.audit.solids import Array
 from qddot.verify.audit.symmetry import Twin, find_twins
 
 __all__ = ["AuditCase", "gather_evidence"]
+
+# the scatter of a robot: this quantile of the disagreements of its links, no less than this
+_QUANTILE, _LEAST_SCATTER = 0.75, 0.2
+_LEAST_SHARE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -38,7 +49,33 @@ class AuditCase:
             mapped = (Inertial(i.mass, Q @ i.com, np.eye(3), Q @ i.tensor @ Q.T) for Q in twin.maps)
             twins.append(TwinEvidence(twin.name, tuple(mapped), twin.mirrored))
         link, geometry = self.robot.links[name], self.geometries[name]
-        return Evidence(link, geometry, tuple(twins), self.frames[name])
+        return Evidence(link, geometry, tuple(twins), self.frames[name], self._scatter(name))
+
+    @cached_property
+    def _gaps(self) -> dict[str, tuple[float, float]]:
+        """Disagreement with the shapes of the links that have whole shapes and some mass."""
+        links = [x for x in self.robot.links_with_mass() if x.inertial is not None]
+        total = sum(x.inertial.mass for x in links if x.inertial)
+        found = {}
+        for x in links:
+            i, geometry = x.inertial, self.geometries[x.name]
+            if i is None or i.source == "shapes" or not i.has_rotational_inertia:
+                continue
+            if i.mass >= _LEAST_SHARE * total and geometry.is_complete:
+                D, off = shape_gaps(geometry, [i])
+                found[x.name] = (float(D[0]), float(off[0]))
+        return found
+
+    def _scatter(self, name: str) -> ShapeScatter:
+        """The scatter of the other links, that of public robots counted as one more link."""
+        usual = (USUAL_SCATTER.tensor, USUAL_SCATTER.centre)
+        others = [gaps for x, gaps in self._gaps.items() if x != name]
+        D, off = np.quantile([*others, usual], _QUANTILE, axis=0)
+        return ShapeScatter(
+            tensor=float(np.clip(D, _LEAST_SCATTER, USUAL_SCATTER.tensor)),
+            centre=float(np.clip(off, _LEAST_SCATTER, USUAL_SCATTER.centre)),
+            links=len(others),
+        )
 
     def with_inertial(self, name: str, inertial: Inertial) -> AuditCase:
         """The case in which a link has another inertia than the file says."""

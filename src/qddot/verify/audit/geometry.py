@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -72,6 +73,11 @@ class Geometry:
         """The diagonal of the box around shapes and anchors."""
         every = np.concatenate([self.points, self.anchors])
         return float(np.linalg.norm(np.ptp(every, axis=0)))
+
+    @cached_property
+    def gyration(self) -> float:
+        """The greatest radius of gyration of the estimates about their centres, over all axes."""
+        return math.sqrt(max(float(np.trace(e.solid.spread)) for e in self.estimates))
 
     @cached_property
     def is_complete(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -52,8 +53,8 @@ class AuditCase:
         return Evidence(link, geometry, tuple(twins), self.frames[name], self._scatter(name))
 
     @cached_property
-    def _gaps(self) -> dict[str, tuple[float, float]]:
-        """Disagreement with the shapes of the links that have whole shapes and some mass."""
+    def _gaps(self) -> dict[str, tuple[float, float, float]]:
+        """D, distance of centres and log density of the links with whole shapes and some mass."""
         links = [x for x in self.robot.links_with_mass() if x.inertial is not None]
         total = sum(x.inertial.mass for x in links if x.inertial)
         found = {}
@@ -63,17 +64,25 @@ class AuditCase:
                 continue
             if i.mass >= _LEAST_SHARE * total and geometry.is_complete:
                 D, off = shape_gaps(geometry, [i])
-                found[x.name] = (float(D[0]), float(off[0]))
+                density = math.log(i.mass / geometry.filled_volume)
+                found[x.name] = (float(D[0]), float(off[0]), density)
         return found
 
     def _scatter(self, name: str) -> ShapeScatter:
         """The scatter of the other links, that of public robots counted as one more link."""
-        usual = (USUAL_SCATTER.tensor, USUAL_SCATTER.centre)
-        others = [gaps for x, gaps in self._gaps.items() if x != name]
-        D, off = np.quantile([*others, usual], _QUANTILE, axis=0)
+        usual = USUAL_SCATTER
+        others = np.array([gaps for x, gaps in self._gaps.items() if x != name])
+        if not len(others) or not math.isfinite(self.geometries[name].filled_volume):
+            return usual
+        middle = float(np.median(others[:, 2]))
+        gaps = np.column_stack([others[:, :2], np.abs(others[:, 2] - middle)])
+        rows = [*gaps, (usual.tensor, usual.centre, usual.density)]
+        D, off, density = np.quantile(rows, _QUANTILE, axis=0)
         return ShapeScatter(
-            tensor=float(np.clip(D, _LEAST_SCATTER, USUAL_SCATTER.tensor)),
-            centre=float(np.clip(off, _LEAST_SCATTER, USUAL_SCATTER.centre)),
+            tensor=float(np.clip(D, _LEAST_SCATTER, usual.tensor)),
+            centre=float(np.clip(off, _LEAST_SCATTER, usual.centre)),
+            density=float(np.clip(density, _LEAST_SCATTER, usual.density)),
+            log_density=middle,
             links=len(others),
         )
 

@@ -47,6 +47,8 @@ _UNITS: tuple[tuple[str, float, float, float], ...] = (
     ("the tensor was divided by 1e9, as if from g mm², once too often", 1, 1, 1e9),
     ("the tensor was divided by 1e3, as if from g m², once too often", 1, 1, 1e3),
 )
+# few files are in pounds
+_POUNDS = 1.0
 # a quarter about x, y and z; a quarter the other way differs in the signs of products only
 _QUARTER_TURNS = (
     np.array([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]]),
@@ -114,7 +116,7 @@ def correct_units(evidence: Evidence, i: Inertial) -> Iterator[Candidate]:
         far = distance > 10 * size or (distance > 3 * size and distance * length > 0.05 * size)
         if length == 1 or far:
             meant = replace(i, mass=i.mass * mass, com=i.com * length, written=i.written * moment)
-            yield Candidate(meant, words)
+            yield Candidate(meant, words, _POUNDS if "pounds" in words else 0.0)
 
 
 def correct_reference_point(_: Evidence, i: Inertial) -> Iterator[Candidate]:

@@ -51,17 +51,20 @@ class TwinEvidence:
 
 @dataclass(frozen=True)
 class ShapeScatter:
-    """The scatter of tensors (D) and centres of mass (radii of gyration) against the shapes.
+    """The scatter of links against their shapes: tensors (D), centres (radii of gyration), density.
 
+    Densities scatter by `density` nats about a logarithm `log_density`, NaN where it is not known.
     `links` is the number of links that it is measured on; 0 for that of public robots.
     """
 
     tensor: float
     centre: float
+    density: float
+    log_density: float = math.nan
     links: int = 0
 
 
-USUAL_SCATTER = ShapeScatter(0.8, 0.7)
+USUAL_SCATTER = ShapeScatter(tensor=0.8, centre=0.7, density=1.0)
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,13 @@ def disagreement_cost(evidence: Evidence, inertials: Sequence[Inertial]) -> Arra
             least, most = np.log(m / largest), np.log(m / smallest)
             excess = np.maximum(0.0, np.maximum(low - most, least - high))
             total = total + trust * _penalty(excess, _DENSITY)
+        # shapes: density against that of the robot's other links, relative to the mass as written
+        written = evidence.link.inertial
+        if written is not None and written.mass > 0 and math.isfinite(scatter.log_density):
+            masses = np.append(m, written.mass)
+            gap = np.abs(np.log(masses / geometry.filled_volume) - scatter.log_density)
+            costs = _penalty(gap, scatter.density)
+            total = total + trust * (costs[:-1] - costs[-1])
     else:
         # without shapes: radius of gyration against the distance of the joints, or the robot
         known = geometry.size > 0.01

@@ -95,6 +95,11 @@ class Geometry:
         return (min(given), max(*given, around)) if given else (0.0, 0.0)
 
     @property
+    def filled_volume(self) -> float:
+        """The volume of the shapes that stand first; NaN without shapes."""
+        return next((e.solid.volume for e in self.estimates if not e.wall), math.nan)
+
+    @property
     def shape_tolerance(self) -> float:
         """How far a link may reach beyond its shapes: little where these are meshes."""
         meshes = any("mesh" in e.name for e in self.estimates)

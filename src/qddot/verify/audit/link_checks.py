@@ -39,7 +39,7 @@ _DENSEST, _LIGHTEST = 11_500.0, 20.0
 _DIFFERS, _DIFFERS_MUCH = 0.3, 3.0
 # a link is an outlier of its robot beyond this many times the scatter, and these disagreements
 _NEAR = 1.1
-_OUTLIER, _DIFFERS_SOME, _OFF = 3.5, 1.2, 0.6
+_OUTLIER, _DIFFERS_SOME, _OFF = 4.0, 1.2, 0.6
 
 
 def not_physical(evidence: Evidence, i: Inertial) -> AuditFinding | None:

@@ -177,7 +177,9 @@ def correct_centre_signs(_: Evidence, i: Inertial) -> Iterator[Candidate]:
             com = i.com.copy()
             com[list(chosen)] *= -1.0
             names = " and ".join("xyz"[k] for k in chosen)
-            words = f"{names} of the centre of mass {'has' if count == 1 else 'have'} the wrong sign"
+            words = (
+                f"{names} of the centre of mass {'has' if count == 1 else 'have'} the wrong sign"
+            )
             yield Candidate(replace(i, com=com), words, 0.0 if count == len(given) else 0.7)
 
 

@@ -105,8 +105,8 @@ def check_radius_of_gyration(evidence: Evidence, i: Inertial) -> AuditFinding | 
         severity = "error" if geometry.is_complete and far else "warning"
     message = (
         f"its mass spreads by {spreads[k]:.3g} m along an axis on which the link reaches "
-        f"{halves[k]:.3g} m from its middle, {bounds[k]:.3g} m possible with this centre (radius of gyration {radius:.3g} m, "
-        f"size of the link {geometry.size:.3g} m)"
+        f"{halves[k]:.3g} m from its middle, {bounds[k]:.3g} m possible with this centre "
+        f"(radius of gyration {radius:.3g} m, size of the link {geometry.size:.3g} m)"
     )
     strength = 3 + 2 * math.log(ratios[k])
     return AuditFinding(name, "radius of gyration", severity, message, strength)
@@ -194,7 +194,7 @@ def check_against_shapes(evidence: Evidence, i: Inertial) -> AuditFinding | None
     if scatter.tensor < USUAL_SCATTER.tensor:
         bound = min(bound, max(_OUTLIER * scatter.tensor, _DIFFERS_SOME))
         message += f"; D {D:.2g}, of the other links mostly below {scatter.tensor:.2g}"
-    severity: Severity = "warning" if D > bound else "info"
+    severity: Severity = "warning" if bound < D else "info"
     return AuditFinding(evidence.link.name, "differs from its shapes", severity, message, D)
 
 

@@ -75,12 +75,12 @@ def test_damaged_models_are_named_correctly(tmp_path, capsys):
 
 # links of a public robot; what stands there as a fault, and the hypothesis that names it
 PLANTED = [
-    ("xarm7", "link4", "centre of mass 0.1 m off", "centre of mass"),
+    ("xarm7", "link5", "centre of mass 0.1 m off", "centre of mass outside"),
     ("xarm7", "link3", "signs of products flipped", "signs of products"),
-    ("xarm7", "link3", "tensor about the origin", "about the origin"),
-    ("laikago", "trunk", "centre of mass negated", "centre"),
-    ("z1", "link03", "mass in pounds", "units"),
-    ("so101", "upper_arm", "tensor turned by 90°", ""),
+    ("xarm7", "link5", "centre of mass negated", "sign of the centre"),
+    ("so101", "upper_arm_link", "mass in pounds", "units"),
+    ("so101", "upper_arm_link", "tensor turned by 90°", "wrong frame"),
+    ("laikago", "RR_thigh", "centre of mass negated", "sign of the centre"),
 ]
 
 

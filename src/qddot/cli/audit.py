@@ -213,7 +213,8 @@ def _print_audit(result: Audit, verbose: bool) -> None:
     if any("package://" in f.message for f in notes):
         out.print(style_text((PACKAGE_HINT, "dim")))
     verdict = judge_file(result)
-    out.print(style_text("verdict: ", (verdict.words, VERDICT_STYLES[verdict.word])))
+    label = "verdict on inertias and drivetrains: "
+    out.print(style_text(label, (verdict.words, VERDICT_STYLES[verdict.word])))
 
 
 def _print_finding(result: Audit, f: AuditFinding, subjects: list[str]) -> None:

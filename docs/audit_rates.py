@@ -79,16 +79,6 @@ def turn_tensor(i: Inertial, place: Place) -> Inertial:
     return in_link_axes(i, max(turned, key=lambda T: float(np.linalg.norm(T - i.tensor))))
 
 
-def lose_rotation(i: Inertial, place: Place) -> Inertial:
-    """A tensor given in axes turned by an eighth, where the file does not say so; or it forgets."""
-    if not np.allclose(i.R, np.eye(3)):
-        return replace(i, R=np.eye(3))
-    axis = place.turn % 3
-    c, s = np.sqrt(0.5), np.sqrt(0.5)
-    Q = np.roll(np.array([[1, 0, 0], [0, c, -s], [0, s, c]]), (axis, axis), (0, 1))
-    return in_link_axes(i, Q.T @ i.tensor @ Q)
-
-
 def misread_order(i: Inertial, place: Place) -> Inertial:
     """Six values in the order xx yy zz xy xz yz are written as xx xy xz yy yz zz."""
     (xx, xy, xz), (_, yy, yz), (_, _, zz) = i.tensor
@@ -128,7 +118,7 @@ KINDS: dict[str, tuple[Plant, frozenset[str]]] = {
     ),
     "moments and products mixed": (misread_order, _TENSOR | {"swapped moments"}),
     "rotation of inertial frame lost": (
-        lose_rotation,
+        lambda i, _: replace(i, R=np.eye(3)),
         frozenset({"wrong frame", "swapped moments", "signs of products"}),
     ),
     "tensor × 1000": (scale(moment=1e3), frozenset({"units", "power of ten"})),

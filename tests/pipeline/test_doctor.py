@@ -13,6 +13,7 @@ import qddot
 from qddot.cli import app
 from qddot.evidence import Recorder, Run
 from qddot.evidence.inputs import gather_inputs
+from qddot.loaders import locate_source
 from qddot.pipeline.diagnosis import Case, case_of_record
 from qddot.pipeline.doctor import diagnose, diagnose_record
 from qddot.pipeline.virtual import fourier_motion
@@ -289,6 +290,59 @@ def test_one_screen_for_a_file():
     assert "verdict: RIGHT" in good.output
     assert "next: qddot pipeline ur5e" in good.output
     assert len(good.output.splitlines()) < 30
+
+
+UPSIDE_DOWN = (
+    '<mujoco model="m"><option gravity="0 0 9.81"/><worldbody><body name="b">'
+    '<inertial mass="1" pos="0 0 0.1" diaginertia="0.01 0.01 0.01"/>'
+    '<joint name="j" axis="0 1 0"/></body></worldbody></mujoco>'
+)
+VERDICTS = [
+    ("ur5e", "", "", "RIGHT"),
+    ("double_pendulum", "", "", "RIGHT"),
+    ("planar_2r", "", "", "DOUBTFUL"),
+    ("panda", "", "", "WRONG"),
+    ("planar_3r", 'izz="', 'izz="4', "WRONG"),
+    ("double_pendulum", 'ixx="', 'ixx="9', "WRONG"),
+    ("so101", "", "", "RIGHT"),
+    ("", UPSIDE_DOWN, "", "WRONG"),
+]
+
+
+@pytest.mark.parametrize(("name", "before", "after", "word"), VERDICTS)
+def test_audit_doctor_and_pipeline_agree_on_a_file(tmp_path, name, before, after, word):
+    """No RIGHT of the doctor beside a warning of the audit or a FAIL of the pipeline."""
+    source = name
+    if before:
+        file = locate_source(name) if name else tmp_path / "upside_down.xml"
+        text = file.read_text().replace(before, after) if name else before
+        changed = tmp_path / file.name
+        changed.write_text(text)
+        source = str(changed)
+    found = {}
+    for command in (["doctor"], ["audit"], ["pipeline", "--steps", "1-6"]):
+        ran = CliRunner().invoke(app, [*command, source, "--json"])
+        found[command[0]] = (ran.exit_code, json.loads(ran.stdout))
+    (code, doctor), (_, audited), (failed, piped) = found.values()
+    assert doctor["verdict"] == word
+    assert doctor["right"] is (word == "RIGHT") is (code == 0)
+    if not doctor["failed_checks"]:
+        assert doctor["verdict"] == audited["verdict"]
+    if audited["errors"] or audited["warnings"]:
+        assert doctor["verdict"] != "RIGHT"
+    if failed:
+        assert doctor["verdict"] != "RIGHT"
+    claims = [c for step in piped["steps"] for c in step["claims"] if c["verdict"] == "FAIL"]
+    assert {c["name"] for c in claims if c["step"] != "02"} == set(doctor["failed_checks"])
+    listed = [f for f in audited["findings"] if f["severity"] != "info"]
+    told = [(f["link"], f["why"]) for f in (*doctor["errors"], *doctor["warnings"])]
+    assert told == [(f["subject"], f["message"]) for f in listed]
+    # the same words on the screens
+    words = f"verdict on inertias and drivetrains: {audited['verdict']}"
+    assert words in CliRunner().invoke(app, ["audit", source]).output
+    assert f"verdict: {word}" in CliRunner().invoke(app, ["doctor", source]).output
+    judged = next(c for step in piped["steps"] for c in step["claims"] if "mistaken" in c["name"])
+    assert judged["detail"].startswith(f"{audited['verdict']}: ")
 
 
 def test_a_log_needs_its_robot(tmp_path):

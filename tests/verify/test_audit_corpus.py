@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections import Counter, defaultdict
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +14,13 @@ from damage import CORPUS, Case, find
 
 from qddot.loaders.named_robots import named_files
 from qddot.verify.audit import Audit, audit, fixed_text
+from qddot.verify.audit.audit import audit_case
+from qddot.verify.audit.case import gather_evidence
 from qddot.verify.audit.read_description import read_robot
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "docs"))
+import audit_rates  # noqa: E402
 
 HYPOTHESES = {
     "not physical", "power of ten", "units", "about the origin", "wrong frame", "signs of products",
@@ -62,6 +71,49 @@ def test_damaged_models_are_named_correctly(tmp_path, capsys):
         print(f"{'all':26} {right.total():3} of {of.total():3}")
     assert of.total() >= 40
     assert right.total() >= 0.95 * of.total(), "\n".join(missed)
+
+
+# links of a public robot; what stands there as a fault, and the hypothesis that names it
+PLANTED = [
+    ("xarm7", "link5", "centre of mass 0.1 m off", "centre of mass outside"),
+    ("xarm7", "link3", "signs of products flipped", "signs of products"),
+    ("xarm7", "link5", "centre of mass negated", "sign of the centre"),
+    ("so101", "upper_arm_link", "mass in pounds", "units"),
+    ("so101", "upper_arm_link", "tensor turned by 90°", "wrong frame"),
+    ("laikago", "RR_thigh", "centre of mass negated", "sign of the centre"),
+]
+
+
+@pytest.mark.parametrize(("robot", "link", "kind", "word"), PLANTED)
+def test_faults_planted_in_public_robots_are_findings(robot, link, kind, word):
+    """Outliers among the links of a robot are warnings, with cause, odds or size."""
+    if not example_urdfs():
+        pytest.skip("example-robot-data is not installed")
+    case = gather_evidence(read_robot(audit_rates.robot_file(robot)))
+    plant, _ = audit_rates.KINDS[kind]
+    wrong = plant(case.robot.links[link].inertial, audit_rates.Place(case, link, 0))
+    of_link = [
+        f
+        for f in audit_case(case.with_inertial(link, wrong)).findings
+        if f.subject == link and f.severity != "info"
+    ]
+    assert of_link
+    assert word in of_link[0].hypothesis
+    assert not [f for f in audit_case(case).findings if f.subject == link and f.severity != "info"]
+
+
+def test_rates_are_those_of_the_page():
+    """The table counts what was caught; robots that chose thresholds judge none."""
+    assert not set(audit_rates.TUNED) & set(audit_rates.JUDGED)
+    outcomes = list(audit_rates.plant_all("planar_3r", gather_evidence(read_robot("planar_3r"))))
+    caught = [x for x in outcomes if x.caught]
+    assert len(outcomes) > 25
+    assert len(caught) >= 0.9 * len(outcomes)
+    page = (ROOT / "docs" / "audit.md").read_text("utf-8")
+    table = page.split(audit_rates.MARKS[0])[1].split(audit_rates.MARKS[1])[0]
+    assert all(f"| {kind} |" in table for kind in audit_rates.KINDS)
+    shares = [int(x) for x in re.findall(r"\((\d+) %\)", table)]
+    assert min(shares) >= 80
 
 
 def serious(files):

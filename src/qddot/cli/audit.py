@@ -12,6 +12,7 @@ from rich.table import Table
 from qddot.cli.parameters import OUTPUT, RESULT, WORDS
 from qddot.cli.recording import RecordOption, open_recorder
 from qddot.cli.terminal import (
+    VERDICT_STYLES,
     ForceOption,
     JsonOption,
     RobotArgument,
@@ -30,7 +31,7 @@ from qddot.errors import DescriptionError, InvalidArgument, QddotError, count_te
 from qddot.evidence.results import record_audit
 from qddot.loaders.formats import is_description
 from qddot.loaders.locate import PACKAGE_HINT, resolve_uri
-from qddot.verify.audit import Audit, AuditFinding, changes_of, diff_of, fixed_text
+from qddot.verify.audit import Audit, AuditFinding, changes_of, diff_of, fixed_text, judge_file
 from qddot.verify.audit import audit as run
 from qddot.verify.audit.page import html_page
 from qddot.verify.audit.summary import AuditEntry, group_findings, markdown_page
@@ -160,6 +161,7 @@ def _audit_json(result: Audit) -> dict[str, Any]:
         "errors": result.count("error"),
         "warnings": result.count("warning"),
         "notes": result.count("info"),
+        "verdict": judge_file(result).word,
         "findings": [
             {
                 "subject": f.subject,
@@ -210,6 +212,9 @@ def _print_audit(result: Audit, verbose: bool) -> None:
             out.print(style_text(("--verbose prints every note", "dim")))
     if any("package://" in f.message for f in notes):
         out.print(style_text((PACKAGE_HINT, "dim")))
+    verdict = judge_file(result)
+    label = "verdict on inertias and drivetrains: "
+    out.print(style_text(label, (verdict.words, VERDICT_STYLES[verdict.word])))
 
 
 def _print_finding(result: Audit, f: AuditFinding, subjects: list[str]) -> None:

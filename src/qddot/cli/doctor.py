@@ -11,6 +11,7 @@ import typer
 from rich.table import Table
 
 from qddot.cli.terminal import (
+    VERDICT_STYLES,
     BaseOption,
     CouplingsChoice,
     JsonOption,
@@ -25,14 +26,12 @@ from qddot.cli.terminal import (
 )
 from qddot.errors import InvalidArgument, count_text
 from qddot.evidence.reader import is_record, read_record
-from qddot.evidence.record import Record
-from qddot.evidence.results import doubtful_findings
+from qddot.evidence.record import Record, Verdict
 from qddot.identify import read
 from qddot.pipeline.diagnosis import Diagnosis
 from qddot.pipeline.doctor import diagnose_record, examine_log
-from qddot.robot.robot import Robot
-from qddot.verify import check
-from qddot.verify.audit import Audit, audit
+from qddot.pipeline.file_examination import FileExamination, examine_file
+from qddot.verify.audit import AuditFinding
 
 __all__ = ["doctor"]
 
@@ -97,15 +96,10 @@ def _print_diagnoses_and_exit(
 def _examine_robot(source: str, base: Any, trust: bool, as_json: bool) -> None:
     """The one screen for "is my file right?"."""
     with progress_bar() as on_step:
-        on_step("load", 0, 3)
-        loaded = load_robot(source, base, CouplingsChoice.exact, False, trust)
-        on_step("check", 1, 3)
-        checks = check(loaded)
-        on_step("audit", 2, 3)
+        load_robot(source, base, CouplingsChoice.exact, False, trust)
         try_source(source, trust)
-        result = audit(source, None, None, trust)
-    failed = [c for c in checks if c.passed is False]
-    errors = [f for f in result.findings if f.severity == "error"]
+        found = examine_file(source, base.value if base else None, trust, on_step)
+    loaded, result, verdict = found.robot, found.audit, found.verdict
     # how many joints lack each kind of limit
     limits = loaded.limits
     kinds = {
@@ -115,42 +109,43 @@ def _examine_robot(source: str, base: Any, trust: bool, as_json: bool) -> None:
     }
     missing = {name: int(x.sum()) for name, x in kinds.items() if x.any()}
     gravity = tuple(float(x) for x in loaded.model.gravity)
-    upward = gravity[2] > 0.0
-    right = not failed and not errors and not upward
+    right = verdict.word == "RIGHT"
     repair = f"qddot audit {source} --fix fixed{result.robot.file.suffix}"
     onward = f"qddot pipeline {source} --record run.mcap --report run.html"
-    next_command = repair if failed or errors else onward
+    next_command = onward if right else repair
     if as_json:
         print_json(
             {
                 "robot": loaded.name,
                 "right": right,
+                "verdict": verdict.word,
                 "nq": loaded.nq,
                 "nv": loaded.nv,
                 "mass": float(loaded.model.mass),
-                "failed_checks": [c.name for c in failed],
-                "errors": [
-                    {"link": f.subject, "cause": f.hypothesis, "why": f.message} for f in errors
-                ],
-                "warnings": result.count("warning"),
+                "failed_checks": list(verdict.failed_claims),
+                "errors": [_finding_json(f) for f in verdict.errors],
+                "warnings": [_finding_json(f) for f in verdict.warnings],
                 "gravity": gravity,
                 "missing_limits": missing,
                 "next": next_command,
             }
         )
         raise typer.Exit(0 if right else 1)
-    _print_screen(loaded, checks, result, missing)
-    word = ("RIGHT, as far as a file can say", "green") if right else ("WRONG", "bold red")
-    doubts = dict.fromkeys(f.subject for f in doubtful_findings(result))
-    if right and doubts:
-        listed = ", ".join(doubts)
-        word = (f"RIGHT, but look at {listed}: a pipeline asks you to --accept them", "yellow")
-    out.print(style_text("verdict: ", word))
+    _print_screen(found, missing)
+    out.print(style_text("verdict: ", (verdict.words, VERDICT_STYLES[verdict.word])))
+    if verdict.word == "DOUBTFUL" and verdict.failing:
+        listed = ", ".join(dict.fromkeys(f.subject for f in verdict.failing))
+        out.print(f"a pipeline fails there; where it is meant, --accept: {listed}")
     out.print(f"next: {next_command}", soft_wrap=True)
     raise typer.Exit(0 if right else 1)
 
 
-def _print_screen(robot: Robot, checks: list[Any], result: Audit, missing: dict[str, int]) -> None:
+def _finding_json(f: AuditFinding) -> dict[str, str]:
+    return {"link": f.subject, "cause": f.hypothesis, "why": f.message}
+
+
+def _print_screen(found: FileExamination, missing: dict[str, int]) -> None:
+    robot, result, verdict = found.robot, found.audit, found.verdict
     model = robot.model
     base = "free" if any(b.joint.kind.floats for b in model.bodies) else "fixed"
     facts = (
@@ -159,9 +154,9 @@ def _print_screen(robot: Robot, checks: list[Any], result: Audit, missing: dict[
     )
     out.print(style_text((model.name, "bold"), facts))
     table = Table("", "", "what")
-    passed = sum(c.passed is True for c in checks)
-    bad = [c.name for c in checks if c.passed is False]
-    words = f"{passed} of {len(checks)} invariants hold"
+    passed = sum(c.verdict is Verdict.PASS for c in found.claims)
+    bad = verdict.failed_claims
+    words = f"{passed} of {len(found.claims)} claims hold"
     table.add_row("check", _tick(not bad), words + (f"; not: {', '.join(bad)}" if bad else ""))
     errors = result.count("error")
     counts = (
@@ -170,7 +165,7 @@ def _print_screen(robot: Robot, checks: list[Any], result: Audit, missing: dict[
         ("note", result.count("info")),
     )
     listed = ", ".join(count_text(n, noun) for noun, n in counts)
-    table.add_row("audit", _tick(not errors), listed)
+    table.add_row("audit", _tick(not errors and not verdict.warnings), listed)
     for f in result.findings[:6]:
         if f.severity != "info":
             table.add_row("", f.severity, f"{f.subject}: {f.hypothesis}. {f.message}")

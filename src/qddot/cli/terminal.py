@@ -34,6 +34,7 @@ from qddot.model.links import Finding
 from qddot.robot.robot import Robot, load
 
 __all__ = [
+    "VERDICT_STYLES",
     "BaseChoice",
     "BaseOption",
     "CouplingsChoice",
@@ -62,6 +63,9 @@ __all__ = [
     "warnings_as_notes",
     "write_output",
 ]
+
+VERDICT_STYLES = {"RIGHT": "green", "DOUBTFUL": "yellow", "WRONG": "bold red"}
+"""Styles of the words of a verdict on a file."""
 
 _WIDE = 160
 # exit codes of a shell for SIGINT and SIGPIPE

@@ -14,7 +14,7 @@ from qddot.evidence.record import Verdict
 from qddot.evidence.recorder import Recorder
 from qddot.simulate.energy import EnergyLedger
 from qddot.simulate.rollout import Rollout
-from qddot.verify.audit import Audit, AuditFinding
+from qddot.verify.audit import Audit, judge_file
 from qddot.verify.compare import TERMS, Report
 from qddot.verify.invariants import Check, RandomStates
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from qddot.identify import Fit, Inspection, Log, Validation
 
 __all__ = [
-    "doubtful_findings",
     "record_audit",
     "record_check",
     "record_checks",
@@ -35,8 +34,6 @@ __all__ = [
     "record_sizing",
 ]
 
-_HABITS = {"zero or default", "drivetrain", "total mass"}
-"""Warnings of an audit that right files have too."""
 _CAUSES = dict.fromkeys(
     ("radius of gyration", "differs from its shapes"), "tensor does not fit the link"
 )
@@ -85,12 +82,6 @@ def record_check(recorder: Recorder, check: Check) -> None:
     )
 
 
-def doubtful_findings(result: Audit) -> list[AuditFinding]:
-    """Warnings of an audit on the mass, the centre or the tensor of a link."""
-    warnings = [f for f in result.findings if f.severity == "warning"]
-    return [f for f in warnings if f.hypothesis not in _HABITS]
-
-
 def record_audit(
     recorder: Recorder, result: Audit, doubts: bool = False, accepted: Sequence[str] = ()
 ) -> None:
@@ -108,10 +99,9 @@ def record_audit(
             {"strength": [f.strength for f in result.findings]},
             labels=[f"{f.severity} {f.subject}: {f.hypothesis}" for f in result.findings],
         )
-    counted = [f for f in result.findings if f.severity == "error"]
-    counted += doubtful_findings(result) if doubts else []
-    passed = [f.subject for f in counted if f.severity == "warning" and f.subject in accepted]
-    failed = [f for f in counted if f.subject not in passed]
+    judged = judge_file(result, accepted=accepted)
+    passed = [f.subject for f in judged.accepted] if doubts else []
+    failed = judged.failing if doubts else judged.errors
     for f in failed:
         meant = "" if f.severity == "error" else f"; where it is meant, --accept {f.subject}"
         recorder.claim(
@@ -132,7 +122,7 @@ def record_audit(
         value=float(len(failed)),
         relation="=",
         bound=0.0,
-        detail=f"{count_text(errors, 'error')} in {told}",
+        detail=f"{judged.word}: {count_text(errors, 'error')} in {told}",
         fix="`qddot audit FILE` explains each finding; `--fix` writes what has one remedy",
         label="model",
     )

@@ -3,5 +3,15 @@
 from qddot.verify.audit.audit import Audit, audit
 from qddot.verify.audit.findings import AuditFinding
 from qddot.verify.audit.fixes import changes_of, diff_of, fixed_text
+from qddot.verify.audit.verdict import FileVerdict, judge_file
 
-__all__ = ["Audit", "AuditFinding", "audit", "changes_of", "diff_of", "fixed_text"]
+__all__ = [
+    "Audit",
+    "AuditFinding",
+    "FileVerdict",
+    "audit",
+    "changes_of",
+    "diff_of",
+    "fixed_text",
+    "judge_file",
+]

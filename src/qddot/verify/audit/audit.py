@@ -25,9 +25,9 @@ from qddot.verify.audit.robot_checks import (
     weigh_robot,
 )
 
-__all__ = ["Audit", "audit", "audit_record"]
+__all__ = ["Audit", "audit", "audit_case", "audit_record"]
 
-_NEGLIGIBLE = 1e-3
+_NEGLIGIBLE, _SMALL = 1e-3, 1e-2
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,12 @@ def audit_record(
     on_step: OnStep | None = None,
 ) -> Audit:
     """Test every hypothesis on a robot as its file writes it."""
-    case = gather_evidence(robot, on_step)
+    return audit_case(gather_evidence(robot, on_step), mass)
+
+
+def audit_case(case: AuditCase, mass: float | None = None) -> Audit:
+    """Test every hypothesis on a robot whose evidence is gathered."""
+    robot = case.robot
     # links whose inertia was never measured are no evidence for or against anything
     early = [*find_placeholders(case), *find_defaults(case)]
     aside = {name for f in early for name in f.links}
@@ -98,6 +103,14 @@ def audit_record(
         for name, i in finite.items()
         if abs(i.mass) < _NEGLIGIBLE * total and moments[name] < _NEGLIGIBLE * largest
     }
+    # that a link is an outlier of its robot is a note on one with little mass
+    small = {name for name, i in finite.items() if abs(i.mass) < _SMALL * total}
+    findings = [
+        replace(f, severity="info")
+        if f.hypothesis == "centre of mass differs" and f.subject in small
+        else f
+        for f in findings
+    ]
     # a finding on one of them is a note, if its inertia is possible
     findings = [
         replace(f, severity="info")
@@ -128,6 +141,9 @@ def _check_links(case: AuditCase, aside: set[str]) -> list[AuditFinding]:
         serious = {f.hypothesis for f in found if f.severity != "info"}
         if "radius of gyration" in serious:
             found = [f for f in found if f.hypothesis != "differs from its shapes"]
+        # so does one that lies outside for one that is far from that of the shapes
+        if "centre of mass outside" in serious:
+            found = [f for f in found if f.hypothesis != "centre of mass differs"]
         findings += found
         doubtful += [f] if (f := twin_disagrees(evidence, i)) else []
     # of two twins that disagree, name the one that is further from its shapes and other twins

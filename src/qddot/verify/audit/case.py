@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from qddot.display.progress import OnStep
-from qddot.verify.audit.evidence import Evidence, TwinEvidence
+from qddot.verify.audit.evidence import (
+    USUAL_SCATTER,
+    Evidence,
+    ShapeScatter,
+    TwinEvidence,
+    shape_gaps,
+)
 from qddot.verify.audit.geometry import Geometry, geometry_of
 from qddot.verify.audit.meshes import read_solids
 from qddot.verify.audit.records import Inertial, RobotRecord, pose_of
@@ -16,6 +24,10 @@ from qddot.verify.audit.solids import Array
 from qddot.verify.audit.symmetry import Twin, find_twins
 
 __all__ = ["AuditCase", "gather_evidence"]
+
+# the scatter of a robot: this quantile of the disagreements of its links, no less than this
+_QUANTILE, _LEAST_SCATTER = 0.75, 0.2
+_LEAST_SHARE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -38,7 +50,41 @@ class AuditCase:
             mapped = (Inertial(i.mass, Q @ i.com, np.eye(3), Q @ i.tensor @ Q.T) for Q in twin.maps)
             twins.append(TwinEvidence(twin.name, tuple(mapped), twin.mirrored))
         link, geometry = self.robot.links[name], self.geometries[name]
-        return Evidence(link, geometry, tuple(twins), self.frames[name])
+        return Evidence(link, geometry, tuple(twins), self.frames[name], self._scatter(name))
+
+    @cached_property
+    def _gaps(self) -> dict[str, tuple[float, float, float]]:
+        """D, distance of centres and log density of the links with whole shapes and some mass."""
+        links = [x for x in self.robot.links_with_mass() if x.inertial is not None]
+        total = sum(x.inertial.mass for x in links if x.inertial)
+        found = {}
+        for x in links:
+            i, geometry = x.inertial, self.geometries[x.name]
+            if i is None or i.source == "shapes" or not i.has_rotational_inertia:
+                continue
+            if i.mass >= _LEAST_SHARE * total and geometry.is_complete:
+                D, off = shape_gaps(geometry, [i])
+                density = math.log(i.mass / geometry.filled_volume)
+                found[x.name] = (float(D[0]), float(off[0]), density)
+        return found
+
+    def _scatter(self, name: str) -> ShapeScatter:
+        """The scatter of the other links, that of public robots counted as one more link."""
+        usual = USUAL_SCATTER
+        others = np.array([gaps for x, gaps in self._gaps.items() if x != name])
+        if not len(others) or not math.isfinite(self.geometries[name].filled_volume):
+            return usual
+        middle = float(np.median(others[:, 2]))
+        gaps = np.column_stack([others[:, :2], np.abs(others[:, 2] - middle)])
+        rows = [*gaps, (usual.tensor, usual.centre, usual.density)]
+        D, off, density = np.quantile(rows, _QUANTILE, axis=0)
+        return ShapeScatter(
+            tensor=float(np.clip(D, _LEAST_SCATTER, usual.tensor)),
+            centre=float(np.clip(off, _LEAST_SCATTER, usual.centre)),
+            density=float(np.clip(density, _LEAST_SCATTER, usual.density)),
+            log_density=middle,
+            links=len(others),
+        )
 
     def with_inertial(self, name: str, inertial: Inertial) -> AuditCase:
         """The case in which a link has another inertia than the file says."""

@@ -19,6 +19,7 @@ from qddot.verify.audit.solids import Array, tensor_of
 __all__ = [
     "CORRECTIONS",
     "Candidate",
+    "correct_centre_signs",
     "correct_frame",
     "correct_moment_order",
     "correct_power_of_ten",
@@ -31,6 +32,7 @@ _INDEX = {"ixx": (0, 0), "iyy": (1, 1), "izz": (2, 2), "ixy": (0, 1), "ixz": (0,
 _UNITS: tuple[tuple[str, float, float, float], ...] = (
     ("the mass is in grams", 1e-3, 1, 1),
     ("the mass is in tonnes", 1e3, 1, 1),
+    ("the mass is in pounds", 0.45359237, 1, 1),
     ("the centre of mass is in millimetres", 1, 1e-3, 1),
     ("the tensor is in kg mm²", 1, 1, 1e-6),
     ("the tensor is in kg cm²", 1, 1, 1e-4),
@@ -44,6 +46,14 @@ _UNITS: tuple[tuple[str, float, float, float], ...] = (
     ("the tensor was divided by 1e6, as if from kg mm², once too often", 1, 1, 1e6),
     ("the tensor was divided by 1e9, as if from g mm², once too often", 1, 1, 1e9),
     ("the tensor was divided by 1e3, as if from g m², once too often", 1, 1, 1e3),
+)
+# few files are in pounds
+_POUNDS = 1.0
+# a quarter about x, y and z; a quarter the other way differs in the signs of products only
+_QUARTER_TURNS = (
+    np.array([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]]),
+    np.array([[0, 0, 1.0], [0, 1, 0], [-1, 0, 0]]),
+    np.array([[0, -1.0, 0], [1, 0, 0], [0, 0, 1]]),
 )
 
 
@@ -106,7 +116,7 @@ def correct_units(evidence: Evidence, i: Inertial) -> Iterator[Candidate]:
         far = distance > 10 * size or (distance > 3 * size and distance * length > 0.05 * size)
         if length == 1 or far:
             meant = replace(i, mass=i.mass * mass, com=i.com * length, written=i.written * moment)
-            yield Candidate(meant, words)
+            yield Candidate(meant, words, _POUNDS if "pounds" in words else 0.0)
 
 
 def correct_reference_point(_: Evidence, i: Inertial) -> Iterator[Candidate]:
@@ -129,6 +139,9 @@ def correct_frame(evidence: Evidence, i: Inertial) -> Iterator[Candidate]:
     for name, R in evidence.frames:
         words = f"the tensor is given in the axes of {name}"
         yield Candidate(_with_tensor(i, R @ i.tensor @ R.T), words, 0.7)
+    for Q, axis in zip(_QUARTER_TURNS, "xyz", strict=True):
+        words = f"the tensor is turned by a quarter about {axis}"
+        yield Candidate(_with_tensor(i, Q @ i.tensor @ Q.T), words, 0.7)
     # principal axes of the shapes and of twins, in order of growing moment
     references = [
         (f"the {e.name}", tensor_of(1.0, e.solid.spread)) for e in evidence.geometry.estimates[:1]
@@ -156,6 +169,20 @@ def correct_product_signs(_: Evidence, i: Inertial) -> Iterator[Candidate]:
             yield Candidate(meant, f"{words} the wrong sign", 0.0 if every else 1.8)
 
 
+def correct_centre_signs(_: Evidence, i: Inertial) -> Iterator[Candidate]:
+    """Coordinates of the centre of mass have the wrong sign."""
+    given = [k for k in range(3) if abs(i.com[k]) > 1e-3 * np.abs(i.com).max()]
+    for count in sorted({1, len(given)} & set(range(1, 4))):
+        for chosen in itertools.combinations(given, count):
+            com = i.com.copy()
+            com[list(chosen)] *= -1.0
+            names = " and ".join("xyz"[k] for k in chosen)
+            words = (
+                f"{names} of the centre of mass {'has' if count == 1 else 'have'} the wrong sign"
+            )
+            yield Candidate(replace(i, com=com), words, 0.0 if count == len(given) else 0.7)
+
+
 def correct_moment_order(_: Evidence, i: Inertial) -> Iterator[Candidate]:
     """Moments of inertia stand in each other's place."""
     moments = np.diag(i.written)
@@ -179,4 +206,5 @@ CORRECTIONS: dict[str, tuple[Callable[[Evidence, Inertial], Iterator[Candidate]]
     "wrong frame": (correct_frame, 1.5),
     "signs of products": (correct_product_signs, 0.7),
     "swapped moments": (correct_moment_order, 1.3),
+    "sign of the centre": (correct_centre_signs, 1.5),
 }

@@ -20,6 +20,7 @@ from qddot.verify.audit.evidence import (
     is_usual_density,
 )
 from qddot.verify.audit.findings import AuditFinding, odds_text
+from qddot.verify.audit.records import Inertial
 from qddot.verify.audit.solids import Array, tensor_of
 
 __all__ = ["diagnose"]
@@ -140,21 +141,17 @@ def _describe_correction(
     if best.impossible:
         message += "; as written it is impossible"
     # other corrections that fit about as well and mean another inertia
-    rivals = []
+    rivals: list[_CorrectionVerdict] = []
     for v in verdicts[1:]:
-        x = v.candidate.inertial
-        same = (
-            abs(meant.mass - x.mass) < 1e-3 * meant.mass
-            and np.allclose(meant.com, x.com, atol=1e-4)
-            and np.allclose(meant.tensor, x.tensor, atol=0.02 * np.abs(meant.tensor).max())
-        )
+        others = (meant, *(x.candidate.inertial for x in rivals))
+        same = any(_is_same(v.candidate.inertial, x) for x in others)
         if v.gain > best.gain - _LEAD and not same:
             rivals.append(v)
     if rivals:
         plural = "remedy fits" if len(rivals) == 1 else "remedies fit"
         message += f"; {len(rivals)} other {plural} about as well"
     message += f" ({odds_text(best.before - best.after)} than what is written)"
-    others = dict.fromkeys(v.hypothesis for v in rivals if v.hypothesis != best.hypothesis)
+    causes = dict.fromkeys(v.hypothesis for v in rivals if v.hypothesis != best.hypothesis)
     dense = is_usual_density(case.geometries[name], meant.mass)
     remedy = best.candidate.exact and not rivals and meant.source == "file" and dense
     return AuditFinding(
@@ -165,7 +162,16 @@ def _describe_correction(
         strength=best.gain,
         meant=meant if remedy else None,
         links=(name,),
-        others=tuple(others),
+        others=tuple(causes),
+    )
+
+
+def _is_same(a: Inertial, b: Inertial) -> bool:
+    """Whether two corrections mean the same inertia, within what a file is written with."""
+    return (
+        abs(a.mass - b.mass) < 1e-3 * a.mass
+        and np.allclose(a.com, b.com, atol=1e-4)
+        and np.allclose(a.tensor, b.tensor, atol=0.02 * np.abs(a.tensor).max())
     )
 
 

@@ -21,18 +21,21 @@ from qddot.verify.audit.records import Inertial, LinkRecord
 from qddot.verify.audit.solids import Array, spread_of
 
 __all__ = [
+    "USUAL_SCATTER",
     "Evidence",
+    "ShapeScatter",
     "TwinEvidence",
     "disagreement",
     "disagreement_cost",
     "inertia_defect_share",
     "is_usual_density",
     "log_spread",
+    "shape_gaps",
 ]
 
 _FLOOR = 0.01
-# usual scatter of tensors, centres (in radii of gyration) and masses against shapes and twins
-_SHAPE, _CENTRE, _DENSITY = 0.8, 0.7, 1.0
+# usual scatter of densities in nats, and of tensors, centres and masses against twins
+_DENSITY = 1.0
 _TWIN, _TWIN_CENTRE, _TWIN_MASS = 0.1, 0.02, 0.05
 _USUAL_DENSITY = (200.0, 5000.0)
 
@@ -47,16 +50,36 @@ class TwinEvidence:
 
 
 @dataclass(frozen=True)
+class ShapeScatter:
+    """The scatter of links against their shapes: tensors (D), centres (radii of gyration), density.
+
+    Densities scatter by `density` nats about a logarithm `log_density`, NaN where it is not known.
+    `links` is the number of links that it is measured on; 0 for that of public robots.
+    """
+
+    tensor: float
+    centre: float
+    density: float
+    log_density: float = math.nan
+    links: int = 0
+
+
+USUAL_SCATTER = ShapeScatter(tensor=0.8, centre=0.7, density=1.0)
+
+
+@dataclass(frozen=True)
 class Evidence:
     """The evidence on a link besides its inertia: shapes, twins, frames.
 
     `frames` are others in which its tensor may have been given by mistake: name and rotation.
+    `scatter` is that of the robot's other links against their shapes.
     """
 
     link: LinkRecord
     geometry: Geometry
     twins: tuple[TwinEvidence, ...] = ()
     frames: tuple[tuple[str, Array], ...] = ()
+    scatter: ShapeScatter = USUAL_SCATTER
 
 
 def inertia_defect_share(tensor: Array) -> Array:
@@ -83,6 +106,20 @@ def disagreement(a: Array, b: Array) -> Array:
     return np.linalg.norm(a - b, axis=(-2, -1))
 
 
+def shape_gaps(geometry: Geometry, inertials: Sequence[Inertial]) -> tuple[Array, Array]:
+    """Disagreement D and distance of centres (radii of gyration) of inertias from the shapes.
+
+    Each against the estimate that fits best.
+    """
+    solids = [e.solid for e in geometry.estimates]
+    logs = log_spread(np.array([i.spread for i in inertials]))
+    shapes = log_spread(np.array([s.spread for s in solids]))
+    D = disagreement(logs[:, None], shapes).min(axis=1)
+    com = np.array([i.com for i in inertials])
+    off = np.min([np.linalg.norm(com - s.com, axis=-1) for s in solids], axis=0)
+    return np.asarray(D), np.asarray(off / geometry.gyration)
+
+
 def _penalty(x: Array, scatter: float) -> Array:
     """Negative log-likelihood of a disagreement x with this scatter, heavy-tailed."""
     return 2.0 * np.log1p((x / scatter) ** 2 / 3.0)
@@ -99,14 +136,11 @@ def disagreement_cost(evidence: Evidence, inertials: Sequence[Inertial]) -> Arra
     if geometry.estimates:
         # shapes: second moment and centre of mass, against the estimate that fits best
         trust = 1.5 if geometry.is_complete else 0.4
-        solids = [e.solid for e in geometry.estimates]
-        shapes = log_spread(np.array([s.spread for s in solids]))
-        D = disagreement(logs[:, None], shapes).min(axis=1)
-        gyration = math.sqrt(max(np.trace(s.spread) for s in solids))
-        off = np.min([np.linalg.norm(com - s.com, axis=-1) for s in solids], axis=0) / gyration
+        D, off = shape_gaps(geometry, inertials)
         if geometry.hull is not None:
-            off = off + 3 * geometry.hull.distance_outside(com) / gyration
-        total = trust * (_penalty(D, _SHAPE) + _penalty(off, _CENTRE))
+            off = off + 3 * geometry.hull.distance_outside(com) / geometry.gyration
+        scatter = evidence.scatter
+        total = trust * (_penalty(D, scatter.tensor) + _penalty(off, scatter.centre))
         # shapes: density outside the usual range, whatever volume the link has of them
         smallest, largest = geometry.volume_bounds
         if smallest > 0:
@@ -114,6 +148,13 @@ def disagreement_cost(evidence: Evidence, inertials: Sequence[Inertial]) -> Arra
             least, most = np.log(m / largest), np.log(m / smallest)
             excess = np.maximum(0.0, np.maximum(low - most, least - high))
             total = total + trust * _penalty(excess, _DENSITY)
+        # shapes: density against that of the robot's other links, relative to the mass as written
+        written = evidence.link.inertial
+        if written is not None and written.mass > 0 and math.isfinite(scatter.log_density):
+            masses = np.append(m, written.mass)
+            gap = np.abs(np.log(masses / geometry.filled_volume) - scatter.log_density)
+            costs = _penalty(gap, scatter.density)
+            total = total + trust * (costs[:-1] - costs[-1])
     else:
         # without shapes: radius of gyration against the distance of the joints, or the robot
         known = geometry.size > 0.01

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -74,6 +75,11 @@ class Geometry:
         return float(np.linalg.norm(np.ptp(every, axis=0)))
 
     @cached_property
+    def gyration(self) -> float:
+        """The greatest radius of gyration of the estimates about their centres, over all axes."""
+        return math.sqrt(max(float(np.trace(e.solid.spread)) for e in self.estimates))
+
+    @cached_property
     def is_complete(self) -> bool:
         """Whether the shapes reach the joints of the link."""
         if self.hull is None:
@@ -87,6 +93,11 @@ class Geometry:
         given = [e.solid.volume for e in self.estimates if not e.wall]
         around = self.hull.volume if self.hull else 0.0
         return (min(given), max(*given, around)) if given else (0.0, 0.0)
+
+    @property
+    def filled_volume(self) -> float:
+        """The volume of the shapes that stand first; NaN without shapes."""
+        return next((e.solid.volume for e in self.estimates if not e.wall), math.nan)
 
     @property
     def shape_tolerance(self) -> float:

@@ -11,7 +11,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from qddot.verify.audit.evidence import Evidence, disagreement, inertia_defect_share, log_spread
+from qddot.verify.audit.evidence import (
+    USUAL_SCATTER,
+    Evidence,
+    disagreement,
+    inertia_defect_share,
+    log_spread,
+    shape_gaps,
+)
 from qddot.verify.audit.findings import AuditFinding, Severity
 from qddot.verify.audit.records import Inertial
 from qddot.verify.audit.solids import hull_of, tensor_of, widths_along
@@ -19,6 +26,7 @@ from qddot.verify.audit.solids import hull_of, tensor_of, widths_along
 __all__ = [
     "LINK_CHECKS",
     "check_against_shapes",
+    "check_centre_against_shapes",
     "check_centre_of_mass",
     "check_density",
     "check_radius_of_gyration",
@@ -29,6 +37,9 @@ __all__ = [
 # denser than lead when all is filled; lighter than foam when only the walls of the meshes count
 _DENSEST, _LIGHTEST = 11_500.0, 20.0
 _DIFFERS, _DIFFERS_MUCH = 0.3, 3.0
+# a link is an outlier of its robot beyond this many times the scatter, and these disagreements
+_NEAR = 1.1
+_OUTLIER, _DIFFERS_SOME, _OFF = 4.0, 1.2, 0.6
 
 
 def not_physical(evidence: Evidence, i: Inertial) -> AuditFinding | None:
@@ -77,17 +88,25 @@ def check_radius_of_gyration(evidence: Evidence, i: Inertial) -> AuditFinding | 
     every = np.concatenate([geometry.points, geometry.anchors])
     # where the shapes are not all of the link, any side may be as long as all of it
     halves = widths_along(every, axes.T) / 2 if geometry.is_complete else np.full(3, geometry.size)
-    ratios = spreads / (halves + geometry.shape_tolerance)
+    # a body from a to b with its centre at c spreads by √((c − a)(b − c)) at most
+    slack = geometry.shape_tolerance
+    bounds = halves + slack
+    if geometry.is_complete:
+        near = (i.com @ axes - (every @ axes).min(0), (every @ axes).max(0) - i.com @ axes)
+        inside = np.minimum(*near) > 0.0
+        bounds = np.where(inside, np.sqrt(np.abs((near[0] + slack) * (near[1] + slack))), bounds)
+    ratios = spreads / bounds
     k = int(ratios.argmax())
-    if ratios[k] <= 1:
+    if ratios[k] <= (1 if bounds[k] >= halves[k] + slack else _NEAR):
         return None
     severity = "info"
     if geometry.is_complete or ratios[k] > 2:
-        severity = "error" if geometry.is_complete and ratios[k] > 2 else "warning"
+        far = spreads[k] > 2 * (halves[k] + slack)
+        severity = "error" if geometry.is_complete and far else "warning"
     message = (
         f"its mass spreads by {spreads[k]:.3g} m along an axis on which the link reaches "
-        f"{halves[k]:.3g} m from its middle (radius of gyration {radius:.3g} m, "
-        f"size of the link {geometry.size:.3g} m)"
+        f"{halves[k]:.3g} m from its middle, {bounds[k]:.3g} m possible with this centre "
+        f"(radius of gyration {radius:.3g} m, size of the link {geometry.size:.3g} m)"
     )
     strength = 3 + 2 * math.log(ratios[k])
     return AuditFinding(name, "radius of gyration", severity, message, strength)
@@ -170,8 +189,34 @@ def check_against_shapes(evidence: Evidence, i: Inertial) -> AuditFinding | None
         f"its tensor {much} that of the {evidence.geometry.estimates[k].name} at one density: "
         f"principal moments {moments[0]} kg m² against {moments[1]}"
     )
-    severity: Severity = "warning" if D > _DIFFERS_MUCH else "info"
+    scatter = evidence.scatter
+    bound = _DIFFERS_MUCH
+    if scatter.tensor < USUAL_SCATTER.tensor:
+        bound = min(bound, max(_OUTLIER * scatter.tensor, _DIFFERS_SOME))
+        message += f"; D {D:.2g}, of the other links mostly below {scatter.tensor:.2g}"
+    severity: Severity = "warning" if bound < D else "info"
     return AuditFinding(evidence.link.name, "differs from its shapes", severity, message, D)
+
+
+def check_centre_against_shapes(evidence: Evidence, i: Inertial) -> AuditFinding | None:
+    """The centre of mass is about as near that of its shapes as on the robot's other links."""
+    geometry, scatter = evidence.geometry, evidence.scatter
+    if not geometry.is_complete or scatter.centre >= USUAL_SCATTER.centre:
+        return None
+    off = float(shape_gaps(geometry, [i])[1][0])
+    bound = scatter.centre + _OFF
+    if off <= bound:
+        return None
+    nearest = min(geometry.estimates, key=lambda e: float(np.linalg.norm(i.com - e.solid.com)))
+    places = [", ".join(f"{x:.3g}" for x in c) for c in (i.com, nearest.solid.com)]
+    message = (
+        f"the centre of mass ({places[0]}) m lies {off * geometry.gyration:.3g} m from that of "
+        f"the {nearest.name} at one density, ({places[1]}) m: {off:.2g} radii of gyration, on the "
+        f"other links mostly below {scatter.centre:.2g}"
+    )
+    return AuditFinding(
+        evidence.link.name, "centre of mass differs", "warning", message, 2 + math.log(off / bound)
+    )
 
 
 def twin_disagrees(evidence: Evidence, i: Inertial) -> AuditFinding | None:
@@ -210,4 +255,5 @@ LINK_CHECKS: dict[str, Callable[[Evidence, Inertial], AuditFinding | None]] = {
     "centre of mass outside": check_centre_of_mass,
     "density": check_density,
     "differs from its shapes": check_against_shapes,
+    "centre of mass differs": check_centre_against_shapes,
 }

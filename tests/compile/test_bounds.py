@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +17,7 @@ from native_cases import assert_close, cold_cache, robots  # noqa: F401
 import qddot
 from qddot.bench.subjects import chain
 from qddot.compile import kernel as kernel_module
-from qddot.compile.ir import lower, modules
+from qddot.compile.ir import block_groups, lower, modules
 from qddot.compile.kernel import KernelSource, compile_kernel
 from qddot.compile.runtime import memory, native
 from qddot.compile.runtime.cache import Cache
@@ -203,6 +209,108 @@ def test_an_interrupt_between_modules_leaves_nothing_behind(short_modules, monke
     assert not cache.partial_files()
     robot.inverse_dynamics_derivatives(*states())
     assert len(cache.entries()) == 1
+
+
+def test_loops_over_many_pieces_are_divided_too(monkeypatch, tmp_path):
+    """The module that calls the pieces is no larger for a function of very many."""
+    monkeypatch.setenv("QDDOT_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(modules, "_PIECES", 4)
+    monkeypatch.setattr(modules, "_PARTS", 1)
+    monkeypatch.setattr(block_groups, "_PIECES_A_PART", 3)
+    texts, emit = [], native.emit_object_code
+
+    def keep(ir, target):
+        texts.append(ir)
+        return emit(ir, target)
+
+    monkeypatch.setattr(native, "emit_object_code", keep)
+    model = chain(6).with_gravity((0.0, 1.5, -7.0)).model
+    q, v, a = np.random.default_rng(0).normal(size=(3, 9, 6))
+    expected = Robot(model, native=False).inverse_dynamics_derivatives(q, v, a)
+    found = Robot(model, native=True).inverse_dynamics_derivatives(q, v, a)
+    assert_close(found, expected, 1e-12)
+    calls = [len(re.findall(r"call void @piece\d", text)) for text in texts]
+    pieces = sum(len(re.findall(r"^define \w+ void @piece\d", text, re.M)) for text in texts)
+    assert pieces > 6
+    assert sum(calls) == 2 * pieces  # near and far batches
+    assert max(calls) <= 3
+
+
+def run_on_small_stack(function):
+    """The result of a function in a thread with a stack of 256 KiB."""
+    results, before = [], threading.stack_size(256 * 1024)
+    try:
+        thread = threading.Thread(target=lambda: results.append(function()))
+        thread.start()
+    finally:
+        threading.stack_size(before)
+    thread.join()
+    return results[0]
+
+
+def test_large_functions_are_compiled_from_a_small_stack(tmp_path):
+    """In a process of its own, which an overflow of the stack would end."""
+    code = f"""
+import sys
+sys.path[:0] = {[str(Path(__file__).parent), *sys.path]!r}
+import numpy as np
+from test_bounds import run_on_small_stack
+from qddot.compile.kernel import KernelSource, compile_kernel
+
+def wide(x):
+    parts = [x[k % 6] * (1.0 + k) + x[(k + 1) % 6] * x[k % 5] for k in range(900)]
+    total = x[0]
+    for part in parts + parts[::-1]:
+        total = total * 0.5 + part
+    return [total, *parts]
+
+source = KernelSource("wide", "Wide.", wide, ((6,),), ((901,),), "a small stack")
+kernel = run_on_small_stack(lambda: compile_kernel(source))
+x = np.random.default_rng(0).normal(size=(40, 6))
+for dtype in (float, np.float32):
+    found = run_on_small_stack(lambda: kernel.gufunc(x.astype(dtype)))
+    expected = np.array([wide(row) for row in x])
+    assert np.allclose(found, expected, rtol=1e-9 if dtype is float else 1e-3, atol=1e-3)
+print(kernel.facts["workspace"])
+"""
+    environment = {**os.environ, "QDDOT_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 800
+
+
+def test_an_interrupt_is_seen_while_llvm_runs(monkeypatch, tmp_path):
+    """The caller hears of it at once; what LLVM was doing ends by itself and leaves nothing."""
+    monkeypatch.setenv("QDDOT_CACHE_DIR", str(tmp_path))
+    begun, go_on, threads = threading.Event(), threading.Event(), []
+
+    class SlowModule:
+        def parse_assembly(self, ir):
+            threads.append(threading.current_thread())
+            begun.set()
+            assert go_on.wait(60)
+            raise RuntimeError("dropped")
+
+    monkeypatch.setattr(native, "_llvm", lambda: SlowModule())
+    main = threading.main_thread().ident
+
+    def interrupt():
+        assert begun.wait(60)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    sender = threading.Thread(target=interrupt)
+    sender.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            native.emit_object_code("", native.Target("", "", "", 16, fuses=False))
+        assert not go_on.is_set()
+    finally:
+        go_on.set()
+        sender.join()
+        threads[0].join()
+    assert not Cache().entries()
 
 
 # many outputs

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from qddot.errors import InvalidArgument
 
@@ -18,6 +18,10 @@ WIDTHS = (16, 32, 64)
 """Bytes of the vector registers there are: SSE and NEON, AVX2, AVX-512."""
 _LEVELS = {16: "x86-64-v2", 32: "x86-64-v3"}
 """x86 processors by the bytes of their widest registers: without and with AVX2 and FMA."""
+_STACK_BYTES = 1 << 26
+"""Stack of a thread that calls LLVM, which recurses through large functions."""
+_starting = threading.Lock()
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -133,12 +137,49 @@ def _target_machine(target: Target) -> Any:
     )
 
 
+def _call_llvm(function: Callable[[], _Result]) -> _Result:
+    """The result of a function that calls LLVM, in a thread of its own.
+
+    That thread has a stack that is large enough, whatever the caller's is. An interrupt is seen by
+    the caller at once; the call that runs is finished then, and its result dropped.
+    """
+    results: list[_Result] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(function())
+        except BaseException as error:
+            errors.append(error)
+
+    # the size of stacks is a setting of the process
+    with _starting:
+        before = threading.stack_size(_STACK_BYTES)
+        try:
+            thread = threading.Thread(target=run, name="qddot LLVM")
+            thread.start()
+        except RuntimeError:
+            thread = None  # no more threads, or none any more at the end of the process
+        finally:
+            threading.stack_size(before)
+    if thread is None:
+        return function()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
 def emit_object_code(ir: str, target: Target) -> bytes:
     """Object code of a module of IR."""
-    module = _llvm().parse_assembly(ir)
-    module.triple = target.triple
-    module.verify()
-    return _target_machine(target).emit_object(module)
+
+    def emit() -> bytes:
+        module = _llvm().parse_assembly(ir)
+        module.triple = target.triple
+        module.verify()
+        return _target_machine(target).emit_object(module)
+
+    return _call_llvm(emit)
 
 
 @cache
@@ -155,10 +196,14 @@ def link(
     objects: Sequence[bytes], library: str, names: tuple[str, ...]
 ) -> tuple[Any, dict[str, int]]:
     """Link object code: a library that must live as long as its functions, and their addresses."""
-    builder = _llvm().JITLibraryBuilder().add_current_process()
-    for code in objects:
-        builder.add_object_img(code)
-    for name in names:
-        builder.export_symbol(name)
-    loaded = builder.link(_linker(), library)
-    return loaded, {name: loaded[name] for name in names}
+
+    def load() -> tuple[Any, dict[str, int]]:
+        builder = _llvm().JITLibraryBuilder().add_current_process()
+        for code in objects:
+            builder.add_object_img(code)
+        for name in names:
+            builder.export_symbol(name)
+        loaded = builder.link(_linker(), library)
+        return loaded, {name: loaded[name] for name in names}
+
+    return _call_llvm(load)

@@ -20,6 +20,8 @@ _LEVELS = {16: "x86-64-v2", 32: "x86-64-v3"}
 """x86 processors by the bytes of their widest registers: without and with AVX2 and FMA."""
 _STACK_BYTES = 1 << 26
 """Stack of a thread that calls LLVM, which recurses through large functions."""
+_WAIT = 0.1
+"""Seconds of a wait for such a thread, after which signals are looked at."""
 _starting = threading.Lock()
 _Result = TypeVar("_Result")
 
@@ -164,7 +166,9 @@ def _call_llvm(function: Callable[[], _Result]) -> _Result:
             threading.stack_size(before)
     if thread is None:
         return function()
-    thread.join()
+    # a signal that comes just before a wait is seen after it only, so waits are short
+    while thread.is_alive():
+        thread.join(_WAIT)
     if errors:
         raise errors[0]
     return results[0]

@@ -147,12 +147,16 @@ def _call_llvm(function: Callable[[], _Result]) -> _Result:
     """
     results: list[_Result] = []
     errors: list[BaseException] = []
+    # not the thread itself: Python 3.11 takes one whose join is interrupted for finished
+    done = threading.Event()
 
     def run() -> None:
         try:
             results.append(function())
         except BaseException as error:
             errors.append(error)
+        finally:
+            done.set()
 
     # the size of stacks is a setting of the process
     with _starting:
@@ -167,8 +171,8 @@ def _call_llvm(function: Callable[[], _Result]) -> _Result:
     if thread is None:
         return function()
     # a signal that comes just before a wait is seen after it only, so waits are short
-    while thread.is_alive():
-        thread.join(_WAIT)
+    while not done.wait(_WAIT):
+        pass
     if errors:
         raise errors[0]
     return results[0]

@@ -16,6 +16,7 @@ import pytest
 from native_cases import assert_close, cold_cache, robots  # noqa: F401
 
 import qddot
+from qddot.analysis import constraints
 from qddot.bench.subjects import chain
 from qddot.compile import kernel as kernel_module
 from qddot.compile.ir import block_groups, lower, modules
@@ -139,6 +140,38 @@ def test_rollouts_beyond_the_bound(low_bound, capsys):
     assert not found.native
     assert "rollout_rk4 is too large to compile" in capsys.readouterr().err
     np.testing.assert_allclose(found.q, interpreted.rollout(q, v, dt=1e-3, steps=3).q, rtol=1e-12)
+
+
+def test_inverse_kinematics_beyond_the_bound(low_bound, capsys):
+    robot, interpreted = links(-4.0)
+    frame = robot.frame_names[-1]
+    pose = interpreted.frame_pose(states(3, count=1)[0], frame)
+    found, expected = (r.inverse_kinematics(frame, pose) for r in (robot, interpreted))
+    np.testing.assert_allclose(found.q, expected.q, rtol=1e-9)
+    assert found.converged.all()
+    said = capsys.readouterr().err
+    assert said.count("inverse_kinematics is too large to compile") == 1
+
+
+@pytest.mark.filterwarnings("ignore:constraints of 'four_bar' are redundant")
+def test_constrained_dynamics_beyond_the_bound(low_bound, capsys):
+    model = qddot.load("four_bar").model
+    robot, interpreted = Robot(model, native=True), Robot(model, native=False)
+    q = constraints.assemble(interpreted, interpreted.neutral())
+    v, tau = np.full((2, robot.nv), 0.1)
+    actuated = robot.joint_names[:1]
+    results = []
+    for each in (robot, interpreted):
+        reduced = constraints.reduce(each, q, v)
+        closed, along = constraints.project(each, q + 1e-3, v)
+        torques = constraints.inverse_dynamics(each, q, 0 * v, 0 * v, actuated)
+        a = constraints.reduced_forward_dynamics(each, q, v, tau)
+        results.append((reduced.M, reduced.C, reduced.g, closed, along, torques.tau, a))
+    for found, expected in zip(*results, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    said = capsys.readouterr().err
+    for name in ("reduced_dynamics", "constraint_projection"):
+        assert said.count(f"{name} is too large to compile") == 1
 
 
 def test_functions_of_the_user_beyond_the_bounds(low_bound):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any
@@ -23,7 +24,7 @@ from qddot.compile.kernel import Kernel, KernelSource, compile_kernel
 from qddot.compile.runtime.chunks import run_batch
 from qddot.compile.runtime.memory import require_batch
 from qddot.display.text import Readable
-from qddot.errors import InvalidArgument, ShapeMismatch, Unsupported
+from qddot.errors import InvalidArgument, ShapeMismatch, TooLarge, Unsupported
 from qddot.model.model import Model
 from qddot.robot.interpret import batch_shape
 from qddot.robot.robot import Robot
@@ -365,8 +366,12 @@ def _iterate(
     problem: _Problem, arrays: Sequence[np.ndarray], steps: int, native: bool
 ) -> tuple[np.ndarray, ...]:
     """Some iterations: the last configurations, the best ones, and the errors of those."""
+    compiled = None
     if native:
-        kernel, shapes = _compile_loop(problem)
+        with suppress(TooLarge):
+            compiled = _compile_loop(problem)
+    if compiled is not None:
+        kernel, shapes = compiled
         inputs = (*arrays[:3], np.zeros(1), *arrays[3:], np.asarray(float(steps)))
         if len(arrays[0]) == 1:
             return tuple(kernel.gufunc(*inputs))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import difflib
 import math
 import pickle
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ __all__ = [
     "RedundantConstraints",
     "ShapeMismatch",
     "SingularInertia",
+    "TooDeep",
     "TooLarge",
     "Uncontrollable",
     "UnknownArgument",
@@ -49,6 +51,7 @@ __all__ = [
     "control_character",
     "count_text",
     "format_bytes",
+    "refuse_endless_recursion",
 ]
 
 _MARKS = r"\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
@@ -383,6 +386,28 @@ class CannotTrace(QddotError, TypeError):
     def __init__(self, reason: str, place: str = "") -> None:
         self.reason, self.place = reason, place
         super().__init__(f"{place}: {reason}" if place else reason)
+
+
+class TooDeep(QddotError, RecursionError):
+    """Calls inside calls beyond Python's limit: of what, such as a law or a function."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"{name} calls itself without end, or has laws, regions or calls nested deeper than "
+            "Python's limit on recursion allows"
+        )
+
+
+@contextlib.contextmanager
+def refuse_endless_recursion(name: str) -> Iterator[None]:
+    """Raise TooDeep where Python's limit on recursion is reached."""
+    try:
+        yield
+    except TooDeep:
+        raise
+    except RecursionError as error:
+        raise TooDeep(name) from error
 
 
 class TooLarge(QddotError):

@@ -42,7 +42,7 @@ from qddot.compile.runtime.progress import announce_long_work, write_line
 from qddot.compile.runtime.refill import refill_arrays
 from qddot.compile.trace.fuse import fuse_multiply_adds
 from qddot.compile.trace.tape import Symbol, Tape, record
-from qddot.errors import CannotCompile, TooLarge, Unsupported
+from qddot.errors import CannotCompile, TooLarge, Unsupported, refuse_endless_recursion
 
 __all__ = ["Kernel", "KernelSource", "compile_kernel"]
 
@@ -136,7 +136,8 @@ class KernelSource:
             return self.function(*folded)
 
         try:
-            return record(flat_function, [math.prod(s) for s in self.inputs])
+            with refuse_endless_recursion(self.name):
+                return record(flat_function, [math.prod(s) for s in self.inputs])
         except TooLarge as error:
             raise TooLarge(self.name, error.size, error.most) from error
 

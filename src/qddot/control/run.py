@@ -15,7 +15,13 @@ from qddot.control.observers import fill_delay
 from qddot.control.plants import Plant, require_same_joints
 from qddot.control.trace import Event, Trace
 from qddot.display.progress import OnStep
-from qddot.errors import InvalidArgument, ShapeMismatch, UnknownArgument, UnknownName
+from qddot.errors import (
+    InvalidArgument,
+    ShapeMismatch,
+    UnknownArgument,
+    UnknownName,
+    refuse_endless_recursion,
+)
 from qddot.robot.robot import Robot, Wrench
 
 __all__ = ["Sensing", "run"]
@@ -39,6 +45,7 @@ class Sensing:
     seed: int = 0
 
 
+@refuse_endless_recursion("run")
 def run(
     plant: Plant,
     law: Law,

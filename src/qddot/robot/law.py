@@ -18,7 +18,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.algorithms.catalogue import Argument
-from qddot.errors import InvalidArgument, JointsDiffer, ShapeMismatch, UnknownName, WrongType
+from qddot.errors import (
+    InvalidArgument,
+    JointsDiffer,
+    ShapeMismatch,
+    UnknownName,
+    WrongType,
+    refuse_endless_recursion,
+)
 from qddot.robot.content import content_of
 from qddot.robot.functions import CompiledFunction, record_arguments
 from qddot.robot.robot import Robot
@@ -237,9 +244,10 @@ def record_law(robot: Robot, law: Law, gains: Sequence[str] | str | None = None)
     Gains are constants, unless they have batch axes or are named in `gains` ("all" for all of
     them): those are inputs. Gains of a law inside another are named with a dot, as "law.kp".
     """
-    validate_law(robot, law)
     named = gains if isinstance(gains, str) or gains is None else tuple(gains)
-    return _record_once(_LawKey((id(robot), content_of(law), named), robot, law))
+    with refuse_endless_recursion(type(law).__name__):
+        validate_law(robot, law)
+        return _record_once(_LawKey((id(robot), content_of(law), named), robot, law))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from qddot.algorithms.kinematics import ReferenceAxes
 from qddot.compile.kernel import Kernel
 from qddot.display.progress import OnStep
-from qddot.errors import InvalidArgument, UnknownName, Unsupported
+from qddot.errors import InvalidArgument, UnknownName, Unsupported, refuse_endless_recursion
 from qddot.robot.health import refuse_singular
 from qddot.robot.law import Law, record_law
 from qddot.robot.native import PARAMETERS
@@ -237,6 +237,7 @@ def rollout(
     )
 
 
+@refuse_endless_recursion("make_simulator")
 def make_simulator(
     robot: Robot,
     *,
@@ -471,6 +472,7 @@ class _Mutable(Exception):
     """Components that can be changed: their simulators are not cached."""
 
 
+@refuse_endless_recursion("rollout")
 def _find_simulator(robot: Robot, **choices: Any) -> Simulator:
     """The simulator of these objects, one of the last 64 if none of them can be changed."""
     effects, sensors = choices["effects"], choices["sensors"]

@@ -63,7 +63,9 @@ def record_arrays(
     except Exception as error:
         # our own errors say what to do
         reason = f"{type(error).__name__}: {error}"
-        if isinstance(error, QddotError):
+        if isinstance(error, RecursionError):
+            reason = "it calls itself without end, or is nested deeper than Python's limit allows"
+        elif isinstance(error, QddotError):
             reason = str(error)
         elif isinstance(error, TypeError) and any(word in reason for word in _OF_OBJECTS):
             reason += f" ({_PLAIN_ARRAYS})"

@@ -25,6 +25,7 @@ from qddot.compile.runtime import memory, native
 from qddot.compile.runtime.cache import Cache
 from qddot.compile.trace import tape as tape_module
 from qddot.errors import CannotCompile, NotEnoughMemory, QddotError, TooLarge
+from qddot.robot.interpret import InterpretedFunction
 from qddot.robot.robot import Robot
 
 pytestmark = pytest.mark.native_core
@@ -123,6 +124,38 @@ def test_parameters_as_inputs_beyond_the_bound(low_bound):
         call(q, v, a, inertia[:2], g)
     kept = robot.compile("torque_regressor", zeros="kept")
     np.testing.assert_allclose(kept(q, v, a), interpreted.torque_regressor(q, v, a), rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["inverse_dynamics", "inverse_dynamics_derivatives"])
+def test_what_is_evaluated_in_python_is_called_as_a_gufunc(low_bound, monkeypatch, name):
+    robot, _ = links()
+    interpreted = robot.compile(name, parameters="gravity")
+    with monkeypatch.context() as patch:
+        patch.setattr(kernel_module, "_MOST_COMPILED", 100_000)
+        patch.setattr(tape_module, "MOST_RECORDED", 100_000)
+        patch.setattr(kernel_module, "_found_too_large", {})
+        patch.setattr(Cache, "read", lambda self, key: None)
+        gufunc = robot.compile(name, parameters="gravity")
+        gufunc(*states(1), np.zeros(3))
+        gufunc(*states(1, dtype=np.float32), np.zeros(3, np.float32))
+    assert type(interpreted) is InterpretedFunction
+    assert type(gufunc) is np.ufunc
+    for attribute in ("__name__", "nin", "nout", "signature"):
+        assert getattr(interpreted, attribute) == getattr(gufunc, attribute)
+    q, v, a = states(4, 2)
+    for dtype, tolerance in ((np.float64, 1e-10), (np.float32, 1e-4)):
+        # the batch axes of the arrays differ
+        given = [x.astype(dtype) for x in (q, v[:1], a[0, 0], np.array([0.0, 1.0, -9.0]))]
+        expected = gufunc(*given)
+        found = interpreted(*given)
+        assert_close(found, expected, tolerance)
+        several = found if isinstance(found, tuple) else (found,)
+        assert {x.dtype for x in several} == {np.dtype(dtype)}
+        results = tuple(np.empty_like(x) for x in several)
+        interpreted(*given, *results)
+        assert_close(results if len(results) > 1 else results[0], found, 0.0)
+    with pytest.raises(QddotError, match=r"dtype.*takes arrays and out="):
+        interpreted(*given, dtype=np.float64)
 
 
 def test_dask_arrays_beyond_the_bound(low_bound):

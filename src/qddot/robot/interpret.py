@@ -28,6 +28,7 @@ from qddot.errors import (
     MissingPackage,
     ShapeMismatch,
     UnknownName,
+    Unsupported,
     WrongType,
 )
 from qddot.model.links import Contact, Loop
@@ -99,17 +100,42 @@ def interpret_source(source: KernelSource, arrays: Sequence[Any], out: Any = Non
 
 @dataclass(frozen=True)
 class InterpretedFunction:
-    """A function of arrays that is too large to compile, called as the gufunc that it would be."""
+    """A function of arrays that is too large to compile, called as the gufunc that it would be.
+
+    It has the name, `nin`, `nout` and the signature of the gufunc, broadcasts, computes in the type
+    of its arrays, and takes arrays for results after the others or as `out`. It has no loops, types
+    and other keywords of NumPy.
+    """
 
     source: KernelSource
+
+    @property
+    def __name__(self) -> str:
+        return self.source.name
+
+    @property
+    def nin(self) -> int:
+        """Number of inputs."""
+        return len(self.source.inputs)
+
+    @property
+    def nout(self) -> int:
+        """Number of outputs."""
+        return len(self.source.outputs)
 
     @property
     def signature(self) -> str:
         """The shapes, as a gufunc has them."""
         return self.source.signature
 
-    def __call__(self, *arrays: Any, out: Any = None) -> Any:
+    def __call__(self, *arrays: Any, out: Any = None, **choices: Any) -> Any:
         """The function of arrays, into those of `out`."""
+        if choices:
+            accepted = "it is too large to compile: evaluated in Python, it takes arrays and out="
+            raise Unsupported(self.source.name, ", ".join(choices), accepted)
+        if out is None and len(arrays) == self.nin + self.nout:
+            arrays, results = arrays[: self.nin], arrays[self.nin :]
+            out = results if self.nout > 1 else results[0]
         return interpret_source(self.source, arrays, out)
 
 

@@ -449,6 +449,8 @@ class Robot(CatalogueMethods, OtherNames):
 
         With zeros="kept" it is a `Refill` instead: arrays that are filled again keep what is zero
         at every state, most of a regressor or of a Jacobian of a tree, without its being written.
+        A function too large to compile comes as an `InterpretedFunction`: it is called in the same
+        way, with arrays and `out=`, and has `nin`, `nout` and `signature`.
         """
         if callable(function_or_name):
             named = {"parameters": parameters, "zeros": zeros}

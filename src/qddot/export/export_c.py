@@ -296,7 +296,7 @@ def _make_routine(
 ) -> c.Routine:
     """The C form of a function."""
     dims = sizes(robot.model, options)
-    tape = source.record_tape()
+    tape = source.record_tape().in_line()
     inputs = row.inputs[: len(source.inputs)]
     if any(0 in shape for shape in (*source.inputs, *source.outputs)):
         raise Unsupported(row.name, robot.name, "C has no empty arrays: it needs joints and frames")

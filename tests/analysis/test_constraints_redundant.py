@@ -247,7 +247,7 @@ def test_a_box_on_four_corners_stands_wherever_it_is_turned(native, kind):
         # each state of a batch by itself
         assert (multipliers[1] == 0.0).any()
         np.testing.assert_array_equal(multipliers[0], multipliers[2])
-        with pytest.raises(RedundantConstraints, match="'c3.z'"):
+        with pytest.raises(RedundantConstraints, match=r"'c3\.z'"):
             cs.forward_dynamics(robot, q, np.zeros(6), push, feet)
         v = np.array([0.1, 0.0, -1.0, 0.2, 0.0, 0.0])
         after, _ = robot.impact(q, v, np.zeros(12), constraints=feet)

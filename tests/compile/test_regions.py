@@ -170,3 +170,16 @@ def test_long_work_is_announced(capsys):
     told = capsys.readouterr().err
     assert told.count("qddot: counting") == 2
     assert "nothing" not in told
+
+
+def test_regions_that_run_once_can_be_written_in_line():
+    """As in C, which has no regions: every number is computed, and the flag chooses."""
+    tape = record(lambda x: skipped(x), [2])
+    assert tape.regions
+    flat = tape.in_line()
+    assert not flat.regions
+    for x in ([4.0, 1.0], [-4.0, 1.0]):
+        np.testing.assert_array_equal(flat.run(x), tape.run(x))
+    # parts that run again stay
+    again = record(newton, [1])
+    assert again.in_line() is again

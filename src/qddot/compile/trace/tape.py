@@ -10,7 +10,7 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 from numbers import Number, Real
 from typing import Any
@@ -92,27 +92,6 @@ class Tape:
         ]
         ends = f"return {', '.join(map(operand_text, self.outputs))}"
         return "\n".join([*lines, *regions, ends])
-
-    def in_line(self) -> Tape:
-        """The tape with the regions that run once in line, so that they always run."""
-        if not self.regions or any(region.times > 1 for region in self.regions):
-            return self
-        last = {c: x for r in self.regions for c, x in zip(r.carries, r.nexts, strict=True)}
-        code: list[tuple[Any, ...]] = []
-        place: dict[int, int | float] = {}
-
-        def moved(x: int | float) -> int | float:
-            return place[x] if type(x) is int else x
-
-        for i, (name, *args) in enumerate(self.code):
-            if name in ("carry", "result"):
-                # a number that the region is given, and the one that it leaves
-                source = args[0] if name == "carry" and args else last.get(args[0]) if args else 0.0
-                place[i] = moved(0.0 if source is None else source)
-            else:
-                place[i] = len(code)
-                code.append((name, *(args if name == "input" else map(moved, args))))
-        return replace(self, code=tuple(code), outputs=tuple(map(moved, self.outputs)), regions=())
 
     @property
     def used_inputs(self) -> set[int]:

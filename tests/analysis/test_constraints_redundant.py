@@ -200,14 +200,58 @@ def test_a_singular_place_is_not_the_measure():
     with pytest.warns(UserWarning, match=r"'pin.y' moves with no joint.*rows: pin.x, pin.z"):
         found = robot.constrained_dynamics(q, v, np.ones(3))
     check_solution(robot, q, v, np.ones(3), found)
-    # at that place itself the multipliers are not unique, which is said, never guessed
+    # at that place itself the multipliers are not unique: the least ones, and an error on request
     for native in (True, False):
-        with np.errstate(all="ignore"), warnings.catch_warnings():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             still = Robot(robot.model, native).constrained_dynamics(np.zeros(3), v * 0, v)
-        assert not np.isfinite(still[1]).all()
+        check_solution(robot, np.zeros(3), v * 0, v, still)
+        check_least(robot, np.zeros(3), v, still[1])
     with pytest.raises(RedundantConstraints, match=r"'pin\.[xz]'"):
         cs.forward_dynamics(robot, np.zeros(3), v * 0, v)
+
+
+def check_least(robot, q, push, multipliers, constraints=None):
+    """Multipliers at rest are the least by least squares, without weight."""
+    J = robot.constraint_jacobian(q, constraints=constraints)
+    free = np.linalg.solve(robot.mass_matrix(q), push - robot.gravity(q))
+    W = J @ np.linalg.solve(robot.mass_matrix(q), J.T)
+    least = -np.linalg.pinv(W, rcond=1e-10) @ J @ free
+    np.testing.assert_allclose(multipliers, least, atol=1e-6 * np.abs(least).max())
+
+
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("kind", ["point", "surface"])
+def test_a_box_on_four_corners_stands_wherever_it_is_turned(native, kind):
+    """Which rows count depends on the attitude: where those that stay are too few, all do."""
+    links = [
+        {"name": "base", "parent": None, "joint": "fixed"},
+        {"name": "box", "parent": "base", "joint": "free", "mass": 2.0, "inertia": (0.1, 0.2, 0.3)},
+    ]
+    places = [(0.5, 0.3, -0.1), (0.5, -0.3, -0.1), (-0.5, 0.3, -0.1), (-0.5, -0.3, -0.1)]
+    frames = [{"name": f"c{k}", "link": "box", "position": p} for k, p in enumerate(places)]
+    robot = Robot(Robot.from_links("box", links, frames=frames).model, native)
+    feet = [cs.Contact(f"c{k}", kind) for k in range(4)]
+    turned = robot.integrate(robot.neutral(), np.array([0, 0, 0, 0.4, 0.5, -0.3]))
+    q = np.stack([robot.neutral(), turned, robot.neutral()])
+    push = np.array([0.0, 0.0, 0.0, 0.1, -0.2, 0.3])
+    with pytest.warns(UserWarning, match="are redundant"):
+        a, multipliers = robot.constrained_dynamics(q, np.zeros(6), push, constraints=feet)
+    np.testing.assert_allclose(a, 0.0, atol=1e-9)
+    load = push - robot.gravity(q)
+    J = robot.constraint_jacobian(q, constraints=feet)
+    carried = np.einsum("kij,ki->kj", J, multipliers)
+    np.testing.assert_allclose(carried, -load, atol=1e-6)
+    if kind == "point":
+        check_least(robot, q[0], push, multipliers[0], feet)
+        # each state of a batch by itself
+        assert (multipliers[1] == 0.0).any()
+        np.testing.assert_array_equal(multipliers[0], multipliers[2])
+        with pytest.raises(RedundantConstraints, match=r"'c3\.z'"):
+            cs.forward_dynamics(robot, q, np.zeros(6), push, feet)
+        v = np.array([0.1, 0.0, -1.0, 0.2, 0.0, 0.0])
+        after, _ = robot.impact(q, v, np.zeros(12), constraints=feet)
+        np.testing.assert_allclose(after, 0.0, atol=1e-9)
 
 
 def test_constraints_of_ones_own_are_treated_alike():

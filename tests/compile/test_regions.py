@@ -13,6 +13,7 @@ from qddot.compile.ir.variables import find_variables
 from qddot.compile.kernel import KernelSource, compile_kernel
 from qddot.compile.runtime.progress import announce_long_work
 from qddot.compile.trace.fuse import fuse_multiply_adds
+from qddot.compile.trace.in_line import write_in_line
 from qddot.compile.trace.tape import record
 from qddot.spatial.regions import run_where, run_while
 from qddot.spatial.scalar import less, sqrt, where
@@ -170,3 +171,16 @@ def test_long_work_is_announced(capsys):
     told = capsys.readouterr().err
     assert told.count("qddot: counting") == 2
     assert "nothing" not in told
+
+
+def test_regions_that_run_once_can_be_written_in_line():
+    """As in C, which has no regions: every number is computed, and the flag chooses."""
+    tape = record(lambda x: skipped(x), [2])
+    assert tape.regions
+    flat = write_in_line(tape)
+    assert not flat.regions
+    for x in ([4.0, 1.0], [-4.0, 1.0]):
+        np.testing.assert_array_equal(flat.run(x), tape.run(x))
+    # parts that run again stay
+    again = record(newton, [1])
+    assert write_in_line(again) is again

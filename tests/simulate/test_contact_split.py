@@ -12,6 +12,7 @@ from contact_bodies import GRAVITY, block
 from native_cases import cold_cache  # noqa: F401
 
 from qddot.simulate.contact import ComplementarityContact, Plane, Point, Scene, contact_ledger
+from qddot.simulate.contact.ledger import ContactLedger
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 MASS = 2.0
@@ -37,3 +38,21 @@ def test_a_box_between_two_fingers_is_held():
     grip = runpy.run_path(str(DOCS / "contact.py"))["Grip"]("four-ball", 1.2)
     held, turn, slip = grip.judge(grip.run(24, seed=5))
     assert (held, turn < 1e-4, slip < 1e-4) == (24, True, True)
+
+
+def test_tables_show_the_places_that_carried():
+    """A pair of boxes has thirteen places, of which a face on a face takes four."""
+    names = (("crate", "pad"),) * 13 + (("ball", "pad"),) * 2
+    wrench = np.zeros((5, 15, 6))
+    wrench[2:, 3:7, 2] = 1.0
+    ledger = ContactLedger(
+        time=np.arange(5.0), names=names, bodies=(("a", "world"),) * 15, frames=("a",) * 15,
+        friction=np.ones(15), gap=np.zeros((5, 15)), point=np.zeros((5, 15, 3)),
+        normal=np.tile([0.0, 0.0, 1.0], (5, 15, 1)), wrench=wrench, slip=np.zeros((5, 15)),
+        newton=np.zeros((5, 6)),
+    )  # fmt: skip
+    for text in (str(ledger), ledger._repr_html_(), ledger.table(0)):
+        assert text.count("crate on pad") == 4
+        # one that never touched is told of
+        assert text.count("ball on pad") == 1
+    assert len(ledger.at(0)) == 15

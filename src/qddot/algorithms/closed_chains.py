@@ -22,7 +22,7 @@ from qddot.algorithms.constraints import (
 from qddot.algorithms.coriolis import coriolis_matrix
 from qddot.algorithms.inverse_dynamics import gravity, inverse_dynamics
 from qddot.algorithms.kinematics import ReferenceAxes
-from qddot.algorithms.linear import Factor, dot, factorise, solve
+from qddot.algorithms.linear import Factor, dot, factorise, mobility, solve
 from qddot.algorithms.mass_matrix import mass_matrix
 from qddot.algorithms.recursion import Matrix, Vector, zeros
 from qddot.errors import InvalidArgument, UnknownName
@@ -105,7 +105,7 @@ def _torques_of_least_rest(
     would make along the motors, W the mobility of these while the constraints hold.
     """
     # motions that unit torques of the motors make while the constraints hold
-    held = ConstraintMobility.of(J, factorise(mass_matrix(model, q)))
+    held = _definite_mobility(J, factorise(mass_matrix(model, q)))
     units = [[1.0 if i == k else 0.0 for i in range(model.nv)] for k in driven]
     motions = [held.remove_motion(solve(held.mass, unit)) for unit in units]
     W = [[motion[k] for k in driven] for motion in motions]
@@ -117,6 +117,11 @@ def _torques_of_least_rest(
     # multipliers of what the motors leave of the load
     free = solve(held.mass, [x - t for x, t in zip(load, tau, strict=True)])
     return tau, held.multipliers([dot(row, free) for row in J])
+
+
+def _definite_mobility(J: Matrix, mass: Factor) -> ConstraintMobility:
+    """The mobility of independent rows; infinite or NaN where they depend on each other."""
+    return ConstraintMobility(J, mass, factorise_definite(mobility(mass, J)))
 
 
 def _least_torques(
@@ -136,7 +141,7 @@ def _least_torques(
             for line, y in zip(metric, scaled, strict=True)
         ]
     # motion of the load in that metric, and what the constraints take of it
-    held = ConstraintMobility.of(J, factorise_definite(metric))
+    held = _definite_mobility(J, factorise_definite(metric))
     free = solve(held.mass, load)
     multipliers = held.multipliers([dot(row, free) for row in J])
     x = held.remove_motion(free)

@@ -17,6 +17,7 @@ first and third have no zero but the true one; frames half a turn apart give inf
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,7 +37,8 @@ from qddot.model.links import Contact, Loop
 from qddot.model.model import WORLD, Body, Frame, Model
 from qddot.spatial.algebra import Force, Mat3, Motion, Subspace, Transform, Vec3
 from qddot.spatial.dual import Dual, partials_of
-from qddot.spatial.scalar import Scalar, less, where
+from qddot.spatial.regions import run_where
+from qddot.spatial.scalar import Scalar, less, maximum, minimum, where
 
 __all__ = [
     "ConstraintMobility",
@@ -61,6 +63,10 @@ Equation = tuple[Scalar, Force]
 _X, _Y, _Z = Mat3.identity()
 _SINGULAR = 1e-12
 """The share of a row's mobility below which what the rows after it leave of it is rounding."""
+_NOTHING = 1e-20
+"""The share of the largest mobility below which a row moves nothing."""
+_DAMPING, _STEPS, _TINY = 1e-8, 6, 1e-30
+"""Share of the largest mobility that damps a singular one, damped steps, and the least size."""
 
 
 def _align_axes_equations(R: Mat3) -> list[tuple[Scalar, Vec3]]:
@@ -295,18 +301,44 @@ def factorise_definite(A: Matrix) -> Factor:
     return L, [where(sound, x, 0.0) for sound, x in zip(whole, d, strict=True)]
 
 
+def _factorise_semidefinite(A: Matrix, least: float) -> tuple[Factor, Scalar]:
+    """The factors of the independent rows of a symmetric matrix, and its least pivot.
+
+    Pivots are measured by the largest entry of the diagonal of A. One that is no more than the
+    `least`, or rounding of its own entry, is infinite: a solution is zero in that row.
+    """
+    size: Scalar = 0.0
+    for k in range(len(A)):
+        size = maximum(size, A[k][k])
+    smallest: Scalar = 1.0
+
+    def pivot(k: int, rest: Scalar) -> Scalar:
+        nonlocal smallest
+        sound = less(maximum(size * least, A[k][k] * _SINGULAR), rest)
+        smallest = minimum(smallest, where(sound, rest / size, 0.0))
+        return where(sound, rest, math.inf)
+
+    return factorise(A, pivot), smallest
+
+
 @dataclasses.dataclass(frozen=True)
 class ConstraintMobility:
-    """Rows J of constraints, with the factors of M (or another metric) and of J M⁻¹ Jᵀ."""
+    """Rows J of constraints, with the factors of M (or another metric) and of J M⁻¹ Jᵀ.
+
+    Rows that others make up are left out: their multipliers are zero. `pivot` is the least pivot
+    of J M⁻¹ Jᵀ by its largest entry: 0 where rows are left out, else about the square of the
+    distance (rad) from where they are.
+    """
 
     J: Matrix
     mass: Factor
     mobility: Factor
+    pivot: Scalar = 1.0
 
     @staticmethod
-    def of(J: Matrix, mass: Factor) -> ConstraintMobility:
-        """The mobility of independent rows J, from the factors of M."""
-        return ConstraintMobility(J, mass, factorise_definite(mobility(mass, J)))
+    def of(J: Matrix, mass: Factor, least: float = _NOTHING) -> ConstraintMobility:
+        """The mobility of rows J, from the factors of M; rows of less than the pivot are out."""
+        return ConstraintMobility(J, mass, *_factorise_semidefinite(mobility(mass, J), least))
 
     def multipliers(self, right: Vector) -> list[Scalar]:
         """λ of (J M⁻¹ Jᵀ) λ = right."""
@@ -332,11 +364,39 @@ class ConstraintMobility:
 def _solve_multipliers(
     factor: Factor, J: Matrix, right: Vector, kept: Sequence[int]
 ) -> list[Scalar]:
-    """λ of (J M⁻¹ Jᵀ) λ = right by the independent rows; that of a redundant row is zero."""
+    """λ of (J M⁻¹ Jᵀ) λ = right by the independent rows; that of a redundant row is zero.
+
+    Where the independent rows depend on each other, the least λ of all rows by least squares.
+    """
     held = ConstraintMobility.of([J[k] for k in kept], factor)
     found: list[Scalar] = zeros(len(J))
     for k, x in zip(kept, held.multipliers([right[k] for k in kept]), strict=True):
         found[k] = x
+    if not kept:
+        return found
+
+    def least(_: list[Scalar]) -> list[Scalar]:
+        return _least_multipliers(mobility(factor, J), right)
+
+    return run_where(where(less(0.0, held.pivot), 0.0, 1.0), least, found)
+
+
+def _least_multipliers(A: Matrix, right: Vector) -> list[Scalar]:
+    """Least λ of least |A λ − right|, for a singular mobility A, by damped steps.
+
+    Each is (A + ε)⁻¹ A (A + ε)⁻¹ of what is left, which moves nothing where A does not.
+    """
+    n = range(len(A))
+    size: Scalar = _TINY
+    for k in n:
+        size = maximum(size, A[k][k])
+    damped = factorise([[A[i][j] + (size * _DAMPING if i == j else 0.0) for j in n] for i in n])
+    found: list[Scalar] = zeros(len(A))
+    for _ in range(_STEPS):
+        left = [b - dot(row, found) for b, row in zip(right, A, strict=True)]
+        inner = solve(damped, left)
+        step = solve(damped, [dot(row, inner) for row in A])
+        found = [x + dx for x, dx in zip(found, step, strict=True)]
     return found
 
 
@@ -365,8 +425,8 @@ def constrained_dynamics(
     Featherstone 2008, section 8.5, with M factorised: (J M⁻¹ Jᵀ) λ = −(J q̈₀ + J̇ v), q̈₀ that of
     the open tree. With `stabilisation` k, a rate in 1/s, the right side is −2 k J v − k² φ, so that
     what is open closes as exp(−k t) (Baumgarte 1972). Rows that others make up wherever the loops
-    are closed are left out, which a warning says once: their λ is zero. Infinite or NaN where the
-    rows that are left depend on each other.
+    are closed are left out, which a warning says once: their λ is zero. Where the rows that are
+    left depend on each other, λ of all rows are the least ones by least squares.
     """
     J = constraint_jacobian(model, q, constraints=constraints)
     drift = constraint_bias(model, q, v, constraints=constraints)

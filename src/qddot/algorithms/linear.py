@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -35,16 +35,19 @@ def dot(a: Sequence[Scalar], b: Sequence[Scalar]) -> Scalar:
     return sum((x * y for x, y in zip(a, b, strict=True)), 0.0)
 
 
-def factorise(A: Rows) -> Factor:
+def factorise(A: Rows, pivot: Callable[[int, Scalar], Scalar] | None = None) -> Factor:
     """L (unit lower triangular) and d with A = Lᵀ diag(d) L.
 
     Eliminates from the last row to the first: a mass matrix in tree order fills in nothing
     (Featherstone 2008, table 6.3), and d is what each joint feels with all joints after it free.
+    `pivot` may replace the pivot of a row, before it is eliminated; an infinite one leaves it out.
     """
     n = len(A)
     L = [list(row) for row in A]
     # last row to first: subtract its share from the rows above, then scale it
     for k in reversed(range(n)):
+        if pivot:
+            L[k][k] = pivot(k, L[k][k])
         for i in range(k):
             ratio = L[k][i] / L[k][k]
             for j in range(i + 1):

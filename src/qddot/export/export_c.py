@@ -20,6 +20,7 @@ import numpy as np
 
 from qddot.algorithms.catalogue import Argument, Function, function, sizes
 from qddot.compile.kernel import KernelSource
+from qddot.compile.trace.in_line import write_in_line
 from qddot.errors import CannotWrite, InvalidArgument, Unsupported, WrongType, count_text
 from qddot.export import c_source as c
 from qddot.export.c_memory import MemoryStruct
@@ -296,7 +297,7 @@ def _make_routine(
 ) -> c.Routine:
     """The C form of a function."""
     dims = sizes(robot.model, options)
-    tape = source.record_tape()
+    tape = write_in_line(source.record_tape())
     inputs = row.inputs[: len(source.inputs)]
     if any(0 in shape for shape in (*source.inputs, *source.outputs)):
         raise Unsupported(row.name, robot.name, "C has no empty arrays: it needs joints and frames")

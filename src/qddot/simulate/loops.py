@@ -41,6 +41,8 @@ _MOVED = 1e-9
 """How far (m, rad) the end of a rollout may be open in any case, and be resumed as it is."""
 _ITERATIONS = 4
 _TOLERANCE, _ATTEMPTS = 1e-10, 1000
+_BRANCHING = 1e-10
+"""The least pivot: 1e-5 rad from a branch of the closed configurations, rounding hides its rows."""
 _SLOW = 1e-3
 """Speed (m/s, rad/s) below which corrections of velocities are shares of this one."""
 
@@ -85,17 +87,25 @@ class ClosedLoops:
         found = constraint_bias(model, q, v, constraints=self.loops)
         return [found[k] for k in independent_rows(model, self.loops)]
 
-    def admit(self, model: Model, q: Vector, v: Vector) -> list[Scalar]:
-        """The velocities nearest to v that the loops admit at q, J v = 0, in the metric of M."""
+    def _hold(self, model: Model, q: Vector, mass: Factor) -> ConstraintMobility:
+        """The mobility of the rows at q, without those that others make up there."""
+        return ConstraintMobility.of(self.rows(model, q), mass, _BRANCHING)
+
+    def admit(self, model: Model, q: Vector, v: Vector) -> tuple[list[Scalar], Scalar]:
+        """The velocities nearest to v that the loops admit at q, and the least pivot there.
+
+        They have J v = 0 and are nearest in the metric of M.
+        """
         mass: Factor = factorise(mass_matrix(model, q))
-        return ConstraintMobility.of(self.rows(model, q), mass).remove_motion(v)
+        held = self._hold(model, q, mass)
+        return held.remove_motion(v), held.pivot
 
     def accelerations(
         self, model: Model, q: Vector, v: Vector, M: Matrix, tau: Vector, forces: Sequence[Force]
     ) -> list[Scalar]:
         """Accelerations under torques and forces on bodies; M may have more than the mass."""
         h = newton_euler(model, q, v, zeros(model.nv), forces)
-        held = ConstraintMobility.of(self.rows(model, q), factorise(M))
+        held = self._hold(model, q, factorise(M))
         free = solve(held.mass, [t - x for t, x in zip(tau, h, strict=True)])
         return self.constrain(model, q, v, held, free)
 
@@ -118,15 +128,15 @@ class ClosedLoops:
         M = mass_matrix(model, start)
         mass: Factor = factorise(M)
         kept, q1 = independent_rows(model, self.loops), list(q)
-        held = ConstraintMobility.of(self.rows(model, start), mass)
+        held = self._hold(model, start, mass)
         for k in range(self.iterations):
             if k == self.iterations - 1:
-                held = ConstraintMobility.of(self.rows(model, q1), mass)
+                held = self._hold(model, q1, mass)
             phi = constraint_residual(model, q1, constraints=self.loops)
             q1 = integrate(model, q1, held.least_motion([-phi[k] for k in kept]))
         # velocities, and the length of their correction
         if not accurate:
-            held = ConstraintMobility.of(self.rows(model, q1), mass)
+            held = self._hold(model, q1, mass)
         opening = [dot(row, v) for row in held.J]
         multipliers = held.multipliers(opening)
         change = solve(mass, add_constraint_forces(held.J, multipliers, zeros(model.nv)))

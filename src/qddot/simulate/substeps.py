@@ -38,6 +38,10 @@ _SCATTER = 2.0
 """Rounding of one attempt by that of another."""
 _BRIEF = 1e-3
 """The share of a step below which an error that does not fall is rounding, not a long step."""
+_TURNING = 16.0 * 2.0**-53
+"""An error that is rounding of q, by the pivot of the loops."""
+_BRANCH = 1e-4
+"""The error of a part that starts at a singular configuration, where shorter ones gain nothing."""
 _FINITE = 1e30
 
 
@@ -98,18 +102,26 @@ def take_substeps(
         q, v = before[: model.nq], before[model.nq :]
         # the part, its projection on closure, and its error
         part = _PartialPlant(plant, done, share)
-        w = align(model, q, loops.admit(model, q, v))
+        admitted, pivot = loops.admit(model, q, v)
+        w = align(model, q, admitted)
         q1, w1 = integrate(part, q, w, dt * share)
         end = loops.project(model, q, q1, unalign(model, q1, w1), accurate=True)
         estimate = end.correction
         # an error of a brief part as large as that of the longer attempt before is rounding
-        runs = less(0.5, going)
-        stalled = logical_and(less(share, _BRIEF), less(rejected * _STALLED, estimate))
+        runs, branches = less(0.5, going), less_equal(pivot, 0.0)
+        same = less(rejected * _STALLED, estimate)
+        stalled = logical_and(logical_and(less(share, _BRIEF), same), logical_not(branches))
         tolerance = where(logical_and(runs, stalled), estimate * _SCATTER, tolerance)
         # it is kept if the error is small, or rounding, or if nothing better can be had
         accurate = logical_or(
             less_equal(estimate, tolerance), less_equal(estimate * _NOISE + 1.0, 1.0)
         )
+        # near a branch of the mechanism the rounding of q turns v; at it, v says which to follow
+        lost = logical_and(less_equal(estimate * pivot, _TURNING), logical_not(branches))
+        follows = logical_and(branches, logical_or(less(estimate, _BRANCH), same))
+        accurate = logical_or(accurate, logical_or(lost, follows))
+        small = minimum(estimate, loops.tolerance)
+        counted = where(logical_or(lost, branches), small, estimate)
         finite = less(sum(x * x for x in before), _FINITE)
         last = logical_or(less(loops.attempts - 1.5, attempts), logical_not(finite))
         kept = logical_and(runs, logical_or(accurate, last))
@@ -128,7 +140,7 @@ def take_substeps(
             after,
             where(runs, where(ends, left, length), share),
             attempts + going,
-            where(kept, maximum(error, estimate), error),
+            where(kept, maximum(error, counted), error),
             where(kept, end.violation, violation),
             tolerance,
             where(runs, where(kept, _FINITE, estimate), rejected),

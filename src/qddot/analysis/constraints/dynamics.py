@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from qddot.algorithms.catalogue import function
-from qddot.algorithms.constraints import Constraints
+from qddot.algorithms.constraints import Constraints, independent_rows
 from qddot.analysis.constraints.arguments import (
     Names,
     hashable,
@@ -61,7 +61,7 @@ def forward_dynamics(
     """
     q, v, tau = (require_finite(name, x) for name, x in (("q", q), ("v", v), ("tau", tau)))
     a, multipliers = robot.constrained_dynamics(q, v, tau, constraints=constraints, **options)
-    _refuse_lost(robot, q, multipliers, constraints)
+    _refuse_dependent(robot, q, constraints)
     return a, multipliers
 
 
@@ -84,16 +84,20 @@ def impact(
     after, impulse = robot.impact(
         require_finite("q", q), require_finite("v", v), e, constraints=constraints
     )
-    _refuse_lost(robot, q, impulse, constraints)
+    _refuse_dependent(robot, q, constraints)
     return after, impulse
 
 
-def _refuse_lost(
-    robot: Robot, q: ArrayLike, multipliers: np.ndarray, constraints: Constraints
-) -> None:
-    """Name the equations that depend on each other where multipliers are infinite or NaN."""
-    states = np.broadcast_to(require_finite("q", q), (*multipliers.shape[:-1], robot.nq))
-    lost = ~np.isfinite(multipliers).all(axis=-1)
+def _refuse_dependent(robot: Robot, q: ArrayLike, constraints: Constraints) -> None:
+    """Name the equations that depend on each other where they leave multipliers open."""
+    given = hashable(constraints)
+    marked = with_marked_rows(robot, _ROW, {} if given is None else {"constraints": given})
+    kept = independent_rows(robot.model, marked["constraints"])
+    states = require_finite("q", q)
+    J = constraint_jacobian(robot, states, constraints)[..., kept, :]
+    rows, _ = normalise_rows(J @ inverse_mass_root(robot, states))
+    sizes = np.linalg.svd(rows, compute_uv=False)
+    lost = (sizes <= DEPENDENT).any(axis=-1) | (len(kept) > robot.nv)
     for state in states[lost][:1]:
         rank = analyse(robot, state, constraints)
         raise RedundantConstraints(robot.name, rank.redundant, row_names(rank.independent))

@@ -140,16 +140,32 @@ class ContactLedger(Tabular):
             force.max(axis=axes, initial=0.0),
             1e3 * self.slip.max(axis=axes, initial=0.0),
         ]
+        shown = self._used_places()
         rows = [
-            [f"{a} on {b} ({body})", *(f"{x[k]:.4g}" for x in columns)]
-            for k, ((a, b), (body, _)) in enumerate(zip(self.names, self.bodies, strict=True))
+            [
+                f"{self.names[k][0]} on {self.names[k][1]} ({self.bodies[k][0]})",
+                *(f"{x[k]:.4g}" for x in columns),
+            ]
+            for k in shown
         ]
         deepest = f"deepest penetration {1e3 * self.penetration:.3g} mm"
-        return f"contact ledger: {len(self.names)} contacts, {samples}, {deepest}", heads, rows
+        return f"contact ledger: {len(shown)} contacts, {samples}, {deepest}", heads, rows
+
+    def _used_places(self) -> list[int]:
+        """The contacts that tables show: of a pair's places those that carried, or the first."""
+        carried = np.any(self.force, axis=(*range(self.gap.ndim - 1), -1))
+        loaded = {pair for pair, x in zip(self.names, carried, strict=True) if x}
+        first = {pair: k for k, pair in reversed([*enumerate(self.names)])}
+        return [
+            k
+            for k, pair in enumerate(self.names)
+            if carried[k] or (pair not in loaded and first[pair] == k)
+        ]
 
     def table(self, sample: int = -1, index: Any = ()) -> str:
         """The contacts at one sample as text, with the residual of Newton's law."""
-        entries = self.at(sample, index)
+        found = self.at(sample, index)
+        entries = [found[k] for k in self._used_places()]
         width = max((len(_label(x)) for x in entries), default=7)
         lines = [
             f"{'contact (body)':{width}}  {'gap':>9}  {'force on the body, world axes':>33}"

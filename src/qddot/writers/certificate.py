@@ -25,7 +25,12 @@ from qddot.writers.structure_checks import (
     check_loops,
 )
 
-__all__ = ["ConversionCertificate", "certify_conversion"]
+__all__ = ["MOST_VELOCITIES", "ConversionCertificate", "bound_states", "certify_conversion"]
+
+MOST_VELOCITIES = 500
+"""Velocities of the largest robot that is certified: one state of it takes seconds."""
+_MOST_NUMBERS = 4_000_000
+"""Numbers of a matrix nv × nv at all states of a certificate."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,11 @@ class ConversionCertificate:
     def all_passed(self) -> bool:
         """Whether every claim holds."""
         return bool(self.checks) and all(check.passed for check in self.checks)
+
+
+def bound_states(model: Model, states: int) -> int:
+    """The number of states at which a model is certified: fewer for one with large matrices."""
+    return max(1, min(states, _MOST_NUMBERS // max(1, model.nv**2)))
 
 
 def certify_conversion(

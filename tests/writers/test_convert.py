@@ -955,7 +955,7 @@ def test_robots_beyond_certification_are_refused(tmp_path):
     """Matrices of 3,000 velocities at 100 states would have 7 GB."""
     file = write_chain(tmp_path, 502, "continuous")
     for target in ("out.urdf", "out.xml"):
-        with pytest.raises(Unsupported, match="501 velocities.*up to 500"):
+        with pytest.raises(Unsupported, match=r"501 velocities.*up to 500"):
             convert(file, tmp_path / target)
         assert not (tmp_path / target).exists()
 

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from qddot.display.progress import OnStep
-from qddot.errors import CannotWrite, InvalidArgument, QddotError, Unsupported
+from qddot.errors import CannotWrite, InvalidArgument, QddotError
 from qddot.files import check_target, draft_beside, publish
 from qddot.loaders import load_model
 from qddot.loaders.description import Base, Couplings, suppress_warnings, to_model
 from qddot.loaders.formats import FormatName, detect_format, format_to_write
 from qddot.writers.certificate import (
-    MOST_VELOCITIES,
     ConversionCertificate,
     bound_states,
     certify_conversion,
@@ -91,9 +90,7 @@ def convert(
     )
     if robot.file is not None and robot.file.resolve() == file:
         raise CannotWrite(target, "is the source itself")
-    if robot.model.nv > MOST_VELOCITIES:
-        accepted = f"conversions are certified up to {MOST_VELOCITIES} velocities"
-        raise Unsupported("convert", f"{robot.model.nv} velocities", accepted)
+    states = bound_states(robot.model, states)
     # write the part of the robot that the format can express
     restricted, losses = restrict_to_format(robot.description, form)
     name = robot.file.name if robot.file else robot.model.name
@@ -102,7 +99,6 @@ def convert(
     losses = [*losses, *more, *_source_losses(robot, form)]
     with suppress_warnings():
         expected = to_model(restricted, None, "exact", False)
-    states = bound_states(expected, states)
     # publish the file if its certificate holds
     with draft_beside(file, text) as draft:
         try:

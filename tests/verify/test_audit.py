@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,9 +26,11 @@ from qddot.model.links import inertia_defect
 from qddot.robot import meshes as mesh_module
 from qddot.spatial.algebra import Inertia, Sym3, Vec3
 from qddot.verify.audit import audit, diff_of, fixed_text, symmetry
+from qddot.verify.audit import case as case_module
 from qddot.verify.audit.case import gather_evidence
 from qddot.verify.audit.evidence import disagreement, inertia_defect_share, log_spread
 from qddot.verify.audit.findings import AuditFinding
+from qddot.verify.audit.geometry import Geometry
 from qddot.verify.audit.meshes import UnreadableMesh, read_mesh
 from qddot.verify.audit.page import html_page
 from qddot.verify.audit.read_description import read_robot
@@ -195,7 +198,7 @@ def test_a_mesh_that_is_absent_or_too_large(tmp_path, monkeypatch):
     with pytest.raises(UnreadableMesh, match="No such file"):
         read_mesh(tmp_path / "none.stl")
     file = write_mesh(tmp_path, trimesh.creation.box([1, 1, 1]))
-    monkeypatch.setattr(mesh_module, "_MOST_BYTES", 100)
+    monkeypatch.setattr(mesh_module, "MOST_MESH_BYTES", 100)
     mesh_module._read_batch.cache_clear()
     with pytest.raises(UnreadableMesh, match="larger than"):
         read_mesh(file)
@@ -764,3 +767,55 @@ def test_many_links_of_one_shape_have_a_bounded_number_of_twins(tmp_path, monkey
         gather_evidence(read_robot(file))
         assert len(compared) <= pairs
         assert len(compared) >= count
+
+
+def test_carried_links_are_found_without_going_through_all_of_them(tmp_path):
+    robot = write_and_read_star(tmp_path, 300, "")
+    assert [x.name for x in robot.children("l0")] == [f"l{i}" for i in range(1, 300)]
+    assert list(robot.children("l1")) == []
+
+
+def test_shapes_beyond_the_bound_are_named_and_not_measured(tmp_path, monkeypatch):
+    sphere = "<collision><geometry><sphere radius='0.1'/></geometry></collision>"
+    robot = write_and_read_star(tmp_path, 3, sphere * 5)
+    monkeypatch.setattr(case_module, "_MOST_SHAPES", 4)
+    case = gather_evidence(robot)
+    assert case.geometries["l1"].unread == ("5 collision shapes: at most 4 of a link are measured",)
+    assert not case.geometries["l1"].estimates
+    # all of a robot: fewer for each link
+    monkeypatch.setattr(case_module, "_MOST_SHAPES", 5)
+    assert gather_evidence(robot).geometries["l1"].estimates
+    monkeypatch.setattr(case_module, "_MOST_OF_ALL", 9)
+    case = gather_evidence(robot)
+    assert case.geometries["l1"].unread == ("5 collision shapes: at most 3 of a link are measured",)
+
+
+def test_frames_of_a_link_are_bounded(tmp_path):
+    """Each is a hypothesis: shapes that are all turned otherwise would make thousands."""
+    turned = "<collision><origin rpy='{} 0 0'/><geometry><box size='1 2 3'/></geometry></collision>"
+    robot = write_and_read_star(tmp_path, 2, "".join(turned.format(i / 200) for i in range(1, 150)))
+    assert len(gather_evidence(robot).frames["l1"]) == 100
+
+
+def test_links_with_many_joints_are_matched_in_little_memory(tmp_path):
+    """A table of all pairs of 3,000 places would have 200 MB."""
+    rng = np.random.default_rng(0)
+    a = Geometry((), rng.normal(size=(3000, 3)))
+    b = Geometry((), a.anchors @ np.diag([1.0, -1.0, 1.0]))
+    tracemalloc.start()
+    found = symmetry._axis_permutations(a, b)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert [Q.tolist() for Q in found] == [np.diag([1.0, -1.0, 1.0]).tolist()]
+    assert most < 2e7
+
+
+def write_and_read_star(folder, links, shapes):
+    """The record of links around a first one, each with these shapes."""
+    inertial = "<inertial><mass value='1'/><inertia ixx='1' iyy='1' izz='1'/></inertial>"
+    joint = "<joint name='j{0}' type='continuous'><parent link='l0'/><child link='l{0}'/></joint>"
+    parts = [f"<link name='l{i}'>{inertial}{shapes}</link>" for i in range(links)]
+    parts += [joint.format(i) for i in range(1, links)]
+    file = folder / "star.urdf"
+    file.write_text(f"<robot name='star'>{''.join(parts)}</robot>")
+    return read_robot(file)

@@ -42,6 +42,7 @@ from qddot.spatial.algebra import (
     rotation_from_rpy,
 )
 from qddot.writers import certify_conversion, convert
+from qddot.writers.certificate import bound_states
 from qddot.writers.xml_text import quaternion_from_rotation, rpy_from_rotation
 
 TOLERANCE = 1e-10
@@ -937,3 +938,40 @@ def test_the_page_on_conversion_runs(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "no Stribeck effect" in done.stdout
+
+
+def write_chain(folder, count, kind):
+    """A URDF of links that carry one another by joints of a kind."""
+    inertial = "<inertial><mass value='1'/><inertia ixx='1' iyy='1' izz='1'/></inertial>"
+    joint = "<joint name='j{1}' type='{2}'><parent link='l{0}'/><child link='l{1}'/></joint>"
+    parts = [f"<link name='l{i}'>{inertial}</link>" for i in range(count)]
+    parts += [joint.format(i, i + 1, kind) for i in range(count - 1)]
+    file = folder / f"{kind}.urdf"
+    file.write_text(f"<robot name='chain'>{''.join(parts)}</robot>")
+    return file
+
+
+def test_robots_beyond_certification_are_refused(tmp_path):
+    """Matrices of 3,000 velocities at 100 states would have 7 GB."""
+    file = write_chain(tmp_path, 502, "continuous")
+    for target in ("out.urdf", "out.xml"):
+        with pytest.raises(Unsupported, match=r"501 velocities.*up to 500"):
+            convert(file, tmp_path / target)
+        assert not (tmp_path / target).exists()
+
+
+def test_bodies_nested_deeper_than_files_may_be_are_refused(tmp_path):
+    file = write_chain(tmp_path, 1200, "fixed")
+    with pytest.raises(Unsupported, match="at most 197 bodies can be in one another"):
+        convert(file, tmp_path / "out.xml")
+    file = write_chain(tmp_path, 197, "fixed")
+    assert convert(file, tmp_path / "out.xml", states=1).written
+
+
+def test_certificates_of_large_robots_have_fewer_states():
+    model = qddot.load("ur5e").model
+    assert bound_states(model, 100) == 100
+    assert bound_states(model, 10**9) == 4_000_000 // 36
+    large = dataclasses.replace(model)
+    object.__setattr__(large, "nv", 400)
+    assert bound_states(large, 100) == 25

@@ -14,10 +14,10 @@ from qddot.errors import DescriptionError, control_character, count_text
 from qddot.loaders.opened import note_opened
 from qddot.spatial.algebra import Transform, Vec3, rotation_from_rpy
 
-__all__ = ["Element", "blank_elements", "parse_xml", "read_file", "whole_degrees"]
+__all__ = ["DEEPEST", "Element", "blank_elements", "parse_xml", "read_file", "whole_degrees"]
 
 _MOST_BYTES = 64 * 2**20
-_DEEPEST = 200
+DEEPEST = 200
 _MOST_ELEMENTS = 500_000
 _LARGEST = 1e12
 _UNLIMITED = 1e16
@@ -201,8 +201,8 @@ def parse_xml(content: bytes, file: str) -> Element:
     def start_element(tag: str, attributes: dict[str, str]) -> None:
         nonlocal count
         count += 1
-        if len(stack) > _DEEPEST:
-            raise error_here(f"elements are nested deeper than {_DEEPEST}")
+        if len(stack) > DEEPEST:
+            raise error_here(f"elements are nested deeper than {DEEPEST}")
         if count > _MOST_ELEMENTS:
             raise error_here(f"has more than {_MOST_ELEMENTS} elements")
         for attribute, value in attributes.items():

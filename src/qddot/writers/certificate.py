@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from qddot.display.progress import OnStep
+from qddot.errors import Unsupported
 from qddot.model.model import Model
 from qddot.writers.model_checks import ModelCheck
 from qddot.writers.motion_checks import (
@@ -25,7 +26,12 @@ from qddot.writers.structure_checks import (
     check_loops,
 )
 
-__all__ = ["ConversionCertificate", "certify_conversion"]
+__all__ = ["ConversionCertificate", "bound_states", "certify_conversion"]
+
+_MOST_VELOCITIES = 500
+"""Velocities of the largest robot that is certified: one state of it takes seconds."""
+_MOST_NUMBERS = 4_000_000
+"""Numbers of a matrix nv × nv at all states of a certificate."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,17 @@ class ConversionCertificate:
     def all_passed(self) -> bool:
         """Whether every claim holds."""
         return bool(self.checks) and all(check.passed for check in self.checks)
+
+
+def bound_states(model: Model, states: int) -> int:
+    """The number of states at which a model is certified: fewer for one with large matrices.
+
+    A model with too many velocities is refused.
+    """
+    if model.nv > _MOST_VELOCITIES:
+        accepted = f"conversions are certified up to {_MOST_VELOCITIES} velocities"
+        raise Unsupported("convert", f"{model.nv} velocities", accepted)
+    return max(1, min(states, _MOST_NUMBERS // max(1, model.nv**2)))
 
 
 def certify_conversion(

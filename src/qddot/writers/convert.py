@@ -14,7 +14,11 @@ from qddot.files import check_target, draft_beside, publish
 from qddot.loaders import load_model
 from qddot.loaders.description import Base, Couplings, suppress_warnings, to_model
 from qddot.loaders.formats import FormatName, detect_format, format_to_write
-from qddot.writers.certificate import ConversionCertificate, certify_conversion
+from qddot.writers.certificate import (
+    ConversionCertificate,
+    bound_states,
+    certify_conversion,
+)
 from qddot.writers.conversion_losses import ConversionLoss, conversion_loss
 from qddot.writers.format_limits import restrict_to_format
 from qddot.writers.mjcf import mjcf_text
@@ -86,6 +90,7 @@ def convert(
     )
     if robot.file is not None and robot.file.resolve() == file:
         raise CannotWrite(target, "is the source itself")
+    states = bound_states(robot.model, states)
     # write the part of the robot that the format can express
     restricted, losses = restrict_to_format(robot.description, form)
     name = robot.file.name if robot.file else robot.model.name

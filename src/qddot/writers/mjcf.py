@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 from qddot.errors import Unsupported
 from qddot.loaders.description import Description
 from qddot.loaders.shapes import Shape
+from qddot.loaders.xml import DEEPEST
 from qddot.model.joints import Joint
 from qddot.model.links import FrameDraft, Link
 from qddot.spatial.algebra import Transform
@@ -46,6 +47,8 @@ __all__ = ["mjcf_text"]
 _IDENTITY = Transform.identity()
 _TYPES = {"prismatic": "slide", "ball": "ball", "free": "free"}
 _MOST_DOFS = 6
+_MOST_NESTED = DEEPEST - 3
+"""Bodies in one another; <mujoco> and <worldbody> are around them, <inertial> is in the last."""
 
 
 @dataclass
@@ -143,8 +146,11 @@ def _pose_attributes(X: Transform) -> dict[str, str | None]:
     return {"pos": format_numbers(X.p) if any(X.p) else None, "quat": quaternion_text(X.R)}
 
 
-def _add_contents(draft: _Draft, node: Node, link: str | None) -> None:
-    """Add the geoms and sites of a link, and the bodies below it."""
+def _add_contents(draft: _Draft, node: Node, link: str | None, depth: int = 0) -> None:
+    """Add the geoms and sites of a link at this depth of bodies, and the bodies below it."""
+    if depth > _MOST_NESTED:
+        accepted = f"at most {_MOST_NESTED} bodies can be in one another"
+        raise Unsupported("MJCF", f"link {link!r}", accepted)
     add_geoms(node, draft.shapes.get(link, []), draft.meshes)
     for frame in draft.sites.get(link, []):
         add_element(node, "site", name=frame.name, **_pose_attributes(frame.placement))
@@ -194,18 +200,19 @@ def _add_contents(draft: _Draft, node: Node, link: str | None) -> None:
         for joint in joints:
             _add_joint(body, joint)
         draft.joints += joints
-        _add_contents(draft, body, last.name)
+        _add_contents(draft, body, last.name, depth + 1)
 
 
 def _has_fixed_inertia(draft: _Draft, link: Link) -> bool:
     """Whether some link fixed to this one has inertia enough for MuJoCo."""
-    for x in draft.children.get(link.name, []):
-        if x.joint.kind.nv:
-            continue
-        if x.inertia.mass >= LEAST and min(principal_moments(x.inertia)[0]) >= LEAST:
-            return True
-        if _has_fixed_inertia(draft, x):
-            return True
+    stack = [link.name]
+    while stack:
+        for x in draft.children.get(stack.pop(), []):
+            if x.joint.kind.nv:
+                continue
+            if x.inertia.mass >= LEAST and min(principal_moments(x.inertia)[0]) >= LEAST:
+                return True
+            stack.append(x.name)
     return False
 
 

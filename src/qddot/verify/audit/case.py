@@ -28,6 +28,10 @@ __all__ = ["AuditCase", "gather_evidence"]
 # the scatter of a robot: this quantile of the disagreements of its links, no less than this
 _QUANTILE, _LEAST_SCATTER = 0.75, 0.2
 _LEAST_SHARE = 1e-3
+_MOST_SHAPES, _MOST_OF_ALL = 2_000, 20_000
+"""Shapes of a role of a link that are measured, and shapes of a robot."""
+_MOST_FRAMES = 100
+_SAME_ROTATION = 1e-4
 
 
 @dataclass(frozen=True)
@@ -96,10 +100,12 @@ def gather_evidence(robot: RobotRecord, on_step: OnStep | None = None) -> AuditC
     files = [s.file for x in robot.links.values() for s in x.shapes if s.kind == "mesh" and s.file]
     meshes = read_solids(files)
     geometries = {}
+    shapes = sum(len(link.shapes) for link in robot.links.values())
+    most = _MOST_SHAPES if shapes <= _MOST_OF_ALL else _MOST_OF_ALL // len(robot.links)
     for k, (name, link) in enumerate(robot.links.items()):
         if on_step:
             on_step(f"shapes of {name}", k, len(robot.links))
-        geometries[name] = geometry_of(robot, link, meshes)
+        geometries[name] = geometry_of(robot, link, meshes, most)
     # the size of the whole robot, known to every link
     poses = robot.zero_poses()
     places = np.array([pose.p for pose in poses.values()])
@@ -113,10 +119,12 @@ def gather_evidence(robot: RobotRecord, on_step: OnStep | None = None) -> AuditC
             ("the whole robot at zero angles", poses[name].R.T),
             *((f"its {s.role} {s.kind}", pose_of(s.placement).R) for s in link.shapes),
         ]
-        seen, chosen = [np.eye(3)], []
+        seen, chosen = np.eye(3)[None], []
         for words, R in named:
-            if np.isfinite(R).all() and not any(np.allclose(R, S, atol=1e-4) for S in seen):
-                seen.append(R)
+            if np.isfinite(R).all() and np.abs(seen - R).max(axis=(1, 2)).min() > _SAME_ROTATION:
+                seen = np.concatenate([seen, R[None]])
                 chosen.append((words, R))
+            if len(chosen) == _MOST_FRAMES:
+                break
         frames[name] = tuple(chosen)
     return AuditCase(robot, geometries, find_twins(robot, geometries), frames)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -80,6 +81,13 @@ class Geometry:
         return math.sqrt(max(float(np.trace(e.solid.spread)) for e in self.estimates))
 
     @cached_property
+    def anchor_tree(self) -> Any:
+        """The anchors, each place once, to look the nearest one up in (a SciPy cKDTree)."""
+        from scipy.spatial import cKDTree
+
+        return cKDTree(np.unique(self.anchors, axis=0))
+
+    @cached_property
     def is_complete(self) -> bool:
         """Whether the shapes reach the joints of the link."""
         if self.hull is None:
@@ -107,14 +115,20 @@ class Geometry:
 
 
 def geometry_of(
-    robot: RobotRecord, link: LinkRecord, meshes: Mapping[Path, Mesh | UnreadableMesh]
+    robot: RobotRecord, link: LinkRecord, meshes: Mapping[Path, Mesh | UnreadableMesh], most: int
 ) -> Geometry:
-    """The geometry of a link; meshes that cannot be read are left out and listed."""
+    """The geometry of a link; meshes that cannot be read are left out and listed.
+
+    So are all shapes of a role of which the link has more than `most`.
+    """
     estimates: list[InertiaEstimate] = []
     outlines: list[Array] = []
     unread: list[str] = []
     for role in ("visual", "collision"):
         shapes = [s for s in link.shapes if s.role == role]
+        if len(shapes) > most:
+            unread.append(f"{len(shapes)} {role} shapes: at most {most} of a link are measured")
+            continue
         # each shape in link coordinates: filled, as its convex hull, and (a mesh) as a thin wall
         solids = []
         for shape in shapes:

@@ -148,7 +148,15 @@ class RobotRecord:
 
     def children(self, name: str) -> Iterator[LinkRecord]:
         """Links carried by a link."""
-        return (x for x in self.links.values() if x.parent == name)
+        return iter(self._carried.get(name, ()))
+
+    @cached_property
+    def _carried(self) -> dict[str | None, list[LinkRecord]]:
+        """Links by the link that carries them, in their order."""
+        found: dict[str | None, list[LinkRecord]] = {}
+        for link in self.links.values():
+            found.setdefault(link.parent, []).append(link)
+        return found
 
     def links_with_mass(self) -> Iterator[LinkRecord]:
         """Links with finite, positive mass."""

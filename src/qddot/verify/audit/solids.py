@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,11 +66,17 @@ def box(size: Sequence[float]) -> MassSolid:
 def ellipsoid(radii: Sequence[float]) -> MassSolid:
     """An ellipsoid with these radii, about its centre; a sphere where they are equal."""
     r = np.abs(np.asarray(radii, float))
+    volume = float(4 / 3 * math.pi * r.prod())
+    return MassSolid(volume, np.zeros(3), np.diag(r**2) / 5, _unit_sphere() * r)
+
+
+@cache
+def _unit_sphere() -> Array:
+    """Points of the sphere of radius 1, ring by ring; not to be written to."""
     turn = np.linspace(0, math.tau, _RING, endpoint=False)
     lift = np.linspace(-math.pi / 2, math.pi / 2, _RING // 2 + 1)
     ring = np.stack([np.cos(turn), np.sin(turn), np.zeros_like(turn)], 1)
-    points = np.concatenate([ring * math.cos(a) + [0, 0, math.sin(a)] for a in lift])
-    return MassSolid(float(4 / 3 * math.pi * r.prod()), np.zeros(3), np.diag(r**2) / 5, points * r)
+    return np.concatenate([ring * math.cos(a) + [0, 0, math.sin(a)] for a in lift])
 
 
 def cylinder(radius: float, length: float) -> MassSolid:
@@ -122,13 +129,9 @@ def merge_solids(solids: Sequence[MassSolid]) -> MassSolid:
     share = volumes / volumes.sum() if volumes.sum() > 0 else np.full(len(solids), 1 / len(solids))
     centres = np.array([s.com for s in solids])
     com = share @ centres
-    spread = sum(
-        w * (s.spread + np.outer(c - com, c - com))
-        for w, s, c in zip(share, solids, centres, strict=True)
-    )
-    return MassSolid(
-        float(volumes.sum()), com, np.asarray(spread), np.concatenate([s.points for s in solids])
-    )
+    arms = centres - com
+    spread = np.tensordot(share, [s.spread for s in solids], 1) + (share * arms.T) @ arms
+    return MassSolid(float(volumes.sum()), com, spread, np.concatenate([s.points for s in solids]))
 
 
 @dataclass(frozen=True)

@@ -154,8 +154,7 @@ def _is_match(Q: Array, a: Geometry, b: Geometry) -> bool:
     size = max(a.size, 1e-9)
     if len(a.anchors) != len(b.anchors) or len(a.estimates) != len(b.estimates):
         return False
-    gaps = np.linalg.norm((b.anchors @ Q.T)[:, None] - a.anchors[None], axis=-1)
-    if gaps.min(axis=1).max() > _CLOSE * size:
+    if a.anchor_tree.query(b.anchor_tree.data @ Q.T)[0].max() > _CLOSE * size:
         return False
     for x, y in zip(a.estimates, b.estimates, strict=True):
         s, t = x.solid, y.solid

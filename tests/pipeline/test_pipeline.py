@@ -410,6 +410,17 @@ def test_virtual_motion_keeps_limits_and_derivatives():
     assert np.gradient(v, t, axis=0)[5:-5] == pytest.approx(a[5:-5], abs=5e-3)
 
 
+def test_virtual_hardware_holds_weights_that_its_gains_do_not(tmp_path):
+    # upright, so that the weight pulls more than the gains of so small an inertia push
+    tensor = 'ixx="2e-5" iyy="2e-5" izz="2e-5"'
+    text = PENDULUM.format(mass=1.0, izz=2e-5).replace('xyz="0 0 -0.5"', 'xyz="0 0 0.01"')
+    source = tmp_path / "top.urdf"
+    source.write_text(text.replace('ixx="0.09" iyy="0.09" izz="2e-05"', tensor), "utf-8")
+    context = Context(str(source), PipelineSettings(duration=4.0), recorder=None)
+    planned = fourier_motion(context.robot, 0, 2.0, speed=1.5)(context.log.time)[0]
+    assert np.abs(context.log.q - planned).max() < 0.05 * np.ptp(planned)
+
+
 def test_virtual_hardware_is_the_same_for_one_seed():
     import qddot
 

@@ -126,15 +126,16 @@ class VirtualHardware:
         return VirtualLog(*(np.array(column) for column in zip(*rows, strict=True)))
 
     def controller(self, robot: Robot, motion: Motion, bandwidth: float) -> TorqueFunction:
-        """The controller of the maker, who knows the machine: its dynamics fed forward, and PD.
+        """The controller of the maker, who knows the machine: its torques at the pose, and PD.
 
-        Without the dynamics, light arms tumble at the speeds of identification.
+        Without the dynamics, light arms tumble at the speeds of identification. Gains that suit
+        small inertias neither overcome friction nor hold weights up, so both are fed forward.
         """
         gains = joint_gains(robot, bandwidth, q=rest_pose(robot), inertia="free")
 
         def law(t: float, q: np.ndarray, v: np.ndarray) -> np.ndarray:
             q_ref, v_ref, a_ref = motion(t)
-            needed = self.truth.inverse_dynamics(q_ref, v_ref, a_ref)
+            needed = self.truth.inverse_dynamics(q, v_ref, a_ref, friction=True)
             return needed + gains.kp * (q_ref - q) + gains.kd * (v_ref - v)
 
         return law

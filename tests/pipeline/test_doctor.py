@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 from typer.testing import CliRunner
 
 import qddot
@@ -16,6 +17,7 @@ from qddot.evidence.inputs import gather_inputs
 from qddot.loaders import locate_source
 from qddot.pipeline.diagnosis import Case, case_of_record
 from qddot.pipeline.doctor import diagnose, diagnose_record
+from qddot.pipeline.log_torques import LogTorques
 from qddot.pipeline.virtual import fourier_motion
 
 
@@ -52,6 +54,21 @@ def swap(i, j):
 def test_a_clean_log_has_nothing(arm):
     for seed in (0, 1):
         assert diagnose(make_log(arm, seed=seed)) == []
+
+
+def test_hypotheses_are_fitted_on_one_thread(monkeypatch):
+    threads, fit = set(), LogTorques.fit_residual
+
+    def counted(self, *args):
+        threads.update(x["num_threads"] for x in threadpool_info() if x["user_api"] == "blas")
+        return fit(self, *args)
+
+    monkeypatch.setattr(LogTorques, "fit_residual", counted)
+    log = make_log(qddot.load("planar_2r"), change=flip(0))
+    with threadpool_limits(limits=2, user_api="blas"):
+        assert diagnose(log)[0].cause == "sign of a torque"
+    # a system's own BLAS may not be among those that can be asked
+    assert threads <= {1}
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from itertools import combinations
 
 import numpy as np
 
+from qddot.identify.blas import on_one_blas_thread
 from qddot.pipeline.diagnosis import Case, Diagnosis
 from qddot.pipeline.log_torques import DELAYS, NOISE, SMOOTH, Hypothesis, LogTorques
 from qddot.pipeline.sensor_diagnoses import POUND, SENSOR_HYPOTHESES
@@ -42,6 +43,7 @@ _MANY_TIMES = 1.5
 """Factor on all inertias from which a robot is another one, not one whose masses are a bit off."""
 
 
+@on_one_blas_thread
 def diagnose_log(case: Case) -> list[Diagnosis]:
     """The hypotheses that explain the torques of a log, the best first; empty without any."""
     at = LogTorques(case)

@@ -1,34 +1,35 @@
-"""Run the pipeline on seeded faults and on clean cases: `python docs/faults.py`.
+"""Run the pipeline on seeded faults in robots and logs that no threshold was chosen on.
 
-Keeps the outcomes in docs/faults.json and writes the table of docs/pipeline.md between its marks.
-`--seed N` draws other faults and other logs: the page states the seed of its run, which is one that
-nobody looked at while the diagnoses were written. `--trial FILE` keeps outcomes there and leaves
-the page alone. `--kind WORD` runs one kind again and takes the others as they were, `--kind clean`
-those without a fault, `--missing` what has no outcome yet. Other robots than built-in ones are
-those of example-robot-data.
+`python docs/faults.py --half looked --seed N` measures the robots whose misses may be read while
+diagnoses are improved; `--half judged` those that only judge. Each robot has a right log and some
+of the kinds of faults, in turn. Outcomes are kept in docs/faults.json, from which the tables of
+docs/pipeline.md are written; a half holds outcomes of one code and one seed only, and a case that
+cannot be made is kept with its reason. `--trial FILE` keeps them there and leaves the page alone.
+A run that was ended goes on where it was; `--words` chooses robots.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import dataclasses
+import hashlib
 import json
 import re
 import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import qddot
 from qddot.errors import QddotError
 from qddot.evidence import Recorder, Run, Verdict
 from qddot.evidence.inputs import gather_inputs
 from qddot.pipeline import Context, run_pipeline, select_steps
+from qddot.pipeline.context import PipelineSettings
 from qddot.pipeline.doctor import diagnose_record
-from qddot.pipeline.fault_cases import Fault, clean_case
+from qddot.pipeline.fault_cases import Fault, clean_case, write_file
 from qddot.pipeline.faults import KINDS, seed_fault
 
 DOCS = Path(__file__).resolve().parent
@@ -36,145 +37,181 @@ PAGE, OUTCOMES = DOCS / "pipeline.md", DOCS / "faults.json"
 MARKS = ("<!-- faults -->", "<!-- /faults -->")
 EXAMPLES = "package://example-robot-data/robots"
 MENAGERIE = DOCS.parent.parent / "shared" / "menagerie"
-ARMS = (
-    *(
-        f"{EXAMPLES}/{path}.urdf"
-        for path in (
-            "panda_description/urdf/panda",
+
+
+def _example(*paths: str) -> tuple[str, ...]:
+    return tuple(f"{EXAMPLES}/{path}.urdf" for path in paths)
+
+
+def _menagerie(*stems: str) -> tuple[str, ...]:
+    return tuple(str(MENAGERIE / f"{stem}.xml") for stem in stems)
+
+
+HALVES = {
+    "looked": (
+        *_example(
             "kinova_description/robots/kinova",
-            "so_arm_description/urdf/so100",
-            "ur_description/urdf/ur3_robot",
-            "ur_description/urdf/ur5_joint_limited_robot",
-            "ur_description/urdf/ur10_robot",
+            "ur_description/urdf/ur3_gripper",
             "talos_data/robots/talos_left_arm",
-            "asr_twodof_description/urdf/TwoDofs",
             "finger_edu_description/robots/finger_edu",
             "double_pendulum_description/urdf/double_pendulum_continuous",
-        )
-    ),
-    *(
-        str(MENAGERIE / f"{stem}.xml")
-        for stem in (
-            "franka_emika_panda__panda_nohand",
-            "kinova_gen3__gen3",
-            "kuka_iiwa_14__iiwa14",
-            "universal_robots_ur5e__ur5e",
-            "universal_robots_ur10e__ur10e",
-        )
-    ),
-    *(
-        f"{EXAMPLES}/{path}.urdf"
-        for path in (
-            "bolt_description/robots/bolt",
-            "laikago_description/urdf/laikago",
+            "solo_description/robots/solo",
+            "ur_description/urdf/ur10_joint_limited_robot",
             "go1_description/urdf/go1",
-            "hyq_description/robots/hyq_no_sensors",
-            "allegro_hand_description/urdf/allegro_right_hand",
-        )
+        ),
+        *_menagerie("franka_emika_panda__panda_nohand", "kuka_iiwa_14__iiwa14"),
     ),
-)
-"""Robots that nobody looked at while the diagnoses were written, with fixed bases."""
-CASES = 1
-"""Cases of a kind whose robots are those of ARMS, in turn."""
-ROBOTS = {
-    "wrong inertia frame": ("ur5e", "planar_3r", "xarm7", "solo12", "a1"),
-    "tensor 10 ×": ("ur5e", "planar_3r", "xarm7", "so101", "a1"),
-    "wrong base type": ("quadruped", "ur5e", "planar_3r", "quadrotor", "xarm7"),
-    "explicit integrator on stiff contact": ("ur5e", "planar_3r", "planar_2r", "z1", "xarm7"),
+    "judged": (
+        *_example(
+            "so_arm_description/urdf/so100",
+            "ur_description/urdf/ur3_robot",
+            "ur_description/urdf/ur5_robot",
+            "ur_description/urdf/ur5_gripper",
+            "ur_description/urdf/ur10_robot",
+            "asr_twodof_description/urdf/TwoDofs",
+            "ur_description/urdf/ur3_joint_limited_robot",
+            "borinot_description/urdf/borinot_flying_arm_2",
+            "hextilt_description/urdf/hextilt_flying_arm_5",
+            "bolt_description/robots/bolt",
+            "quadruped_description/urdf/quadruped",
+            "a1_description/urdf/a1",
+            "solo_description/robots/solo12",
+            "laikago_description/urdf/laikago",
+            "hyq_description/robots/hyq_no_sensors",
+            "anymal_b_simple_description/robots/anymal",
+            "b1_description/urdf/b1",
+            "go2_description/urdf/go2",
+        ),
+        *_menagerie("kinova_gen3__gen3", "universal_robots_ur10e__ur10e"),
+    ),
 }
-BUILT_IN = ("ur5e", "planar_2r", "planar_3r", "double_pendulum", "quadruped", "quadrotor", "delta",
-            "four_bar")  # fmt: skip
+"""Robots with fixed bases by half, none of which a threshold was chosen on."""
+FAULTS = 5
+"""Kinds of faults that a robot has, beside its right log."""
 CLEAN = "none"
+STEPS = {"log": "7-8", "integrator": "9-10", "inertia": "1-2", "file": "1,3-6"}
+"""Steps that judge what a mistake is in."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the pipeline and the doctor made of a case: steps that fail, the first cause."""
+    """What the pipeline and the doctor made of a case: steps that fail, the first cause.
 
+    `unmade` says why a case could not be made; such a case counts in no rate.
+    """
+
+    half: str
+    code: str
+    robot: str
     kind: str
     detail: str
     seed: int
-    steps: tuple[int, ...]
-    failed: tuple[int, ...]
-    named: str
-    caught: bool
-    cause_first: bool
-    seconds: float
+    steps: tuple[int, ...] = ()
+    failed: tuple[int, ...] = ()
+    named: str = ""
+    caught: bool = False
+    cause_first: bool = False
+    seconds: float = 0.0
+    unmade: str = ""
 
 
-def examine(fault: Fault, folder: Path) -> Outcome:
-    """Run the steps on a case, and let the doctor look at the record."""
-    begun = time.perf_counter()
-    file, settings = folder / "run.mcap", fault.settings
-    sources = [fault.source, *([settings.log] if settings.log else [])]
+Findings = tuple[list[tuple[int, str]], list[str]]
+
+
+def hash_code() -> str:
+    """Digest of all code that makes and judges a case."""
+    files = [Path(__file__), *sorted(Path(qddot.__file__).parent.rglob("*.py"))]
+    return hashlib.sha256(b"".join(f.read_bytes() for f in files)).hexdigest()[:12]
+
+
+def run_steps(source: str, settings: PipelineSettings, steps: str, folder: Path) -> Findings:
+    """Steps and words of claims that fail, and causes that the doctor names, the surest first."""
+    file = folder / "run.mcap"
+    sources = [source, *([settings.log] if settings.log else [])]
     run = Run("pipeline", configuration={"base": settings.base}, inputs=gather_inputs(sources))
     with Recorder(file, run, force=True) as recorder:
-        run_pipeline(Context(fault.source, settings, recorder), select_steps(chosen_steps(fault)))
-    failed = tuple(sorted({int(c.step) for c in recorder.claims if c.verdict is Verdict.FAIL}))
-    found = diagnose_record(file, recorder.record)
-    named = found[0].cause if found else ""
-    outcome = Outcome(
-        kind=fault.kind,
+        run_pipeline(Context(source, settings, recorder), select_steps(steps))
+    failed = [
+        (int(c.step), f"{c.name}: {c.cause}") for c in recorder.claims if c.verdict is Verdict.FAIL
+    ]
+    return failed, [d.cause for d in diagnose_record(file, recorder.record)]
+
+
+def examine(half: str, code: str, robot: str, kind: str, seed: int, folder: Path) -> Outcome:
+    """Make a case, run the steps that judge it, and let the doctor look at the record."""
+    begun = time.perf_counter()
+    plain = Outcome(half, code, Path(robot).stem, kind, "", seed)
+    try:
+        clean = kind == CLEAN
+        fault = clean_case(folder, robot, seed) if clean else seed_fault(kind, folder, robot, seed)
+    except (QddotError, ValueError) as error:
+        return dataclasses.replace(plain, unmade=str(error))
+    place = judged_place(fault)
+    failed, causes = run_steps(fault.source, fault.settings, STEPS[place], folder)
+    if place == "inertia":
+        # what the file as it was published fails by is no finding
+        (folder / "own").mkdir()
+        own, _ = write_file(folder / "own", robot)
+        before = run_steps(str(own), PipelineSettings(), STEPS[place], folder)
+        failed = [x for x in failed if x not in before[0]]
+        causes = [x for x in causes if x not in before[1]]
+    numbers = tuple(sorted({step for step, _ in failed}))
+    named = causes[0] if causes else ""
+    return dataclasses.replace(
+        plain,
         detail=fault.detail,
-        seed=settings.seed,
         steps=fault.steps,
-        failed=failed,
+        failed=numbers,
         named=named,
         # the step that should see it fails, and none before it
-        caught=failed[:1] != () and failed[0] in fault.steps,
+        caught=numbers[:1] != () and numbers[0] in fault.steps,
         cause_first=bool(fault.causes) and named.startswith(fault.causes),
         seconds=round(time.perf_counter() - begun, 1),
     )
-    good = not failed if not fault.steps else outcome.caught and outcome.cause_first
-    words = f"{fault.kind}; {fault.detail}: fails {failed or '-'}, {named or '-'}"
-    print(f"{'  ' if good else '! '}{outcome.seconds:5.1f} s  {words}", file=sys.stderr, flush=True)
-    return outcome
 
 
-def chosen_steps(fault: Fault) -> str:
-    """All steps up to those that judge what was given; for a clean file without a log, 1 to 12.
+def judged_place(fault: Fault) -> str:
+    """A key of STEPS: what a mistake is in.
 
-    Files of robots that other people wrote have doubtful inertias of their own (step 2), which are
-    judged only where the fault is one of them.
+    Steps before it are those of the robot, whose own doubts the table of robots tells.
     """
     if fault.settings.log:
-        return "1,3-8"
+        return "log"
     if fault.settings.integrator:
-        return "1-6,9-10"
-    if fault.kind in ROBOTS:
-        return "1-6"
-    return "1,3-6" if fault.steps else "1-12"
+        return "integrator"
+    return "inertia" if fault.steps == (2,) else "file"
 
 
-def cases(kind: str, folder: Path, first: int) -> Iterator[Fault]:
-    """Faults of a kind; or right files with logs that are like them, and built-in robots."""
-    if kind in ROBOTS:
-        for seed, robot in enumerate(ROBOTS[kind], first):
-            yield seed_fault(kind, folder, robot, seed)
-    elif kind != CLEAN:
-        turn, made = CASES * list(KINDS).index(kind), 0
-        for k in range(len(ARMS)):
-            try:
-                yield seed_fault(kind, folder, ARMS[(turn + k) % len(ARMS)], first + made)
-            except (QddotError, ValueError):
-                # a robot that cannot have this fault, or does not follow the motion of a log
-                continue
-            made += 1
-            if made == CASES:
-                return
-    else:
-        for robot in BUILT_IN:
-            yield clean_case(folder, robot, first, log=False)
-        for seed, robot in enumerate(ARMS, first + 100):
-            with contextlib.suppress(QddotError):
-                yield clean_case(folder, robot, seed)
+def list_cases(half: str, seed: int) -> list[tuple[str, str, int]]:
+    """Robot, kind and seed of each case of a half: right logs first, then kinds in turn."""
+    kinds, robots = [CLEAN, *KINDS], HALVES[half]
+    found = []
+    for turn in range(FAULTS + 1):
+        for i, robot in enumerate(robots):
+            kind = 1 + (i * FAULTS + turn - 1) % len(KINDS) if turn else 0
+            found.append((robot, kinds[kind], seed + turn * len(robots) + i))
+    return found
 
 
 def table_text(outcomes: list[Outcome]) -> str:
-    """The table, a row a kind, the totals, and what was missed."""
+    """The table of each half: a row a kind, the totals, and what was missed."""
+    return "\n\n".join(
+        half_text(half, [x for x in outcomes if x.half == half])
+        for half in reversed(HALVES)
+        if any(x.half == half for x in outcomes)
+    )
+
+
+def half_text(half: str, outcomes: list[Outcome]) -> str:
+    """The table of a half."""
+    title = {
+        "judged": "Robots that only judge",
+        "looked": "Robots whose misses were read while the diagnoses were improved",
+    }[half]
     heads = ("fault", "cases", "step", "caught there", "cause named first")
-    lines = [f"| {' | '.join(heads)} |", "| --- " * len(heads) + "|"]
-    faults = [x for x in outcomes if x.kind != CLEAN]
+    lines = [f"{title}:", "", f"| {' | '.join(heads)} |", "| --- " * len(heads) + "|"]
+    made = [x for x in outcomes if not x.unmade]
+    faults = [x for x in made if x.kind != CLEAN]
     for kind in KINDS:
         rows = [x for x in faults if x.kind == kind]
         steps = ", ".join(map(str, sorted({s for x in rows for s in x.steps})))
@@ -182,31 +219,32 @@ def table_text(outcomes: list[Outcome]) -> str:
         lines.append(f"| {kind} | {len(rows)} | {steps} | {caught} | {named} |")
     counts = sum(x.caught for x in faults), sum(x.cause_first for x in faults)
     totals = " | ".join(f"{n} ({100 * n / max(len(faults), 1):.0f} %)" for n in counts)
-    clean = [x for x in outcomes if x.kind == CLEAN]
-    wrong = [f"{x.detail} at step {x.failed[0]}" for x in clean if x.failed]
+    clean = [x for x in made if x.kind == CLEAN]
+    wrong = [f"{x.detail} at step {x.failed[0]} ({x.named})" for x in clean if x.failed]
     listed = f": {'; '.join(wrong)}" if wrong else ""
-    verb = "fails" if len(wrong) == 1 else "fail"
     lines += [
         f"| all | {len(faults)} | | {totals} |",
         "",
-        f"Seeds {min(x.seed for x in outcomes)} to {max(x.seed for x in outcomes)}. "
-        f"Of {len(clean)} cases without a fault {len(wrong)} {verb}{listed}.",
+        f"{len({x.robot for x in outcomes})} robots, seeds {min(x.seed for x in outcomes)} to "
+        f"{max(x.seed for x in outcomes)}, one code ({outcomes[0].code}). Right logs with a false "
+        f"FAIL: {len(wrong)} of {len(clean)}{listed}.",
     ]
     blamed = [f"{x.detail}: {x.named}" for x in clean if x.named and not x.failed]
     if blamed:
-        lines += ["", f"Without a fault the doctor still names: {'; '.join(blamed)}."]
+        lines += ["", f"Without a FAIL the doctor still names: {'; '.join(blamed)}."]
     for x in faults:
         if not (x.caught and x.cause_first):
             steps = ", ".join(map(str, x.failed)) or "none"
             told = f"steps that fail: {steps}; the doctor names {x.named or 'nothing'}"
             lines += ["", f"Missed: {x.kind}, {x.detail}; {told}."]
+    for x in outcomes:
+        if x.unmade:
+            lines += ["", f"Not made: {x.kind}, {x.robot}, seed {x.seed}; {x.unmade}."]
     return "\n".join(lines)
 
 
-def keep_outcome(found: Outcome, file: Path) -> None:
-    """Put an outcome in the place of the one before it, and write the page unless on trial."""
-    before = read_outcomes(file)
-    outcomes = list({(x.kind, x.detail, x.seed): x for x in [*before, found]}.values())
+def write_outcomes(outcomes: list[Outcome], file: Path) -> None:
+    """Keep outcomes in a file, and write the page unless on trial."""
     rows = [json.dumps(dataclasses.asdict(x), ensure_ascii=False) for x in outcomes]
     file.write_text("[\n" + ",\n".join(rows) + "\n]\n", "utf-8")
     if file != OUTCOMES:
@@ -221,28 +259,41 @@ def read_outcomes(file: Path) -> list[Outcome]:
     """The outcomes that were kept."""
     if not file.exists():
         return []
-    return [Outcome(**x) for x in json.loads(file.read_text("utf-8"))]
+    rows = json.loads(file.read_text("utf-8"))
+    return [Outcome(**{**x, "steps": tuple(x["steps"])}) for x in rows if "half" in x]
 
 
 def main() -> None:
-    """Run the kinds that are asked for, case by case, and keep the outcomes."""
+    """Run the cases of a half one by one, and keep the outcomes."""
     warnings.simplefilter("ignore")
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kind", default="", help="only kinds with this word, or `clean`")
-    parser.add_argument("--missing", action="store_true", help="only cases without an outcome")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the first fault of each kind")
+    parser.add_argument("--half", choices=list(HALVES), default="judged")
+    parser.add_argument("--seed", type=int, required=True, help="seed of the first case")
     parser.add_argument("--trial", type=Path, default=OUTCOMES, help="keep outcomes in this file")
+    parser.add_argument("--words", nargs="*", default=[""], help="parts of names of robots")
     asked = parser.parse_args()
-    kinds = [k for k in KINDS if asked.kind in k]
-    kinds += [CLEAN] if asked.kind in ("", "clean") else []
-    if not asked.missing and not asked.kind:
-        asked.trial.unlink(missing_ok=True)
-    for kind in kinds:
+    code = hash_code()
+    cases = list_cases(asked.half, asked.seed)
+    seeds = {seed for _, _, seed in cases}
+    # outcomes of other code or seeds are of another run
+    kept = [
+        x
+        for x in read_outcomes(asked.trial)
+        if x.half != asked.half or (x.code == code and x.seed in seeds)
+    ]
+    write_outcomes(kept, asked.trial)
+    known = {x.seed for x in kept if x.half == asked.half}
+    for robot, kind, seed in cases:
+        if seed in known or not any(word in robot for word in asked.words):
+            continue
         with tempfile.TemporaryDirectory() as folder:
-            for case in cases(kind, Path(folder), asked.seed):
-                known = {(x.kind, x.detail, x.seed) for x in read_outcomes(asked.trial)}
-                if not (asked.missing and (case.kind, case.detail, case.settings.seed) in known):
-                    keep_outcome(examine(case, Path(folder)), asked.trial)
+            found = examine(asked.half, code, robot, kind, seed, Path(folder))
+        write_outcomes([*read_outcomes(asked.trial), found], asked.trial)
+        good = not found.failed if kind == CLEAN else found.caught and found.cause_first
+        words = f"{kind}; {found.detail}: fails {found.failed or '-'}, {found.named or '-'}"
+        told = f"not made: {kind}; {found.robot}: {found.unmade}" if found.unmade else words
+        mark = "  " if good or found.unmade else "! "
+        print(f"{mark}{found.seconds:5.1f} s  {told}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from qddot.errors import QddotError
 from qddot.evidence import Recorder, Run, Verdict
 from qddot.evidence.inputs import gather_inputs
 from qddot.loaders.load import locate_source
@@ -59,6 +60,15 @@ def test_friction_that_the_file_lacks_is_seen_and_none_that_it_has(tmp_path, mon
     failed, causes = examine(right, tmp_path, "7-8")
     assert failed == {8}
     assert causes[0] == "friction not modelled"
+
+
+def test_a_robot_whose_limits_leave_no_room_has_no_log(tmp_path):
+    text = locate_source("planar_2r").read_text("utf-8")
+    source = tmp_path / "still.urdf"
+    source.write_text(re.sub(r'velocity="[^"]*"', 'velocity="0"', text), "utf-8")
+    (tmp_path / "made").mkdir()
+    with pytest.raises(QddotError, match="no room for a motion"):
+        clean_case(tmp_path / "made", str(source), 0)
 
 
 def test_a_step_is_chosen_that_the_motions_of_a_robot_allow(tmp_path, monkeypatch):

@@ -114,6 +114,10 @@ def write_log(file: Path, robot: Robot, seed: int, change: SignalChange | None =
         seed=seed,
     )
     motion = fourier_motion(robot, seed, PERIOD, speed=SPEED)
+    still = np.ptp(motion(np.linspace(0.0, PERIOD, 100))[0], axis=0) == 0.0
+    if still.any():
+        names = ", ".join(np.array(robot.joint_names)[still])
+        raise QddotError(f"the limits of {names} leave no room for a motion")
     q0, v0, _ = motion(0.0)
     law = hardware.controller(robot, motion, BANDWIDTH)
     found = hardware.run(law, q0, v0, _SECONDS, every=2)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from qddot.errors import InvalidArgument, QddotError
 from qddot.evidence.record import Record, Run, Verdict
+from qddot.identify.blas import on_one_blas_thread
 from qddot.pipeline.context import Context, NotApplicable
 from qddot.pipeline.hardware_steps import (
     build_controllers,
@@ -116,6 +117,7 @@ def _matches(step: PipelineStep, words: Sequence[str]) -> bool:
     return False
 
 
+@on_one_blas_thread
 def run_pipeline(
     context: Context,
     steps: Sequence[PipelineStep] = STEPS,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ DT, GRAVITY, MU = 1e-3, 9.81, 0.5
 RATIOS = (1e0, 1e2, 1e4, 1e6)
 TOOL_MASSES = (1.0, 10.0)
 HALVINGS = 14
+MECHANISMS = ("a four-bar through 10 branches", "two four-bars", "a slider-crank through 12")
 FINGERS, RESERVES, PICKS, SEED = ("flat", "four-ball"), (1.2, 2.0, 4.0), 200, 2
 Figures = dict[str, list[float]]
 
@@ -391,6 +392,67 @@ def measure_grips() -> Figures:
     return found
 
 
+def rod(name: str, x: float, carried: str = "") -> str:
+    """A rod of 1 m and 1 kg along x, on a hinge about y at x on its parent."""
+    return (
+        f'<body name="{name}" pos="{x} 0 0"><joint name="{name}" axis="0 1 0"/>'
+        f'<inertial mass="1" pos="0.5 0 0" diaginertia="1e-6 {1 / 12} {1 / 12}"/>{carried}</body>'
+    )
+
+
+def closed_chain(bodies: str, pins: Sequence[tuple[str, str]]) -> Any:
+    """MuJoCo's model of bodies whose ends are pinned to each other, with its RK4."""
+    joined = "".join(f'<connect body1="{a}" body2="{b}" anchor="1 0 0"/>' for a, b in pins)
+    return mujoco.MjModel.from_xml_string(
+        f'<mujoco><option timestep="{DT}" gravity="0 0 -{GRAVITY}" integrator="RK4"/>'
+        f"<worldbody>{bodies}</worldbody><equality>{joined}</equality></mujoco>"
+    )
+
+
+def bifurcating_chains() -> Iterator[tuple[Any, np.ndarray, np.ndarray, float]]:
+    """Models, starts and seconds: one and two four-bars (IFToMM A02), a slider-crank."""
+    for n in (1, 2):
+        cranks = [rod(f"crank{k}", k, rod(f"bar{k}", 1.0) if k < n else "") for k in range(n + 1)]
+        model = closed_chain("".join(cranks), [(f"bar{k}", f"crank{k + 1}") for k in range(n)])
+        signs = [-1.0 if model.joint(j).name.startswith("bar") else 1.0 for j in range(model.njnt)]
+        yield model, -0.5 * math.pi * np.array(signs), np.array(signs), 10.0
+    slider = (
+        '<body name="slider" pos="2 0 0"><joint name="slide" type="slide" axis="1 0 0"/>'
+        '<inertial mass="0.8" pos="0 0 0" diaginertia="0.01 0.01 0.01"/></body>'
+    )
+    # crank and rod of one length: the slider passes the hinge of the crank
+    angle, speed = 0.7, 8.0
+    q = np.array([-angle, 2 * angle, 2 * math.cos(angle) - 2])
+    v = np.array([-speed, 2 * speed, -2 * math.sin(angle) * speed])
+    yield closed_chain(rod("crank", 0.0, rod("rod", 1.0)) + slider, [("rod", "slider")]), q, v, 5.0
+
+
+def measure_bifurcations() -> Figures:
+    """For each mechanism: largest error of energy (J), largest opening (mm), passes in line."""
+    found: Figures = {engine: [] for engine in ENGINES}
+    for model, q0, v0, seconds in bifurcating_chains():
+        robot, steps = qddot.load(model), round(seconds / DT)
+        own = rollout(robot, q0, v0, dt=DT, steps=steps, integrator="rk4", without="passive")
+        data, adapter, states = mujoco.MjData(model), qddot.adapt.mujoco(robot, model), []
+        data.qpos[:], data.qvel[:] = adapter.to_q(q0), adapter.to_v(q0, v0)
+        for _ in range(steps):
+            mujoco.mj_step(model, data)
+            states.append(np.concatenate([data.qpos, data.qvel]))
+        qpos, qvel = np.split(np.array(states), [model.nq], axis=1)
+        q = adapter.from_q(qpos)
+        start = robot.kinetic_energy(q0, v0) + robot.potential_energy(q0)
+        for engine, x, v in (
+            ("qddot", own.q, own.v),
+            ("MuJoCo", q, adapter.from_v(qpos, qvel)),
+        ):
+            energy = robot.kinetic_energy(x, v) + robot.potential_energy(x)
+            opening = np.abs(robot.constraint_residual(x)).max()
+            passes = np.count_nonzero(np.diff(np.sign(np.sin(x[:, 0]))))
+            drift = np.abs(energy - start).max()
+            found[engine] += [float(drift), 1e3 * float(opening), float(passes)]
+    return found
+
+
 CASES: dict[str, Callable[[], Figures]] = {
     "sliding": measure_sliding,
     "tipping": measure_tipping,
@@ -398,6 +460,7 @@ CASES: dict[str, Callable[[], Figures]] = {
     "mass ratios": measure_mass_ratios,
     "tool": measure_tool,
     "grips": measure_grips,
+    "bifurcations": measure_bifurcations,
 }
 
 
@@ -437,6 +500,10 @@ def rows(kept: dict[str, Figures]) -> list[str]:
         add(what, f"{PICKS}", "grips", lambda x, k=k: f"{x[3 * k]:.0f}")
         add("the same: largest turn", "0", "grips", lambda x, k=k: small(x[3 * k + 1], "°"))
         add("the same: largest slip", "0", "grips", lambda x, k=k: small(x[3 * k + 2], "mm"))
+    for k, what in enumerate(MECHANISMS):
+        for n, (label, unit) in enumerate((("energy is off by", "J"), ("pins open by", "mm"))):
+            name = f"{what}: {label}" if n == 0 else f"the same: {label}"
+            add(name, "0", "bifurcations", lambda x, k=3 * k + n, u=unit: small(x[k], u))
     return lines
 
 

@@ -257,6 +257,19 @@ def test_foreign_headers_are_refused(tmp_path, change, words):
         load(_rewrite_header(file, tmp_path / "other.npz", change))
 
 
+@pytest.mark.parametrize("name", ["time", "q", "input_0"])
+def test_arrays_that_are_no_numbers_are_refused(tmp_path, name):
+    motion = rollout(ARM, np.zeros(2), np.zeros(2), np.ones((4, 2)), dt=1e-3, steps=4)
+    file = motion.save(tmp_path / "motion.npz")
+    with np.load(file) as archive:
+        arrays = {key: archive[key] for key in archive.files}
+    key = next(k for k in arrays if k.startswith("input_")) if name == "input_0" else name
+    arrays[key] = arrays[key].astype(str)
+    np.savez(file, **arrays)
+    with pytest.raises(DescriptionError, match="not (rows of )?numbers"):
+        load(file)
+
+
 def test_foreign_archives_are_refused(tmp_path):
     file = tmp_path / "other.npz"
     np.savez(file, time=[0.0], q=[[0.0]], v=[[0.0]], tau=[[0.0]])

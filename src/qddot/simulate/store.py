@@ -84,6 +84,11 @@ def load(file: str | Path, simulator: Simulator | None = None) -> Rollout:
             )
             for name, count in header["counts"].items()
         }
+        for name in FIELDS:
+            groups[name] = (arrays[name],)
+        for name, x in ((name, x) for name, xs in groups.items() for x in xs):
+            if x.dtype.kind not in "biuf":
+                raise ValueError(f"its {name} is of type {x.dtype}, not numbers")
         dt, every = float(header["dt"]), int(header["every"])
         if not 0.0 < dt < math.inf or every < 1 or not abs(arrays["time"][-1]) < _MOST_STEPS * dt:
             raise ValueError(f"its steps of {dt} s, kept every {every}, are none")

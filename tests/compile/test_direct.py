@@ -104,6 +104,14 @@ ODD = {
 }
 
 
+# NumPy would give results the class of an argument; a robot makes a plain array of it before
+OWN_CLASS = (TypeError, "arrays of a class of their own take the general way")
+
+
+def is_subclass(x):
+    return isinstance(x, np.ndarray) and type(x) is not np.ndarray
+
+
 @pytest.mark.parametrize("odd", ODD)
 @pytest.mark.parametrize("name", NAMES)
 def test_other_arguments_go_the_way_of_the_gufunc(name, odd):
@@ -114,6 +122,9 @@ def test_other_arguments_go_the_way_of_the_gufunc(name, odd):
     for k in range(kernel.gufunc.nin):
         arguments = [ODD[odd](x) if j == k else x for j, x in enumerate(given)]
         ours, theirs = outcome(kernel.call, arguments), outcome(kernel.gufunc, arguments)
+        if is_subclass(arguments[k]):
+            assert ours == OWN_CLASS
+            continue
         assert type(ours) is type(theirs)
         if isinstance(theirs, tuple) and isinstance(theirs[0], type):
             assert ours == theirs
@@ -218,6 +229,9 @@ def test_other_arrays_for_results_go_the_way_of_the_gufunc(name, axes, odd):
             failed = isinstance(result, tuple) and isinstance(result[0], type)
             found.append([result] if failed else [*arguments[n_in:]])
         ours, theirs = found
+        if is_subclass(arguments[k]):
+            assert ours == [OWN_CLASS]
+            continue
         for a, b in zip(ours, theirs, strict=True):
             assert type(a) is type(b)
             if isinstance(a, np.ndarray):

@@ -194,4 +194,4 @@ def test_materials_and_other_files_are_not_read(tmp_path):
 
 
 def test_the_limits_of_parent_and_child_are_the_same():
-    assert meshes._MOST_BYTES == mesh_reading.MOST_BYTES
+    assert meshes.MOST_MESH_BYTES == mesh_reading.MOST_BYTES

@@ -266,7 +266,7 @@ def test_arrays_that_are_no_numbers_are_refused(tmp_path, name):
     key = next(k for k in arrays if k.startswith("input_")) if name == "input_0" else name
     arrays[key] = arrays[key].astype(str)
     np.savez(file, **arrays)
-    with pytest.raises(DescriptionError, match="not .*numbers"):
+    with pytest.raises(DescriptionError, match=r"not .*numbers"):
         load(file)
 
 

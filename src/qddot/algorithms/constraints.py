@@ -65,7 +65,7 @@ _SINGULAR = 1e-12
 """The share of a row's mobility below which what the rows after it leave of it is rounding."""
 _NOTHING = 1e-20
 """The share of the largest mobility below which a row moves nothing."""
-_DAMPING, _STEPS, _TINY = 1e-8, 6, 1e-30
+_DAMPING, _STEPS, _TINY = 1e-6, 6, 1e-30
 """Share of the largest mobility that damps a singular one, damped steps, and the least size."""
 
 
@@ -384,7 +384,8 @@ def _solve_multipliers(
 def _least_multipliers(A: Matrix, right: Vector) -> list[Scalar]:
     """Least λ of least |A λ − right|, for a singular mobility A, by damped steps.
 
-    Each is (A + ε)⁻¹ A (A + ε)⁻¹ of what is left, which moves nothing where A does not.
+    Each is (A + ε)⁻¹ (A (A + ε)⁻¹)² of what is left, which moves nothing where A does not: where
+    only rounding δ is left of A, the steps take δ² / ε³ of it.
     """
     n = range(len(A))
     size: Scalar = _TINY
@@ -394,8 +395,10 @@ def _least_multipliers(A: Matrix, right: Vector) -> list[Scalar]:
     found: list[Scalar] = zeros(len(A))
     for _ in range(_STEPS):
         left = [b - dot(row, found) for b, row in zip(right, A, strict=True)]
-        inner = solve(damped, left)
-        step = solve(damped, [dot(row, inner) for row in A])
+        for _ in range(2):
+            inner = solve(damped, left)
+            left = [dot(row, inner) for row in A]
+        step = solve(damped, left)
         found = [x + dx for x, dx in zip(found, step, strict=True)]
     return found
 

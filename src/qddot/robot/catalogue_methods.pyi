@@ -121,8 +121,8 @@ class CatalogueMethods:
         Featherstone 2008, section 8.5, with M factorised: (J M⁻¹ Jᵀ) λ = −(J q̈₀ + J̇ v), q̈₀ that of
         the open tree. With `stabilisation` k, a rate in 1/s, the right side is −2 k J v − k² φ, so that
         what is open closes as exp(−k t) (Baumgarte 1972). Rows that others make up wherever the loops
-        are closed are left out, which a warning says once: their λ is zero. Infinite or NaN where the
-        rows that are left depend on each other.
+        are closed are left out, which a warning says once: their λ is zero. Where the rows that are
+        left depend on each other, λ of all rows are the least ones by least squares.
 
         Args:
             q: (..., nq) Configuration; rad or m, quaternions (x, y, z, w) of unit length.

@@ -104,7 +104,7 @@ def _values_read(function: FunctionType, seen: set[CodeType]) -> Hashable:
     found: list[Hashable] = [code]
     for name, value in values.items():
         if inspect.isfunction(value):
-            own = value.__module__.partition(".")[0] == "qddot"
+            own = (value.__module__ or "").partition(".")[0] == "qddot"
             found.append((name, value if own else _values_read(value, seen)))
         elif isinstance(value, _PLAIN):
             found.append((name, content_of(value)))

@@ -200,6 +200,23 @@ def _linker() -> Any:
     return _llvm().create_lljit_compiler(_target_machine(host()), use_jit_link=True)
 
 
+_inherited: list[Any] = []
+"""Linkers of parent processes: held for good, since to end one takes locks of its threads."""
+
+
+def _renew_after_fork() -> None:
+    """A child process must not wait for locks that threads of its parent held."""
+    global _starting
+    _starting = threading.Lock()
+    if _linker.cache_info().currsize:
+        _inherited.append(_linker())
+        _linker.cache_clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_after_fork)
+
+
 def link(
     objects: Sequence[bytes], library: str, names: tuple[str, ...]
 ) -> tuple[Any, dict[str, int]]:
